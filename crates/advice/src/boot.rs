@@ -1,8 +1,9 @@
 //! What the next boot brings: pools, pages on demand, kernel settings and THP, from the files that decide.
 //!
 //! The boot goes by steps: the kernel's command line, systemd-sysctl, systemd-tmpfiles, and TuneD, which writes its
-//! profile's settings and then the system's sysctl files once more. The last step that the kernel takes wins. What else writes a
-//! pool when the host boots (rc.local, a service, cron) comes in no order that files tell: such a pool is not known.
+//! profile's settings and then the system's sysctl files once more. The last step that the kernel takes wins. Without systemd a
+//! script carries out the sysctl files that it knows, and nothing tmpfiles.d. What else writes a pool when the host boots
+//! (rc.local, a service, cron) comes in no order that files tell: such a pool is not known.
 
 mod crowding;
 mod feeds;
@@ -29,10 +30,10 @@ pub use feeds::{Feeds, feeds, place_to_edit, word_at};
 pub use last_word::{LastWord, Outcome, last_words};
 pub use line::{default_size, pages_on_command_line};
 pub use pools::{PoolAtBoot, PoolStep, pool_at_boot, pool_by_files, pools};
-pub use scripts::{is_written, masked, nothing_sets, writers};
+pub use scripts::{is_not_read, is_written, nothing_sets, unheeded, writers};
 pub use settings::{overcommit, setting};
 pub use shm::{ShmLimit, shm_limit, shm_limit_is_by_hand};
-pub use thp::{thp, thp_switch};
+pub use thp::{thp, thp_is_undone_by, thp_switch};
 
 /// One step of the boot that sets a value; a later step wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,12 +109,17 @@ pub fn with_files(host: &Host, source: &dyn Source) -> Host {
         ..Host::default()
     };
     after.thp.pmd_size = host.thp.pmd_size.clone();
+    after.thp.of_rhel_6 = host.thp.of_rhel_6;
+    after.one_huge_page_size = host.one_huge_page_size;
     after.memory.total = host.memory.total.clone();
     after.kernel_settings = host.kernel_settings.clone();
     let mut door = Door::new(source);
     after.configuration.boot = host.configuration.boot.clone();
     after.configuration.pool_writers = host.configuration.pool_writers.clone();
-    after.configuration.masked = host.configuration.masked.clone();
+    after.configuration.thp_writers = host.configuration.thp_writers.clone();
+    after.configuration.thp_of_kernel = host.configuration.thp_of_kernel.clone();
+    after.configuration.unheeded = host.configuration.unheeded.clone();
+    after.configuration.sysctl_files = host.configuration.sysctl_files;
     after.configuration.sysctl = sysctl::read(&mut door);
     after.configuration.tmpfiles = tmpfiles::read(&mut door);
     after.configuration.tuned = tuned::read(&mut door);

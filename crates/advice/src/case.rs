@@ -1,5 +1,7 @@
 //! Cases: findings that have one cause, told together.
 
+use std::collections::BTreeMap;
+
 use hugewise_model::{Finding, HugePageUse, Instance, InstanceId, Level, Remedy, RuleId};
 
 use crate::rules::{boot_loses_pages, page_tables_at_max, restart_loses_pages, silent_fallback};
@@ -40,11 +42,17 @@ impl<'a> Case<'a> {
 /// none or several.
 pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment: &'a Assessment) -> Vec<Case<'a>> {
     let facts = assessment.facts(host, instances);
-    let causes: std::collections::BTreeMap<InstanceId, RuleId> = instances
+    let mut told = BTreeMap::<&InstanceId, Vec<&Finding>>::new();
+    for finding in assessment.findings.iter() {
+        if let Some(id) = &finding.instance {
+            told.entry(id).or_default().push(finding);
+        }
+    }
+    let causes: BTreeMap<InstanceId, RuleId> = instances
         .iter()
         .filter_map(|instance| {
             let (id, code) = (instance.id(), cause::cause(&facts, instance).ok().flatten().map(rules::of_cause)?.code);
-            let said = || assessment.findings.iter().filter(|it| it.instance.as_ref() == Some(&id));
+            let said = || told.get(&id).into_iter().flatten();
             let worst = said().map(|it| it.level).max();
             // What is worse than it is what there is to tell first.
             let leads = said().find(|it| it.code == code).is_none_or(|it| Some(it.level) == worst);
@@ -53,7 +61,7 @@ pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment
         .collect();
     let foretold = why_foretold(assessment);
     let mut cases: Vec<(Option<&InstanceId>, Vec<&'a Finding>)> = Vec::new();
-    let mut place = std::collections::BTreeMap::<&InstanceId, usize>::new();
+    let mut place = BTreeMap::<&InstanceId, usize>::new();
     for finding in assessment.findings.iter() {
         if let Some(id) = &finding.instance {
             let at = *place.entry(id).or_insert_with(|| {
@@ -81,13 +89,14 @@ pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment
             None => cases.push((None, vec![finding])),
         }
     }
+    let by_id: BTreeMap<InstanceId, &Instance> = instances.iter().map(|instance| (instance.id(), instance)).collect();
     let made = cases.into_iter().filter_map(|(id, mut of)| {
         let code = id.and_then(|id| causes.get(id));
         let at = of.iter().position(|finding| Some(&finding.code) == code && finding.instance.as_ref() == id);
         let first = || of.iter().enumerate().min_by_key(|(_, finding)| precedence(finding)).map(|(at, _)| at);
         let cause = if of.is_empty() { return None } else { of.remove(at.or_else(first).unwrap_or(0)) };
         of.sort_by_key(|finding| (std::cmp::Reverse(finding.level), finding.code));
-        let instance = id.and_then(|id| instances.iter().find(|instance| instance.id() == *id));
+        let instance = id.and_then(|id| by_id.get(id).copied());
         let (cost, forecasts) = match of.iter().find(|it| cause.instance.is_none() && is_foretold(it)) {
             // The state of a pool costs its server what is foretold of it.
             Some(foretold) => (foretold.briefly(), false),
@@ -147,8 +156,11 @@ fn why_foretold(assessment: &Assessment) -> std::collections::BTreeMap<&Remedy, 
 fn cost(facts: &Facts<'_>, cause: &Finding, instance: Option<&Instance>) -> (String, bool) {
     let on_base = instance.filter(|instance| instance.huge_pages != HugePageUse::All);
     let forecasts = on_base.is_some_and(|instance| cause::at_max(facts, instance).is_some());
-    let measured =
-        || on_base.filter(|it| cause::is_big(facts, it).unwrap_or(false)).and_then(|it| cause::cost(facts, it));
+    // What THP costs is another thing than page tables.
+    let of_thp = [rules::thp_policy::RULE.code, rules::thp_differs_at_boot::RULE.code].contains(&cause.code);
+    let measured = || {
+        on_base.filter(|it| !of_thp && cause::is_big(facts, it).unwrap_or(false)).and_then(|it| cause::cost(facts, it))
+    };
     let usual = || docs::find(cause.code.as_str()).map(|rule| rule.docs.cost).unwrap_or_default().to_owned();
     match cause.cost.clone().or_else(measured) {
         Some(cost) => (cost, forecasts),

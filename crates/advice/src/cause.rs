@@ -7,6 +7,7 @@ use hugewise_model::{
 
 use crate::chain::{is_amm, other_pools};
 use crate::demand::{BIG_SEGMENT, LARGE_SEGMENT, is_with_spare};
+use crate::locked::Locked;
 use crate::permission::{self, Memlock, Right};
 use crate::{Facts, Missing, demand, forecast, given};
 
@@ -135,7 +136,7 @@ pub(crate) fn cure(facts: &Facts<'_>, instance: &Instance) -> Vec<Remedy> {
     {
         remedies.push(Remedy::SetPool(page));
     }
-    remedies.extend(right_to_pages(host, instance));
+    remedies.extend(right_to_pages(host, facts.situation.locked(), instance));
     if instance.huge_pages != HugePageUse::All {
         remedies.push(Remedy::Restart(instance.id()));
     }
@@ -143,13 +144,13 @@ pub(crate) fn cure(facts: &Facts<'_>, instance: &Instance) -> Vec<Remedy> {
 }
 
 /// A pool alone does not help a server that may not use it.
-fn right_to_pages(host: &Host, instance: &Instance) -> Vec<Remedy> {
+fn right_to_pages(host: &Host, locked: &Locked, instance: &Instance) -> Vec<Remedy> {
     if instance.mechanism != Mechanism::SysvShm
         || !matches!(permission::without_memlock(host, instance), Right::Lacks(_))
     {
         return Vec::new();
     }
-    let needs = crate::chain::memlock_needed(host, instance);
+    let needs = locked.at_restart(host, instance);
     let enough = given::at_restart(host, instance).memlock_for(needs).1 == Some(true);
     let (limit, group) = (Remedy::RaiseMemlock(instance.id()), Remedy::SetGroup(instance.id()));
     match permission::memlock(host) {
@@ -248,7 +249,18 @@ pub(crate) fn idle_pages_for(facts: &Facts<'_>, instance: &Instance) -> Option<(
     };
     let waiting = facts.instances.iter().filter(waits).filter_map(|other| demand::more(facts.host, other));
     let waiting: PageCount = waiting.map(|more| more.pages).sum();
+    let others = facts.instances.iter().filter(|other| other.is_vouched() && other.id() != instance.id());
+    let waiting = waiting + others.map(|other| asked_no_more(other, more.page_size)).sum();
     (claimed + more.pages + waiting <= available).then_some((more.page_size, available))
+}
+
+/// Pages of a size that a server would ask for beyond those that it holds, had its files not been changed to ask for none since it
+/// got its huge pages: it is to be made to ask again.
+fn asked_no_more(instance: &Instance, page: PageSize) -> PageCount {
+    let stops = |next: &&hugewise_model::NextStart| next.asked == Asked::No && instance.huge_pages == HugePageUse::All;
+    let demands = instance.next.known().filter(stops).into_iter().flat_map(|next| &next.demands);
+    let pages: PageCount = demands.filter(|it| it.page_size == page).map(|it| it.at_most().pages).sum();
+    pages.saturating_sub(demand::held(instance, page))
 }
 
 /// What is to come of an instance whose settings insist on huge pages that it cannot have: it does not start

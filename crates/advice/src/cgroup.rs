@@ -343,6 +343,12 @@ fn groups_of(host: &Host, instance: &Instance, by_path: &HashMap<String, Vec<usi
         let path = unit.map(|unit| unit.cgroup.as_str()).filter(|_| !by_path.is_empty() && is_unified(host));
         return Ok(above(path.unwrap_or_default(), by_path));
     }
+    // The hugetlb controller came with Linux 3.6 (<https://kernelnewbies.org/Linux_3.6>), cgroups with 2.6.24: before nothing limits
+    // anybody, and nothing is missing.
+    let has_no_limits = host.kernel.known().is_some_and(|kernel| !kernel.at_least(3, 6));
+    if has_no_limits && by_path.is_empty() {
+        return Ok(Vec::new());
+    }
     let Some(process) = host.process(instance.pid) else { return Err(missing(Reason::untold("not read"))) };
     let memberships = match &process.cgroups {
         Observed::Known(memberships) => memberships,

@@ -10,13 +10,14 @@ use hugewise_model::{
 
 use crate::cgroup::Limits;
 use crate::given::Given;
+use crate::locked::{Locked, Needed};
 use crate::permission::{Memlock, Right};
-use crate::words::{apart, list, pool_file};
+use crate::words::{apart, list, pool_fact};
 use crate::{demand, permission};
 
 /// The chain of an instance that is not wholly on huge pages; none for one that is. An engine that has no
 /// way to hugetlb pages at all has two links: it cannot ask, so nothing is mapped.
-pub fn chain(host: &Host, limits: &Limits, instance: &Instance) -> Option<Chain> {
+pub fn chain(host: &Host, limits: &Limits, locked: &Locked, instance: &Instance) -> Option<Chain> {
     let has_memory = !instance.segments.is_empty() || instance.demand.is_some();
     if instance.huge_pages == HugePageUse::All || !has_memory {
         return None;
@@ -28,7 +29,7 @@ pub fn chain(host: &Host, limits: &Limits, instance: &Instance) -> Option<Chain>
         asked(instance),
         pool(host, instance),
         room(host, instance),
-        permission(host, instance),
+        permission(host, locked, instance),
         cgroup(host, limits, instance),
         mapped(host, instance),
     ];
@@ -90,7 +91,7 @@ fn pool(host: &Host, instance: &Instance) -> Link {
     let Some(pool) = host.pool(page) else {
         return link(LinkState::Broken, format!("this kernel has no pool of {page} pages"));
     };
-    let file = pool_file(page, "nr_hugepages");
+    let file = pool_fact(host, page, "nr_hugepages");
     let Some(total) = pool.total.get() else {
         return link(LinkState::Unknown, format!("{file}: {}", pool.total.reason().unwrap_or_default()));
     };
@@ -135,7 +136,7 @@ fn room(host: &Host, instance: &Instance) -> Link {
     link(LinkState::Unknown, format!("needs {}, {obtainable} available: {note}", more.pages.in_more_pages()))
 }
 
-fn permission(host: &Host, instance: &Instance) -> Link {
+fn permission(host: &Host, locked: &Locked, instance: &Instance) -> Link {
     let link = |state, evidence: String| link(LinkName::Permission, state, evidence);
     match instance.mechanism {
         Mechanism::Mmap => link(LinkState::Ok, "mmap needs none".into()),
@@ -154,20 +155,21 @@ fn permission(host: &Host, instance: &Instance) -> Link {
             }
         }
         Mechanism::SysvShm => {
-            let (state, evidence) = sysv(host, instance, &Given::now(host, instance));
+            let needs = locked.at_restart(host, instance);
+            let (state, evidence) = sysv(host, instance, &Given::now(host, instance), needs);
             link(state, evidence)
         }
     }
 }
 
-/// SHM_HUGETLB: the capability or the group, on older kernels also a memlock limit of the segment's size.
-pub(crate) fn sysv(host: &Host, instance: &Instance, given: &Given) -> (LinkState, String) {
+/// SHM_HUGETLB: the capability or the group, on older kernels also a memlock limit of what its user has with this.
+pub(crate) fn sysv(host: &Host, instance: &Instance, given: &Given, needs: Needed) -> (LinkState, String) {
     let right = permission::without_memlock_by(host, instance, &given.ipc_lock);
     if let Right::Has(what) = right {
         return (LinkState::Ok, what);
     }
     let rule = permission::memlock(host);
-    let (memlock, enough) = given.memlock_for(memlock_needed(host, instance));
+    let (memlock, enough) = given.memlock_for(needs);
     match (right, rule, enough) {
         (Right::Has(what), _, _) => (LinkState::Ok, what),
         (_, Memlock::Buys(_), Some(true)) => (LinkState::Ok, memlock),
@@ -181,17 +183,6 @@ pub(crate) fn sysv(host: &Host, instance: &Instance, given: &Given) -> (LinkStat
             (LinkState::Unknown, format!("{what}; {memlock}; whether {kernel} accepts memlock is not known"))
         }
     }
-}
-
-/// The memlock limit of the running server against what it has to allow, and whether it is enough.
-pub fn memlock_of(host: &Host, instance: &Instance) -> (String, Option<bool>) {
-    Given::now(host, instance).memlock_for(memlock_needed(host, instance))
-}
-
-/// What memlock has to allow: all of the instance's segments, each rounded up to whole huge pages.
-pub fn memlock_needed(host: &Host, instance: &Instance) -> Bytes {
-    let demand = demand::of(host, instance);
-    demand.map_or_else(|| instance.segment_bytes(), |demand| demand.pages.of(demand.page_size))
 }
 
 fn cgroup(host: &Host, limits: &Limits, instance: &Instance) -> Link {

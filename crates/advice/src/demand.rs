@@ -36,6 +36,33 @@ pub(crate) fn spare<'a>(instances: impl Iterator<Item = &'a Instance>) -> PageCo
     instances.map(|instance| Kind::of(instance.engine).start.spare).max().unwrap_or_default()
 }
 
+/// The pages of a demand in words: one that is estimated is no count.
+pub fn in_words(demand: &Demand) -> String {
+    let pages = demand.pages.in_pages_of(demand.page_size);
+    let is_exact = demand.source.error_percent().unwrap_or_default() == 0;
+    if is_exact { pages } else { format!("about {pages}") }
+}
+
+/// Memory in which pages of a size are found now, where that is known. Small ones come out of the page cache as well; pages
+/// as large as a tenth of a gigabyte, which nothing but the buddy allocator hands out, are found in what is free at best; and of
+/// gigantic ones the kernel finds room for a part of what it can clear.
+pub fn found_now(host: &Host, page: PageSize) -> Option<Bytes> {
+    let obtainable = || host.obtainable_memory().map(|memory| memory.bytes);
+    match () {
+        () if host.is_gigantic(page) => obtainable()?.shared_by(2),
+        () if is_hardly_found(host, page) => host.memory.free.get().or_else(obtainable),
+        () => obtainable(),
+    }
+}
+
+/// Whether pages of a size are found in free memory alone.
+pub(crate) fn is_hardly_found(host: &Host, page: PageSize) -> bool {
+    page.bytes() >= HARDLY_FOUND && !host.is_gigantic(page)
+}
+
+/// Pages from this size on are hardly made of memory that has been in use (512 MiB of arm64 with base pages of 64 KiB).
+const HARDLY_FOUND: Bytes = Bytes::from_mib(128);
+
 /// Whether pages of the host's default size are nothing for a server that would take them.
 pub fn cannot_do_with_default(host: &Host, instance: &Instance) -> bool {
     let not = Kind::of(instance.engine).start.not_with_default;

@@ -5,8 +5,9 @@ use hugewise_engines::Kind;
 use hugewise_host::config::systemd::service_of;
 use hugewise_model::configuration::{Loaded, Unit};
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Bytes, Host, Instance, Limit, Observed, Process};
+use hugewise_model::{Host, Instance, Limit, Observed, Process};
 
+use crate::locked::Needed;
 use crate::login::{self, Allowance};
 use crate::permission::process_of;
 use crate::words::apart;
@@ -38,16 +39,19 @@ impl Given {
     }
 
     /// The limit against what memlock has to allow, and whether that is enough: `memlock 64 KiB for 16.0 GiB (FILE)`.
-    pub fn memlock_for(&self, needs: Bytes) -> (String, Option<bool>) {
+    pub fn memlock_for(&self, needs: Needed) -> (String, Option<bool>) {
         let Allowance { limit, place } = &self.memlock;
         let Some(limit) = limit.get() else {
             return (format!("{place}: {}", limit.reason().unwrap_or_default()), None);
         };
         let (has, for_it) = match limit {
-            Limit::At(has) => apart(has, needs),
+            Limit::At(has) => {
+                let (has, all) = apart(has, needs.all());
+                (has, needs.beside(all))
+            }
             Limit::Unlimited => (limit.to_string(), needs.to_string()),
         };
-        (format!("memlock {has} for {for_it} ({place})"), Some(limit.allows(needs)))
+        (format!("memlock {has} for {for_it} ({place})"), Some(limit.allows(needs.all())))
     }
 }
 
@@ -89,7 +93,7 @@ impl Ways {
     }
 
     /// The memlock limit against what it has to allow; whether that is enough is not known where it depends on the way.
-    pub fn memlock_for(&self, needs: Bytes) -> (String, Option<bool>) {
+    pub fn memlock_for(&self, needs: Needed) -> (String, Option<bool>) {
         let (text, enough) = self.first.memlock_for(needs);
         (text, enough.filter(|_| self.all().all(|given| given.memlock_for(needs).1 == enough)))
     }
@@ -98,10 +102,13 @@ impl Ways {
 /// What a server is given when it is restarted, and nothing else is done.
 pub fn at_restart(host: &Host, instance: &Instance) -> Ways {
     let now = Given::now(host, instance);
-    if goes_on_as_it_is(host, instance) {
+    if goes_on_as_it_is(instance) {
         return Ways::sure(now);
     }
     let Some(process) = process_of(host, instance) else { return Ways::sure(now) };
+    if is_limited_by_others(host, instance) {
+        return Ways::sure(by_agent(host, instance, now));
+    }
     // A person does it, in his own session, whatever unit it lies in.
     if Kind::of(instance.engine).starter.is_some() {
         return Ways::sure(by_log_in(host, instance, process));
@@ -139,10 +146,13 @@ pub fn at_restart(host: &Host, instance: &Instance) -> Ways {
 /// What a server is given at the next boot.
 pub fn at_boot(host: &Host, instance: &Instance) -> Ways {
     let now = Given::now(host, instance);
-    if goes_on_as_it_is(host, instance) {
+    if goes_on_as_it_is(instance) {
         return Ways::sure(now);
     }
     let Some(process) = process_of(host, instance) else { return Ways::sure(now) };
+    if is_limited_by_others(host, instance) {
+        return by_clusterware(host, instance, now);
+    }
     if instance.is_asleep() {
         return of_asleep(host, instance, process);
     }
@@ -173,18 +183,46 @@ fn of_asleep(host: &Host, instance: &Instance, process: &Process) -> Ways {
     by_its_unit.unwrap_or_else(|| Ways::sure(by_log_in(host, instance, process)))
 }
 
-/// Whether nobody here decides on a server's limits: those of its container or of whatever starts it apart from systemd and
-/// log-ins, or of none, as it asks for no System V memory.
-fn goes_on_as_it_is(host: &Host, instance: &Instance) -> bool {
+/// Whether nobody here decides on a server's limits: those of its container, or of none, as it asks for no System V memory.
+fn goes_on_as_it_is(instance: &Instance) -> bool {
     let is_described = instance.pid == 0 && !instance.is_asleep();
-    instance.mechanism != Mechanism::SysvShm
-        || is_described
-        || instance.containered
-        || is_limited_by_others(host, instance)
+    instance.mechanism != Mechanism::SysvShm || is_described || instance.containered
 }
 
-/// Whether a server gets its limits from what starts it apart from systemd and log-ins, such as Clusterware: no file here
-/// tells what they are.
+/// What a server is given by the process that starts it apart from systemd and log-ins; as it is, where none is seen.
+fn by_agent(host: &Host, instance: &Instance, now: Given) -> Given {
+    let starter = Kind::of(instance.engine).starter.as_ref();
+    let Some(agent) = starter.and_then(|starter| (starter.agent)(host, instance)) else { return now };
+    let place = format!("/proc/{}/limits of {}", agent.pid, agent.name);
+    let memlock = Allowance { limit: agent.memlock.as_ref().map(|limits| limits.soft), place };
+    Given { memlock, ..now }
+}
+
+/// What a server is given at the next boot by Clusterware: what its files say. Where they say nothing it may have been started
+/// by a person, whose limits it has now, and the boot gives it others.
+fn by_clusterware(host: &Host, instance: &Instance, now: Given) -> Ways {
+    let now = by_agent(host, instance, now);
+    let Some(files) = &host.configuration.clusterware else { return Ways::sure(now) };
+    match (&files.memlock, &files.file) {
+        (Observed::Absent, None) => Ways::sure(now),
+        (Observed::Absent, Some(file)) => {
+            let stack = host.processes.known().into_iter().flatten().find(|process| process.name == "ohasd.bin");
+            let unit = stack.and_then(|stack| service_of(stack));
+            let unit = host.configuration.units.iter().find(|it| Some(it.name.as_str()) == unit);
+            let memlock = login::of_service(host, unit.unwrap_or(&Unit::default()));
+            let why =
+                format!("no file of Clusterware sets memlock ({file}), and the boot may give it another than it has");
+            Ways::open(now.clone(), vec![Given { memlock, ..now }], why)
+        }
+        (limit, _) => {
+            let place = limit.known().map_or_else(|| "the limits of Clusterware".to_owned(), |(_, at)| at.to_string());
+            let limit = limit.as_ref().map(|(limit, _)| *limit);
+            Ways::sure(Given { memlock: Allowance { limit, place }, ..now })
+        }
+    }
+}
+
+/// Whether a server gets its limits from what starts it apart from systemd and log-ins, such as Clusterware.
 pub(crate) fn is_limited_by_others(host: &Host, instance: &Instance) -> bool {
     Kind::of(instance.engine).starter.as_ref().is_some_and(|starter| (starter.limits)(host, instance).is_some())
 }

@@ -13,6 +13,7 @@ pub mod demand;
 pub mod docs;
 pub mod forecast;
 pub mod given;
+pub mod locked;
 pub mod login;
 mod mounts;
 pub mod permission;
@@ -137,6 +138,18 @@ fn no_restart_of_refused(instances: &[Instance], finding: &mut Finding) {
     let refused = |instance: &Instance| matches!(instance.startup, Some(Startup::Refuses(_)));
     let is_refused = |id: &InstanceId| instances.iter().any(|it| refused(it) && it.id() == *id);
     finding.remedies.retain(|remedy| !matches!(remedy, Remedy::Restart(id) if is_refused(id)));
+    // One whose files have come to say what nobody can tell may stay down.
+    for remedy in &mut finding.remedies {
+        let Remedy::Restart(id) = remedy else { continue };
+        let unclear = |it: &&Instance| it.id() == *id && it.asked != hugewise_model::Asked::Unknown;
+        let next = instances.iter().find(unclear).and_then(|it| it.next.known());
+        if let Some(setting) =
+            next.filter(|next| next.asked == hugewise_model::Asked::Unknown).and_then(|next| next.setting.as_ref())
+        {
+            *remedy =
+                Remedy::by_hand(format!("see what {setting} comes to before {id} is restarted: it may stay down"));
+        }
+    }
 }
 
 /// Runs every rule on a host. Servers that nothing vouches for have their findings, but no command is given on their
@@ -145,7 +158,7 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
     let (awake, asleep) = stranger::by_sleep(instances);
     let known = stranger::known(&awake);
     let situation = situation::situation(host, instances);
-    let chain = |instance| chain::chain(host, situation.limits(), instance);
+    let chain = |instance| chain::chain(host, situation.limits(), situation.locked(), instance);
     let chains: Vec<Chain> = awake.iter().filter_map(chain).collect();
     let of = |instances| Facts {
         host,
@@ -173,6 +186,9 @@ pub fn assess(host: &Host, instances: &[Instance]) -> Assessment {
     }
     findings.iter_mut().for_each(|finding| no_such_pool(host, instances, finding));
     findings.iter_mut().for_each(|finding| no_restart_of_refused(instances, finding));
+    for instance in awake.iter() {
+        raise_where_down(host, &situation, instance, &mut findings);
+    }
     let facts = of(instances);
     // Among equals the cause comes before what follows from it.
     let follows = |finding: &Finding| {
@@ -264,6 +280,25 @@ fn no_such_pool(host: &Host, instances: &[Instance], finding: &mut Finding) {
         }
     }
     finding.remedies.dedup();
+}
+
+/// A server that insists and would not start again is no mere warning, whichever rule says what keeps its pages from it.
+fn raise_where_down(host: &Host, situation: &Situation, instance: &Instance, findings: &mut [Finding]) {
+    let fails = situation.of(instance).is_some_and(|it| it.restart.standing == standing::Standing::DoesNotStart);
+    if !fails || demand::starting(host, instance).asked != hugewise_model::Asked::Must {
+        return;
+    }
+    let id = instance.id();
+    let mut about: Vec<&mut Finding> = findings.iter_mut().filter(|it| it.instance.as_ref() == Some(&id)).collect();
+    if about.iter().any(|it| it.level == Level::Error) {
+        return;
+    }
+    // What never is an error merely lets things happen, or is something else.
+    let may_be = |it: &Finding| docs::find(it.code.as_str()).is_some_and(|rule| rule.level == Level::Error);
+    let is_cause = |it: &Finding| it.level == Level::Warn && may_be(it);
+    if let Some(first) = about.iter_mut().find(|it| is_cause(it)) {
+        first.level = Level::Error;
+    }
 }
 
 /// Gives no pages back while servers may be there that nobody has seen.

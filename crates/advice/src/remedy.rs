@@ -4,13 +4,15 @@ use hugewise_engines::{Kind, SettingsBy};
 use hugewise_model::{Asked, Host, Instance, InstanceId, Level, PageCount, PageSize, Remedy};
 
 use crate::demand::starting;
+use crate::locked::Locked;
 use crate::permission::{self, Way};
+use crate::situation::{all_leave, arriving};
 use crate::target::{Goal, Target};
-use crate::{Assessment, boot, chain, demand, given, login, rules, thp};
+use crate::{Assessment, boot, demand, given, login, rules, thp};
 
 /// What a remedy does on a host; none where that is done already.
 pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy: &Remedy) -> Option<String> {
-    let target = &assessment.target;
+    let (target, locked) = (&assessment.target, assessment.situation.locked());
     let goal = |page| target.pool(page);
     let text = match remedy {
         Remedy::SetPool(page) => {
@@ -56,8 +58,18 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
         Remedy::KeepAtBoot(page) => match goal(*page) {
             Some(goal) if goal.needed == PageCount::ZERO && crowds(host, *page).is_some() => {
                 let (pages, place) = crowds(host, *page)?;
-                format!("lower the {} in {place}: no server here asks for them", pages.in_pages_of(*page))
+                match arriving(host, instances, *page) {
+                    (PageCount::ZERO, _) => {
+                        format!("lower the {} in {place}: no server here asks for them", pages.in_pages_of(*page))
+                    }
+                    (then, servers) => format!(
+                        "lower the {} in {place} to {then}, which {} will ask for at that boot",
+                        pages.in_pages_of(*page),
+                        crate::chain::titles(servers)
+                    ),
+                }
             }
+            Some(_) if all_leave(host, instances, *page) => return None,
             Some(goal) if goal.needed == PageCount::ZERO => {
                 format!("keep the pool of {page} pages at each boot only if a server that is down now uses it")
             }
@@ -72,24 +84,24 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             }
             Some(goal) if brings_exactly(host, instances, goal) => return None,
             Some(goal) if goal.grows() && too_much(target, goal).is_some() => return too_much(target, goal),
-            Some(goal) => format!(
-                "set the pool of {page} pages to {} ({}{}) at each boot{}",
-                goal.goal,
-                goal.goal.of(*page),
-                by_node(goal),
-                in_the_way(host, instances, goal)
-            ),
+            Some(goal) => {
+                let pages = goal.pages_at_boot(host, instances);
+                let (size, then) = (pages.of(*page), in_the_way(host, instances, goal));
+                let is_now = goal.grows() && goal.not_now.is_none() && !is_crowded(host);
+                let now = if is_now { ", now and" } else { "" };
+                format!("set the pool of {page} pages to {pages} ({size}{}){now} at each boot{then}", by_node(goal))
+            }
             None => format!("set the pool of {page} pages at each boot"),
         },
-        Remedy::SetShmLimits => rules::shm_limits::in_words(host, instances),
+        Remedy::SetShmLimits => rules::shm_limits::in_words(host, instances).join("; "),
         Remedy::SetGroup(id) => group(host, instances, assessment, id),
         // Its files have enough: a restart is all that is left, once systemd has read them.
-        Remedy::RaiseMemlock(id) if is_raised(host, instances, id) => {
+        Remedy::RaiseMemlock(id) if is_raised((host, locked), instances, id) => {
             let waiting = waiting(host, instances, id)?;
             format!("have systemd read {waiting}, which was changed since it last did (systemctl daemon-reload)")
         }
         Remedy::RaiseMemlock(id) => {
-            let whose = match lacking(host, instances, id) {
+            let whose = match lacking((host, locked), instances, id) {
                 Some(Lacking { service: true, log_ins: true }) => ", for its service and for log-ins",
                 Some(Lacking { service: true, log_ins: false }) => ", for its service",
                 Some(Lacking { service: false, log_ins: true }) => ", for log-ins",
@@ -97,8 +109,19 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             };
             format!("raise the memlock limit of {id}{whose}")
         }
-        Remedy::SetThp => thp::in_words(host, instances)?,
-        Remedy::KeepThpAtBoot => "set transparent huge pages at each boot too".into(),
+        Remedy::SetThp => {
+            let said = thp::in_words(host, instances)?;
+            match boot::thp_is_undone_by(host, thp::meeting_point(host, instances)) {
+                Some((place, value)) => format!("{said}, and take out {place}, which sets {value} at each boot"),
+                None => said,
+            }
+        }
+        Remedy::KeepThpAtBoot => match host.thp.enabled.known().and_then(|now| boot::thp_is_undone_by(host, now)) {
+            Some((place, value)) => {
+                format!("keep transparent huge pages as they are: take out {place}, which sets {value} at each boot")
+            }
+            None => "set transparent huge pages at each boot too".into(),
+        },
         Remedy::SetSetting(id) => setting(host, instances, target, id),
         Remedy::Restart(id) => match goal_of(host, instances, target, id) {
             Some(goal) if !goal.is_there() => format!("reboot, or restart {id} once its pages are there"),
@@ -159,13 +182,13 @@ struct Lacking {
 }
 
 /// Whose memlock limit is too small; none where the limit is not the files' to say.
-fn lacking(host: &Host, instances: &[Instance], id: &InstanceId) -> Option<Lacking> {
+fn lacking((host, locked): (&Host, &Locked), instances: &[Instance], id: &InstanceId) -> Option<Lacking> {
     let instance = instances.iter().find(|instance| instance.id() == *id)?;
     let process = permission::process_of(host, instance).filter(|_| !instance.containered)?;
     if given::is_limited_by_others(host, instance) {
         return None;
     }
-    let needs = chain::memlock_needed(host, instance);
+    let needs = locked.at_most(host, instance).all();
     let unit = given::unit_of(host, instance);
     let is_short = |found: &login::Allowance| found.allows(needs) != Some(true);
     let named = instance.unit.as_deref().or(unit.map(|unit| unit.name.as_str()));
@@ -180,8 +203,8 @@ fn lacking(host: &Host, instances: &[Instance], id: &InstanceId) -> Option<Lacki
 }
 
 /// Whether a server's next start finds a memlock limit that is large enough, from a log-in and from its service.
-fn is_raised(host: &Host, instances: &[Instance], id: &InstanceId) -> bool {
-    lacking(host, instances, id).is_some_and(|it| !it.service && !it.log_ins)
+fn is_raised(around: (&Host, &Locked), instances: &[Instance], id: &InstanceId) -> bool {
+    lacking(around, instances, id).is_some_and(|it| !it.service && !it.log_ins)
 }
 
 /// What has to be done for the pool of the next boot beside setting it, after a colon; nothing where a plan's files win.
@@ -355,7 +378,14 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
     };
     let (last, first): (Vec<&Remedy>, Vec<&Remedy>) =
         all.iter().filter(|remedy| !done(remedy)).partition(|it| later(it));
-    let said = |remedy: &Remedy| Some((remedy.clone(), say(host, instances, assessment, remedy)?));
+    // Each limit is a thing by itself.
+    let said = |remedy: &Remedy| -> Vec<(Remedy, String)> {
+        let lines = match remedy {
+            Remedy::SetShmLimits => rules::shm_limits::in_words(host, instances),
+            other => say(host, instances, assessment, other).into_iter().collect(),
+        };
+        lines.into_iter().map(|line| (remedy.clone(), line)).collect()
+    };
     let is_thought = |remedy: &Remedy| matches!(remedy, Remedy::Consider(_));
     let (thoughts, first): (Vec<&Remedy>, Vec<&Remedy>) = first.into_iter().partition(|it| is_thought(it));
     // What it is to find has to be there before it.
@@ -364,7 +394,7 @@ pub fn to_do(host: &Host, instances: &[Instance], assessment: &Assessment, least
         _ => false,
     };
     let (reboot, first): (Vec<&Remedy>, Vec<&Remedy>) = first.into_iter().partition(|it| is_reboot(it));
-    first.into_iter().chain(reboot).chain(last).chain(thoughts).filter_map(said).collect()
+    first.into_iter().chain(reboot).chain(last).chain(thoughts).flat_map(said).collect()
 }
 
 #[cfg(test)]

@@ -26,6 +26,16 @@ pub enum Standing {
 }
 
 impl Standing {
+    /// What people read of it in a column: `all`, `fails`, `?`.
+    pub const fn in_a_word(&self) -> &'static str {
+        match self {
+            Self::DoesNotStart => "fails",
+            Self::Unknown => "?",
+            Self::NotRunning | Self::NotCounted(_) => "-",
+            Self::All | Self::Partly | Self::None => self.as_str(),
+        }
+    }
+
     /// Name in text and JSON.
     pub const fn as_str(&self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
 //! Whether the pools leave the host too little memory.
 
-use hugewise_model::{Bytes, Host, Level, PageSize};
+use hugewise_model::{Bytes, Host, Lack, Level, PageSize};
 
-use crate::words::pool_file;
+use crate::words::pool_fact;
 use crate::{Missing, demand, known};
 
 /// Beyond this part of memory all pools together leave too little: sizing guides stop at 70 to 80 %.
@@ -43,21 +43,27 @@ pub(crate) fn starving(host: &Host) -> Result<Option<Starving>, Missing> {
     let mut taken = Bytes::ZERO;
     let mut evidence = Vec::new();
     for pool in known(&host.pools, "/sys/kernel/mm/hugepages")? {
-        let pages = *known(&pool.total, &pool_file(pool.page_size, "nr_hugepages"))?;
+        let pages = *known(&pool.total, &pool_fact(host, pool.page_size, "nr_hugepages"))?;
         let memory = pages.of(pool.page_size);
         taken += memory;
         if memory > Bytes::ZERO {
-            evidence.push(format!("{}: {pages}, {memory}", pool_file(pool.page_size, "nr_hugepages")));
+            evidence.push(format!("{}: {pages}, {memory}", pool_fact(host, pool.page_size, "nr_hugepages")));
         }
     }
     let part = taken.part_of(total).unwrap_or_default();
     if part < HALF {
         return Ok(None);
     }
-    let field = if host.memory.available.is_absent() { &host.memory.free } else { &host.memory.available };
-    let name = if host.memory.available.is_absent() { "MemFree" } else { "MemAvailable" };
-    let left = *known(field, &format!("/proc/meminfo {name}"))?;
-    evidence.push(format!("/proc/meminfo {name}: {left} of MemTotal {total}"));
+    let Some(obtainable) = host.obtainable_memory() else {
+        let memory = &host.memory;
+        let (field, name) = match memory.available.is_absent() {
+            true => (&memory.free, "MemFree"),
+            false => (&memory.available, "MemAvailable"),
+        };
+        return Err(Missing::Host(Lack::of(format_args!("/proc/meminfo {name}"), field)));
+    };
+    let left = obtainable.bytes;
+    evidence.push(format!("{left} of MemTotal {total} to be had ({})", obtainable.source()));
     let left_part = left.part_of(total).unwrap_or_default();
     let watermark = high_watermarks(host);
     let exhausted = left_part < NOTHING_LEFT || left < watermark.times(2);

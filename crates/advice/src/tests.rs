@@ -179,3 +179,4 @@ fn a_name_is_no_option_and_no_line_of_another_kind() {
 
 pub(crate) mod any_host;
 mod links;
+mod one_answer;

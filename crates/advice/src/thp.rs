@@ -40,11 +40,35 @@ impl Policy<'_> {
     }
 }
 
+/// Whether the kernel has no transparent huge pages, so that nothing of them is missing: those before 2.6.38 but Red Hat's
+/// (RHEL 6: access.redhat.com/solutions/46111), those built without them, and those that count none.
+pub fn kernel_has_none(host: &Host) -> bool {
+    if !host.thp.enabled.is_absent() {
+        return false;
+    }
+    let counters = host.memory.vmstat.known();
+    let counts_none = counters.is_some_and(|all| !all.is_empty() && !all.keys().any(|name| name.starts_with("thp_")));
+    let is_older = |kernel: &hugewise_model::KernelRelease| {
+        kernel.is_before_2_6(38) && !kernel.text.split(['.', '-']).any(|part| part.starts_with("el6"))
+    };
+    counts_none || host.kernel.known().is_some_and(is_older)
+}
+
 /// The setting that the instances of a host can agree on: `always` where some want it and none is against it, `madvise`
 /// otherwise.
 pub fn meeting_point(host: &Host, instances: &[Instance]) -> &'static str {
     let policy = policy(host, instances);
-    if policy.against.is_empty() && !policy.wanting.is_empty() { "always" } else { policy.instead_of_always() }
+    if policy.against.is_empty() && !policy.wanting.is_empty() {
+        "always"
+    } else {
+        offered(host, policy.instead_of_always())
+    }
+}
+
+/// The word, or `never` where it is madvise and the kernel does not know that (the first ones of RHEL 6).
+fn offered(host: &Host, word: &'static str) -> &'static str {
+    let choices = &host.thp.choices;
+    if choices.is_empty() || choices.iter().any(|it| it == word) { word } else { "never" }
 }
 
 /// What the switches are to say.
@@ -62,7 +86,7 @@ pub fn switches(host: &Host, policy: &Policy<'_>) -> Option<Switches> {
     let always = host.thp.sizes.iter().filter(|size| size.enabled.known().is_some_and(|it| it == "always"));
     let inherit = always.filter(|_| !policy.against.is_empty()).map(|size| size.page_size).collect();
     let value = match enabled {
-        "always" if !policy.against.is_empty() => policy.instead_of_always(),
+        "always" if !policy.against.is_empty() => offered(host, policy.instead_of_always()),
         "never" if !policy.advised.is_empty() => "madvise",
         "never" | "madvise" if policy.against.is_empty() && !policy.wanting.is_empty() => "always",
         other => other,

@@ -1,7 +1,28 @@
 //! Wording that several rules share: kernel file names, parts of a whole, commands safe to paste.
 
 use hugewise_model::escape::{plain, shell};
-use hugewise_model::{Bytes, PageCount, PageSize};
+use hugewise_model::{Bytes, Host, PageCount, PageSize};
+
+/// The setting that is the only pool of kernels that know one size of huge pages.
+pub const ONLY_POOL: &str = "/proc/sys/vm/nr_hugepages";
+
+/// The file that sets how many pages a pool has on this host.
+pub fn pool_switch(host: &Host, page: PageSize) -> String {
+    pool_fact(host, page, "nr_hugepages")
+}
+
+/// Where this host says a number of a pool that has this name elsewhere: kernels that know one size of huge pages have no folder
+/// of pools.
+pub fn pool_fact(host: &Host, page: PageSize, file: &str) -> String {
+    match file {
+        _ if !host.one_huge_page_size => pool_file(page, file),
+        "nr_hugepages" => ONLY_POOL.to_owned(),
+        "free_hugepages" => "/proc/meminfo HugePages_Free".to_owned(),
+        "resv_hugepages" => "/proc/meminfo HugePages_Rsvd".to_owned(),
+        "surplus_hugepages" => "/proc/meminfo HugePages_Surp".to_owned(),
+        _ => format!("/proc/sys/vm/{file}"),
+    }
+}
 
 /// A file of a pool: `/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages`.
 pub fn pool_file(page: PageSize, file: &str) -> String {

@@ -76,6 +76,7 @@ fn value(change: &ValueChange) -> Result<(), Forbidden> {
     match (change.path.ends_with("/nr_hugepages"), pool) {
         (false, None) => Ok(()),
         (true, Some(path)) if path == change.path => Ok(()),
+        (true, Some(_)) if change.is_only_pool() => Ok(()),
         (true, _) => Err(Forbidden::UnnamedPool),
         (false, Some(_)) => Err(Forbidden::NoPool),
     }

@@ -1,7 +1,9 @@
 //! Carries a plan out.
 
 use hugewise_engines::options::file_name;
-use hugewise_model::{Bytes, PageCount, PageSize};
+use hugewise_host::kernel::{meminfo, zoneinfo};
+use hugewise_model::obtainable::ObtainableBy;
+use hugewise_model::{Bytes, Host, PageCount, PageSize};
 
 use crate::drift::{self, Need};
 use crate::journal::{self, After, Before, Intent, Journal, Record, Shelf, State};
@@ -89,7 +91,7 @@ fn has_room(plan: &Plan, system: &dyn System, needs: &[Vec<Need>]) -> Result<(),
         shrinks += PageCount(now.saturating_sub(after)).of(pool.page_size);
     }
     let growth = grows.saturating_sub(shrinks);
-    let Some(available) = at_boot::amount(system, "MemAvailable:")?.filter(|_| growth > Bytes::ZERO) else {
+    let Some(available) = available(system)?.filter(|_| growth > Bytes::ZERO) else {
         return Ok(());
     };
     let floor = Bytes(plan.budget.floor_bytes);
@@ -103,6 +105,19 @@ fn has_room(plan: &Plan, system: &dyn System, needs: &[Vec<Need>]) -> Result<(),
         });
     }
     Ok(())
+}
+
+/// Memory that can be had now, as the kernel says or as it is reckoned of those before 3.14.
+fn available(system: &dyn System) -> Result<Option<Bytes>, Failure> {
+    let mut host = Host::default();
+    let meminfo = system.text(meminfo::PATH)?.unwrap_or_default();
+    if let Ok(all) = meminfo::parse(meminfo.as_bytes()) {
+        host.memory = all.memory;
+    }
+    let zones = system.text(zoneinfo::PATH)?.and_then(|text| zoneinfo::parse(text.as_bytes()).ok());
+    host.memory.watermarks = zones.into();
+    // What is free and no more would stop pools that page cache makes room for.
+    Ok(host.obtainable_memory().filter(|memory| memory.by != ObtainableBy::Free).map(|memory| memory.bytes))
 }
 
 fn outcome(step: &Step, result: StepResult) -> StepOutcome {
@@ -281,7 +296,7 @@ impl Run<'_> {
         let number = change.after.parse::<u64>();
         let wanted = number.map_err(|_| Failure::new(&change.path, format!("{:?} are no pages", change.after)))?;
         // Kernels without contiguous allocation take no number of the largest pages once they run.
-        let obtained = values::set_pool(self.system, pool, wanted, progress)
+        let obtained = values::set_pool(self.system, &change.path, pool, wanted, progress)
             .map_err(|failure| if pool.page_size >= PageSize::GIB_1 { failure.advising(AT_BOOT) } else { failure })?;
         if obtained < wanted {
             let (wanted, obtained) = (PageCount(wanted), PageCount(obtained));

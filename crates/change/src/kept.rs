@@ -4,7 +4,8 @@
 //! line may have the last word, since the plan or for longer. So the host is read anew by what reads any host, and asked
 //! who wins.
 
-use hugewise_advice::{boot, chain, login};
+use hugewise_advice::locked::Locked;
+use hugewise_advice::{boot, login};
 use hugewise_host::config::pattern::covers;
 use hugewise_host::config::{cmdline, limits, sysctl, systemd, tmpfiles, unit};
 use hugewise_model::configuration::{LimitRule, SysctlAssignment, TmpfilesWrite};
@@ -154,7 +155,7 @@ impl After<'_> {
                 return Some(Unkept::lost(what, why));
             }
         }
-        if ours.path != "/sys/kernel/mm/transparent_hugepage/enabled" {
+        if ours.path != self.host.thp.file("enabled") {
             return None;
         }
         match boot::thp(self.host) {
@@ -204,7 +205,8 @@ impl After<'_> {
     /// The most that one of these servers locks.
     fn needs(&self, is: impl Fn(&Instance) -> bool) -> Option<Bytes> {
         let those = self.instances.iter().filter(|instance| is(instance));
-        those.map(|instance| chain::memlock_needed(self.host, instance)).max()
+        let locked = Locked::of(self.host, self.instances);
+        those.map(|instance| locked.at_most(self.host, instance).all()).max()
     }
 
     fn kernel_words(&self, words: &str) -> Option<Unkept> {

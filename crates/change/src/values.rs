@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hugewise_advice::words::ONLY_POOL;
 use hugewise_model::PageCount;
 
 use crate::outcome::{Event, Progress};
@@ -15,6 +16,9 @@ const IDLE_ATTEMPTS: u32 = 2;
 /// Longer each time: the kernel moves and frees pages meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// The pools by page size, on kernels since 2.6.27.
+const POOLS: &str = "/sys/kernel/mm/hugepages";
+
 const NODES: &str = "/sys/devices/system/node";
 
 /// A value as it compares: of `always [madvise] never` the chosen word, of a pool its pages without surplus ones, which
@@ -23,6 +27,10 @@ pub(crate) fn read(system: &dyn System, path: &str, pool: Option<PoolRef>) -> Re
     let Some(text) = system.text(path)? else { return Ok(None) };
     let value = normal(&text);
     let Some(pool) = pool else { return Ok(Some(value)) };
+    // What that setting counts elsewhere is the default size's, whatever a plan says it is.
+    if path == ONLY_POOL && system.list(POOLS)?.is_some() {
+        return Err(Failure::new(path, format!("this kernel has pools of its own in {POOLS}: plan again")));
+    }
     let count = |text: &str, path: &str| {
         let number = text.trim().parse::<u64>();
         number.map_err(|_| Failure::new(path, format!("{:?} is no number of pages", text.trim())))
@@ -78,25 +86,25 @@ pub(crate) fn set(system: &dyn System, path: &str, value: &str) -> Result<(), Fa
 /// memory is compacted and the kernel asked again, a few times.
 pub(crate) fn set_pool(
     system: &dyn System,
+    path: &str,
     pool: PoolRef,
     wanted: u64,
     progress: &mut Progress<'_>,
 ) -> Result<u64, Failure> {
-    let path = pool_path(pool);
     let (mut idle, mut last) = (0, None);
     for attempt in 1..=ATTEMPTS {
         if attempt > 1 {
             compact(system, pool);
             system.pause(PAUSE * attempt);
         }
-        system.write_value(&path, &wanted.to_string())?;
-        let got = read(system, &path, Some(pool))?.and_then(|pages| pages.parse::<u64>().ok());
-        let got = got.ok_or_else(|| Failure::new(&path, "is gone"))?;
+        system.write_value(path, &wanted.to_string())?;
+        let got = read(system, path, Some(pool))?.and_then(|pages| pages.parse::<u64>().ok());
+        let got = got.ok_or_else(|| Failure::new(path, "is gone"))?;
         if got >= wanted {
             return if got == wanted {
                 Ok(got)
             } else {
-                Err(Failure::new(&path, format!("{} asked for, and it keeps {got}", were(wanted))))
+                Err(Failure::new(path, format!("{} asked for, and it keeps {got}", were(wanted))))
             };
         }
         progress(&Event::PoolShort {

@@ -7,7 +7,6 @@ use hugewise_engines::{Found, Kind, jvm};
 use hugewise_host::capture::{self, Keeps, Servers};
 use hugewise_host::config::systemd::service_of;
 use hugewise_host::source::Recording;
-use hugewise_model::configuration::PoolWriter;
 use hugewise_model::{Host, Instance, Observed};
 use hugewise_report::date;
 
@@ -55,7 +54,7 @@ fn keeps(host: &Host, found: &Found) -> Keeps {
         settings: kinds.iter().flat_map(|kind| kind.settings).copied().collect(),
         forms: kinds.iter().map(|kind| &kind.forms).collect(),
         shape: Some(hugewise_engines::settings::shape),
-        writers: host.configuration.pool_writers.iter().flat_map(files_of).collect(),
+        writers: writers(host),
         lines: found.lines.clone(),
         starts: starts(host),
         servers: servers(host, &found.instances),
@@ -77,9 +76,11 @@ fn starts(host: &Host) -> BTreeMap<(String, u64), Vec<Vec<String>>> {
     starts
 }
 
-/// The files that a line which writes a pool at boot is known from.
-fn files_of(writer: &PoolWriter) -> impl Iterator<Item = String> {
-    std::iter::once(&writer.place).chain(&writer.by).map(|place| place.file.clone())
+/// The files that lines which write a pool or switch THP at boot are known from.
+fn writers(host: &Host) -> BTreeSet<String> {
+    let pools = host.configuration.pool_writers.iter().map(|it| (&it.place, &it.by));
+    let thp = host.configuration.thp_writers.iter().map(|it| (&it.place, &it.by));
+    pools.chain(thp).flat_map(|(place, by)| std::iter::once(place).chain(by)).map(|place| place.file.clone()).collect()
 }
 
 /// The servers, and whoever has to do with their memory.

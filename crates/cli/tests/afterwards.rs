@@ -443,8 +443,8 @@ fn nothing_is_found_that_no_plan_has_named() {
     let mut wrong = Vec::new();
     for captured in support::hosts() {
         let name = captured.file_name().unwrap().to_str().unwrap();
-        // Nothing can be planned for what broke off.
-        if name.starts_with("truncated") {
+        // Nothing can be planned for what broke off; what plans leave where no systemd is has tests of the planner's.
+        if name.starts_with("truncated") || ["rhel5-oracle", "rhel6-oracle", "sles11-oracle"].contains(&name) {
             continue;
         }
         let host = Host::of(&captured);

@@ -11,7 +11,7 @@ use hugewise_host::config::services::read_services;
 use hugewise_host::config::systemd::{read_named, service_of};
 use hugewise_model::configuration::{Place, Unit};
 use hugewise_model::instance::{Mechanism, NextStart, Setting};
-use hugewise_model::{Asked, Demand, DemandSource, Host, Instance, Observed, Process};
+use hugewise_model::{Asked, Demand, Host, Instance, Observed, Process, Unread};
 
 use crate::estate::{Estate, NOBODY, Sleeper};
 use crate::{Found, Kind, Scene, kinds, options};
@@ -33,10 +33,27 @@ pub(crate) fn add(scene: &Scene<'_>, found: &mut Found, files: Option<&Files>) {
         Some(files) => files.services(&mut door, busy.iter().map(|name| (*name).to_owned()).collect(), read),
         None => read(&mut door),
     };
-    let (running, unread) = (found.instances.as_slice(), door.unread);
+    let (running, mut unread) = (found.instances.as_slice(), door.unread);
+    let (untold, services): (Vec<_>, Vec<_>) = services.into_iter().partition(|service| service.untold.is_some());
+    unread.retain(|note| untold.iter().all(|service| service.untold.as_ref() != Some(note)));
     let mut estate = Estate::new(scene, running, services, busy, unread);
     for kind in kinds() {
         (kind.asleep)(&mut estate);
+    }
+    // Of a server that is started by more words than are read nobody knows what it asks for.
+    for service in untold {
+        let program = service.command.first().map(|first| options::file_name(first));
+        let is_its = |kind: &&&Kind| {
+            program.is_some_and(|program| kind.starts(program))
+                || kind.services.iter().any(|start| service.name.starts_with(start))
+        };
+        match kinds().iter().find(is_its) {
+            Some(kind) => {
+                let note = service.untold.map(|note| Unread { what: service.file.clone(), ..note });
+                estate.tell(kind.engine, note.into_iter().collect());
+            }
+            None => estate.note(service.untold.into_iter().collect()),
+        }
     }
     let (sleepers, unread) = estate.into_found();
     found.unread.extend(unread);
@@ -51,7 +68,7 @@ pub(crate) fn add(scene: &Scene<'_>, found: &mut Found, files: Option<&Files>) {
         instance.next = next(&instance);
         // Nobody has seen it come out so yet.
         let estimated = instance.next.known().into_iter().flat_map(|next| &next.demands);
-        let estimated = estimated.filter(|demand| matches!(demand.source, DemandSource::Estimated { .. }));
+        let estimated = estimated.filter(|demand| demand.source.error_percent().is_some());
         instance.perhaps = estimated.map(Demand::at_most).collect();
         instance.asleep = Some(asleep);
         make_unique(&found.instances, &mut instance);

@@ -53,7 +53,7 @@ use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed
 
 pub use kind::{Beside, By, Describe, Kind, SettingsBy, SizeOption, Sizes, ThpAdvice, VersionUnknown};
 pub use settable::Settable;
-pub use start::{Restarter, Start, Starter, Takes};
+pub use start::{Restarter, Start, Starter, Stretch, Takes};
 
 /// Every engine, in the order in which they are asked; `other` is last, as it takes what is left.
 static KINDS: &[&Kind] = &[

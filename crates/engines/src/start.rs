@@ -1,7 +1,7 @@
 //! What comes of a start of a server, as far as that hangs on its kind.
 
 use hugewise_model::instance::Setting;
-use hugewise_model::{Asked, Bytes, Host, Instance, PageCount, PageSize};
+use hugewise_model::{Asked, Bytes, Host, Instance, PageCount, PageSize, Process};
 
 /// How servers of a kind start.
 pub struct Start {
@@ -15,6 +15,8 @@ pub struct Start {
     pub refuses: fn(&Instance, Asked) -> bool,
     /// Pages that should stay free beyond its demand.
     pub spare: PageCount,
+    /// The stretches that its next start asks for one after the other, each whole or not at all; none where they are not known.
+    pub stretches: fn(&Instance, PageSize) -> Option<Vec<Stretch>>,
     /// What another start with the same settings may take beyond what the server has mapped, in pages of a size.
     pub by_chance: fn(&Instance, PageSize) -> PageCount,
     /// It looks at its memlock limit itself, whatever this kernel makes of it.
@@ -28,6 +30,15 @@ pub struct Start {
     pub any_page_size: bool,
     /// It cannot do with this page size where it is the host's default.
     pub not_with_default: Option<PageSize>,
+}
+
+/// Pages of one stretch of memory, which a server has whole or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// At least so many.
+    pub least: PageCount,
+    /// At most so many.
+    pub most: PageCount,
 }
 
 /// What a server takes of a pool that has not enough for it.
@@ -49,6 +60,7 @@ impl Start {
         goes_without_any: false,
         refuses: |_, _| false,
         spare: PageCount::ZERO,
+        stretches: |_, _| None,
         by_chance: |_, _| PageCount::ZERO,
         minds_memlock: false,
         only_shm: false,
@@ -73,8 +85,10 @@ pub struct Starter {
     /// Whose affair it is, in words: `Oracle's own tools have to do it`.
     pub whose: &'static str,
     /// What a person does then: commands, and `#` lines between them.
-    pub how: fn(&Instance) -> Vec<String>,
+    pub how: fn(&Host, &Instance) -> Vec<String>,
     /// What a person does about a limit where it is started with limits that the host's files don't reach: `#` lines and
     /// commands. None where they do.
     pub limits: fn(&Host, &Instance) -> Option<Vec<String>>,
+    /// The process that starts it then, and whose limits it has: none where none runs.
+    pub agent: for<'a> fn(&'a Host, &Instance) -> Option<&'a Process>,
 }

@@ -3,6 +3,7 @@
 use hugewise_model::{Observed, Reason, Unread};
 
 use crate::Source;
+use crate::source::Listed;
 
 /// Notes that are kept; on a host whose files make sense there are a handful.
 const MOST_UNREAD: usize = 10_000;
@@ -45,6 +46,14 @@ impl<'a> Door<'a> {
         self.note(folder, &names);
         self.see(folder, &names);
         names
+    }
+
+    /// Processes that /proc lists.
+    pub fn processes(&mut self) -> Observed<Vec<Listed>> {
+        let listed = self.source.processes();
+        self.note("/proc", &listed);
+        self.see("/proc", &listed);
+        listed
     }
 
     /// Where a link points.

@@ -59,6 +59,7 @@ pub fn read_after(source: &dyn Source, earlier: Option<process::Earlier<'_>>) ->
         default_huge_page: host.default_huge_page.get(),
         hugetlbfs: host.hugetlbfs_mounts.known().map_or(&[], Vec::as_slice),
         smallest_huge_page: host.pools.known().and_then(|pools| pools.iter().map(|pool| pool.page_size).min()),
+        one_size: host.one_huge_page_size,
         has_reserved: host.pools.known().into_iter().flatten().any(|pool| pool.reserved.get() != Some(PageCount::ZERO)),
     };
     let found = process::read(&mut door, facts, earlier);

@@ -36,12 +36,50 @@ const PROCMAP_QUERY: rustix::ioctl::Opcode = opcode::read_write::<ProcmapQuery>(
 /// # Errors
 /// `NOTTY` on kernels before 6.11, `NOENT` where nothing is mapped, `SRCH` when the process is gone.
 pub(crate) fn mapping_page_size(maps: BorrowedFd<'_>, address: u64) -> Result<u64> {
+    query(maps, address).map(|query| query.vma_page_size)
+}
+
+/// The mapping that covers `address`, asked of an open /proc/PID/maps.
+///
+/// # Errors
+/// As above.
+pub(crate) fn mapping_at(maps: BorrowedFd<'_>, address: u64) -> Result<There> {
+    query(maps, address).map(|query| There {
+        start: query.vma_start,
+        end: query.vma_end,
+        shared: query.vma_flags & SHARED != 0,
+        accessible: query.vma_flags & ANY_ACCESS != 0,
+        offset: query.vma_offset,
+        device: u64::from(query.dev_major) << 32 | u64::from(query.dev_minor),
+        inode: query.inode,
+        page_size: query.vma_page_size,
+    })
+}
+
+/// What the kernel says of a mapping, as [`Mapping`](hugewise_model::Mapping) has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct There {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) shared: bool,
+    pub(crate) accessible: bool,
+    pub(crate) offset: u64,
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+    pub(crate) page_size: u64,
+}
+
+/// PROCMAP_QUERY_VMA_SHARED, and _READABLE, _WRITABLE and _EXECUTABLE together.
+const SHARED: u64 = 8;
+const ANY_ACCESS: u64 = 7;
+
+fn query(maps: BorrowedFd<'_>, address: u64) -> Result<ProcmapQuery> {
     let size = u64::try_from(size_of::<ProcmapQuery>()).unwrap_or(0);
     let mut query = ProcmapQuery { size, query_addr: address, ..ProcmapQuery::default() };
     // SAFETY: the opcode bears the size of this very structure, which has the layout of the kernel's; name and build
     // id sizes are zero, so the kernel writes nothing but the structure itself. Other files answer NOTTY.
     unsafe { ioctl(maps, Updater::<PROCMAP_QUERY, _>::new(&mut query)) }?;
-    Ok(query.vma_page_size)
+    Ok(query)
 }
 
 /// CPUCLOCK_SCHED of include/linux/posix-timers_types.h: the clock that the scheduler counts by, in nanoseconds.
@@ -244,6 +282,87 @@ mod tests {
         let kernel = crate::kernel::release::parse(rustix::system::uname().release().to_bytes()).unwrap();
         let older = !kernel.at_least(6, 11);
         assert!(by_query == Observed::Known(huge) || older && by_query == Observed::Absent, "{by_query:?}");
+    }
+
+    /// The same of every mapping as /proc/PID/maps says.
+    #[test]
+    fn a_mapping_is_told_as_maps_tells_it() {
+        use std::os::fd::AsFd;
+
+        use crate::Source;
+
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let (live, begun) = (crate::source::Live::new(), std::time::Instant::now());
+        let maps = |name: &str| live.read(&format!("/proc/{}/{name}", child.id())).into_known().unwrap_or_default();
+        while !maps("stat").windows(10).any(|part| part == b" (sleep) S") {
+            assert!(begun.elapsed().as_secs() < 60);
+        }
+        let path = format!("/proc/{}/maps", child.id());
+        let file = rustix::fs::open(path, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
+        let told =
+            crate::process::maps::parse_kept(&maps("maps"), |line| !line.name.starts_with(b"[vsyscall")).unwrap();
+        let asked: Vec<_> = told.iter().map(|mapping| mapping_at(file.as_fd(), mapping.start)).collect();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if asked.iter().all(|one| *one == Err(rustix::io::Errno::NOTTY)) {
+            return;
+        }
+        for (mapping, asked) in told.iter().zip(asked) {
+            let hugewise_model::Mapping { start, end, shared, accessible, offset, device, inode, .. } = mapping.clone();
+            let page_size = asked.unwrap().page_size;
+            assert_eq!(asked, Ok(There { start, end, shared, accessible, offset, device, inode, page_size }));
+        }
+        assert!(told.len() > 5, "{told:?}");
+    }
+
+    /// This process runs all the time; it maps shared memory, and then other memory of that size in its place.
+    #[test]
+    fn what_a_process_that_runs_maps_is_seen_at_the_next_reading() {
+        use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+        use crate::process::{Earlier, Facts, read};
+        use crate::source::{Between, Live};
+
+        let memory = |name: &str| {
+            let file = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+            rustix::fs::ftruncate(&file, 32 << 20).unwrap();
+            file
+        };
+        let (one, other) = (memory("one"), memory("other"));
+        let map = |file: &std::os::fd::OwnedFd| {
+            let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+            // SAFETY: a new mapping at an address of the kernel's choice, unmapped below and never touched.
+            unsafe { mmap(std::ptr::null_mut(), 32 << 20, protection, flags, file, 0) }.unwrap()
+        };
+        // SAFETY: a mapping made above, of which nothing is borrowed.
+        let unmap = |at| unsafe { munmap(at, 32 << 20) }.unwrap();
+        let (between, mut before) = (Between::default(), Vec::new());
+        let facts = Facts {
+            base_page: hugewise_model::PageSize::new(u64::try_from(rustix::param::page_size()).unwrap()),
+            default_huge_page: Some(hugewise_model::PageSize::MIB_2),
+            ..Facts::default()
+        };
+        let mut mapped = || {
+            let live = Live::after(&between);
+            // Never its turn.
+            let turn = u64::from(std::process::id()) + 1;
+            let earlier = Some(Earlier { processes: &before, others: &[], turn, files: None });
+            let found = read(&mut crate::Door::new(&live), facts, earlier).processes.into_known().unwrap();
+            let own = found.iter().find(|process| process.pid == std::process::id()).unwrap().clone();
+            before = found;
+            let names = own.mappings.known().unwrap().iter().map(|mapping| mapping.name.clone());
+            names.filter(|name| name.starts_with("/memfd:o")).collect::<Vec<_>>()
+        };
+        assert_eq!(mapped(), Vec::<String>::new());
+        let first = map(&one);
+        for _ in 0..3 {
+            assert_eq!(mapped(), ["/memfd:one (deleted)"]);
+        }
+        unmap(first);
+        let second = map(&other);
+        assert_eq!(mapped(), ["/memfd:other (deleted)"]);
+        unmap(second);
+        assert_eq!(mapped(), Vec::<String>::new());
     }
 
     #[test]

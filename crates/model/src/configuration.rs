@@ -49,7 +49,7 @@ pub struct BootMount {
 /// Everything that files decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
-    /// Assignments of sysctl.d in the order in which systemd-sysctl makes them: the last one of a key wins.
+    /// Assignments of the sysctl files in the order in which the boot makes them: the last one of a key wins.
     pub sysctl: Observed<Vec<SysctlAssignment>>,
     /// Rules of limits.conf and limits.d, in reading order.
     pub limits: Observed<Vec<LimitRule>>,
@@ -69,8 +69,25 @@ pub struct Configuration {
     pub hugetlbfs: Observed<Vec<BootMount>>,
     /// What else writes a pool when the host boots: scripts, services, cron, cloud-init.
     pub pool_writers: Vec<PoolWriter>,
-    /// Services that carry the files above out and are masked: nothing in those files counts.
-    pub masked: Vec<MaskedService>,
+    /// What else switches THP when the host boots: scripts, services, cron, cloud-init.
+    pub thp_writers: Vec<ThpWriter>,
+    /// What THP is where nothing sets it: how the kernel that runs was built.
+    pub thp_of_kernel: Observed<(String, Place)>,
+    /// Those of the files above that nothing carries out.
+    pub unheeded: Vec<Unheeded>,
+    /// Which of the sysctl files the boot carries out.
+    pub sysctl_files: SysctlFiles,
+    /// Oracle's Grid Infrastructure, where it is on the host.
+    pub clusterware: Option<Clusterware>,
+}
+
+/// What the files of Oracle's Grid Infrastructure give its stack, and all that it starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clusterware {
+    /// The memlock limit, soft and hard; absent where no file sets one.
+    pub memlock: Observed<(Limit, Place)>,
+    /// Where a line that sets it belongs; none where neither the stack's environment nor its scripts were seen.
+    pub file: Option<String>,
 }
 
 impl Configuration {
@@ -134,20 +151,91 @@ impl std::fmt::Display for PoolWriter {
     }
 }
 
-/// A service of systemd that writes what files say to the kernel at the boot, and is masked.
+/// Files of kernel settings that nothing carries out when the host boots.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MaskedService {
-    /// `systemd-sysctl.service`.
-    pub name: &'static str,
-    /// The files that do not count then: `sysctl.d`.
+pub struct Unheeded {
+    /// Which: `sysctl.d`, `tmpfiles.d`.
     pub files: &'static str,
-    /// What masks it.
-    pub by: String,
+    /// Why.
+    pub why: Unheeding,
 }
 
-impl std::fmt::Display for MaskedService {
+/// Why files of kernel settings count for nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unheeding {
+    /// The service of systemd that carries them out is masked.
+    Masked {
+        /// `systemd-sysctl.service`.
+        service: &'static str,
+        /// What masks it.
+        by: String,
+    },
+    /// What starts this host does not read them, or it is not known that it does: `/etc/rc.d/rc.sysinit does not read it`.
+    NotRead(String),
+}
+
+impl std::fmt::Display for Unheeded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} is masked ({}): nothing in {} counts at boot", self.name, self.by, self.files)
+        let files = self.files;
+        match &self.why {
+            Unheeding::Masked { service, by } => {
+                write!(f, "{service} is masked ({by}): nothing in {files} counts at boot")
+            }
+            Unheeding::NotRead(why) => write!(f, "nothing in {files} counts at boot: {why}"),
+        }
+    }
+}
+
+/// Which files of kernel settings a boot carries out, and in which order: of one setting the last line counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SysctlFiles {
+    /// systemd-sysctl: the folders of sysctl.d by file name.
+    Folders,
+    /// `sysctl --system` of procps: the folders of sysctl.d by file name, then /etc/sysctl.conf.
+    #[default]
+    FoldersThenConf,
+    /// /etc/sysctl.conf, then the files of /etc/sysctl.d: initscripts of RHEL 5.7 and 6.2 and later.
+    ConfThenFolder {
+        /// Whether every name counts but those of backups, as against those that end in `.conf`.
+        any_name: bool,
+    },
+    /// /etc/sysctl.conf alone.
+    Conf,
+    /// /etc/sysctl.conf, and whether sysctl.d too is not known.
+    ConfAtLeast,
+}
+
+/// What a line that switches transparent huge pages when the host boots writes, beside the files that exist for that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThpWriter {
+    /// `always`, `madvise`, `never`; `None` where the line does not say it in a word.
+    pub value: Option<String>,
+    /// The line: `/etc/rc.d/rc.local:7`.
+    pub place: Place,
+    /// The line that starts the script that has it, where it is another file's.
+    pub by: Option<Place>,
+    /// When it runs, beside what carries out tmpfiles.d.
+    pub order: BootOrder,
+}
+
+/// When a command of the boot runs, beside what carries out tmpfiles.d.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BootOrder {
+    /// Before it, which has the last word then.
+    First,
+    /// After it.
+    #[default]
+    Last,
+    /// No file tells.
+    Untold,
+}
+
+impl std::fmt::Display for ThpWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.by {
+            Some(by) => write!(f, "{} (started by {by})", self.place),
+            None => write!(f, "{}", self.place),
+        }
     }
 }
 
@@ -250,6 +338,8 @@ pub struct StartCommand {
 pub enum Loader {
     /// GRUB, from its generated menu.
     Grub,
+    /// GRUB before version 2, from a menu that people and grubby edit (RHEL 4 to 6, SLES 10 and 11).
+    GrubLegacy,
     /// GRUB or another, from entries of the Boot Loader Specification that grubby keeps.
     Bls,
     /// systemd-boot, from its entries or a unified kernel image.
@@ -261,6 +351,7 @@ impl Loader {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Grub => "grub",
+            Self::GrubLegacy => "grub-legacy",
             Self::Bls => "bls",
             Self::SystemdBoot => "systemd-boot",
         }

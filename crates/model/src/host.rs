@@ -44,6 +44,9 @@ pub struct Host {
     pub default_huge_page: Observed<PageSize>,
     /// One pool for each huge page size that the kernel offers, smallest first.
     pub pools: Observed<Vec<Pool>>,
+    /// Whether the kernel knows huge pages of one size alone and has no /sys/kernel/mm/hugepages (before 2.6.27): its pool is
+    /// vm.nr_hugepages.
+    pub one_huge_page_size: bool,
     /// Mounted hugetlbfs file systems.
     pub hugetlbfs_mounts: Observed<Vec<HugetlbfsMount>>,
     /// Transparent huge pages.
@@ -115,6 +118,17 @@ impl KernelRelease {
     pub const fn at_least(&self, major: u32, minor: u32) -> bool {
         self.major > major || (self.major == major && self.minor >= minor)
     }
+
+    /// Whether this kernel is older than 2.6 with that third number, by which 2.6 counted its releases: `2.6.18-164.el5` is
+    /// before 2.6.27. One without a third number is not told to be.
+    pub fn is_before_2_6(&self, third: u32) -> bool {
+        if !self.at_least(2, 6) {
+            return true;
+        }
+        let rest = self.text.strip_prefix("2.6.").filter(|_| !self.at_least(2, 7));
+        let number = rest.map(|rest| rest.split(|sign: char| !sign.is_ascii_digit()).next().unwrap_or_default());
+        number.and_then(|number| number.parse::<u32>().ok()).is_some_and(|number| number < third)
+    }
 }
 
 /// Processors and what they can do with large pages.
@@ -177,6 +191,18 @@ pub struct Memory {
     pub shmem_huge: Observed<Bytes>,
     /// `ShmemPmdMapped`: what of it is also mapped by whole huge pages, so that it saves page tables.
     pub shmem_huge_mapped: Observed<Bytes>,
+    /// `Buffers`.
+    pub buffers: Observed<Bytes>,
+    /// `Cached`: the page cache, shared memory included.
+    pub cached: Observed<Bytes>,
+    /// `Mapped`: of the page cache what processes map.
+    pub mapped: Observed<Bytes>,
+    /// `Active(file)`. Since Linux 2.6.28.
+    pub active_file: Observed<Bytes>,
+    /// `Inactive(file)`. Since Linux 2.6.28.
+    pub inactive_file: Observed<Bytes>,
+    /// `SReclaimable`: kernel memory that reclaim may free. Since Linux 2.6.19.
+    pub slab_reclaimable: Observed<Bytes>,
     /// `SUnreclaim`: kernel memory that reclaim cannot free.
     pub slab_unreclaimable: Observed<Bytes>,
     /// `KernelStack`.
@@ -322,8 +348,12 @@ pub struct HugetlbfsMount {
 /// Transparent huge pages, host-wide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thp {
+    /// Whether the switches are in RHEL 6's own folder.
+    pub of_rhel_6: bool,
     /// `enabled`: always, madvise, never.
     pub enabled: Observed<String>,
+    /// The words that `enabled` offers; empty where that is not known.
+    pub choices: Vec<String>,
     /// `defrag`.
     pub defrag: Observed<String>,
     /// `shmem_enabled`. Since Linux 4.8.
@@ -334,6 +364,24 @@ pub struct Thp {
     pub sizes: Vec<ThpSize>,
     /// Size that the top switch means.
     pub pmd_size: Observed<PageSize>,
+}
+
+/// The folders of the switches: the usual one, and that of RHEL 6's own kernel
+/// (<https://access.redhat.com/solutions/46111>).
+pub const THP_FOLDERS: [&str; 2] =
+    ["/sys/kernel/mm/transparent_hugepage", "/sys/kernel/mm/redhat_transparent_hugepage"];
+
+impl Thp {
+    /// The folder that this kernel has them in.
+    pub const fn folder(&self) -> &'static str {
+        let [usual, old] = THP_FOLDERS;
+        if self.of_rhel_6 { old } else { usual }
+    }
+
+    /// One of the switches: `enabled`.
+    pub fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.folder())
+    }
 }
 
 /// The switches of one THP size.

@@ -381,6 +381,14 @@ impl Demand {
         let more = self.pages.get().saturating_mul(u64::from(error_percent)).div_ceil(100);
         Self { pages: self.pages + PageCount(more), ..self.clone() }
     }
+
+    /// The least that it may come to, the same.
+    #[must_use]
+    pub fn at_least(&self) -> Self {
+        let Some(percent) = self.source.error_percent() else { return self.clone() };
+        let least = (u128::from(self.pages.get()) * 100).div_ceil(100 + u128::from(percent));
+        Self { pages: PageCount(u64::try_from(least).unwrap_or(u64::MAX)), ..self.clone() }
+    }
 }
 
 /// Where a demand comes from.
@@ -395,4 +403,19 @@ pub enum DemandSource {
         /// Largest error seen between the formula and the server, in percent.
         error_percent: u8,
     },
+    /// A formula whose pages always do.
+    Enough {
+        /// How much less may do, in percent of the least.
+        error_percent: u8,
+    },
+}
+
+impl DemandSource {
+    /// The error of a formula in percent; none where the number is counted.
+    pub const fn error_percent(self) -> Option<u8> {
+        match self {
+            Self::Estimated { error_percent } | Self::Enough { error_percent } => Some(error_percent),
+            Self::Engine | Self::Measured => None,
+        }
+    }
 }

@@ -12,6 +12,7 @@ pub mod finding;
 pub mod host;
 pub mod instance;
 pub mod observed;
+pub mod obtainable;
 pub mod page_tables;
 pub mod process;
 pub mod remedy;

@@ -10,6 +10,8 @@ use crate::{Bytes, Observed, PageSize};
 pub struct Process {
     /// Its id in the namespace that the host was read from.
     pub pid: u32,
+    /// The inode of its folder in /proc, where that was asked: whoever has its id later has another one.
+    pub identity: Option<u64>,
     /// Its parent's id.
     pub parent: u32,
     /// `Name:` of /proc/PID/status, at most 15 bytes: `postgres`, `ora_pmon_PROD`.
@@ -64,6 +66,9 @@ pub struct Process {
     pub directory: Observed<String>,
     /// Where /proc/PID/root points: its root folder as the reader names it, `/` where that is the reader's own.
     pub root: Observed<String>,
+    /// `VmSize`, and of that data (`VmData`), stack (`VmStk`) and code (`VmExe` and `VmLib`), where its mappings were read: the
+    /// same later, with the same mappings where they were, means that there are no others.
+    pub mapped: Option<[Bytes; 4]>,
     /// Mappings that can matter: shared, hugetlb, or private and large. Small private ones are left out.
     pub mappings: Observed<Vec<Mapping>>,
 }

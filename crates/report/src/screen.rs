@@ -51,7 +51,7 @@ impl Spans {
         let mut lines = Lines { all: Vec::new(), line: Self::new(), at: 0, hang: hang.min(width / 2) };
         for (number, word) in self.words().iter().enumerate() {
             if number > 0 && lines.at + word.gap + word.width > width {
-                lines.next();
+                lines.next_for(word.width, width);
             } else {
                 lines.put(Role::Text, &" ".repeat(word.gap));
             }
@@ -115,9 +115,19 @@ struct Lines {
 
 impl Lines {
     fn next(&mut self) {
+        self.begin(self.hang);
+    }
+
+    /// The next line, from so far to the left that a word stays whole that is no longer than a line: a path can be copied.
+    fn next_for(&mut self, word: usize, width: usize) {
+        let room = width.checked_sub(word).unwrap_or(self.hang);
+        self.begin(self.hang.min(room));
+    }
+
+    fn begin(&mut self, column: usize) {
         self.all.push(std::mem::take(&mut self.line));
         self.at = 0;
-        self.put(Role::Text, &" ".repeat(self.hang));
+        self.put(Role::Text, &" ".repeat(column));
     }
 
     fn put(&mut self, role: Role, text: &str) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hugewise_host::Source;
 use hugewise_host::config::Files;
-use hugewise_host::source::Live;
+use hugewise_host::source::{Between, Live};
 use hugewise_report::json::history::Point;
 
 use crate::Reading;
@@ -48,7 +48,8 @@ struct Kept {
 impl Collector {
     /// Of the running machine.
     pub fn live(span: Span) -> Self {
-        Self::new(|| Box::new(Live::new()), span)
+        let between = Between::default();
+        Self::new(move || Box::new(Live::after(&between)), span)
     }
 
     /// Of whatever a source shows; it is opened anew for each reading.

@@ -1,4 +1,4 @@
-//! Part of `cargo xtask bench check`: what check costs on a host of many PostgreSQL clusters, and how that grows.
+//! Part of `cargo xtask bench check`: what check and plan cost on a host of many PostgreSQL clusters, and how that grows.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use hugewise_lab::measure;
 use super::median;
 use crate::{Failure, shell};
 
-/// What check may take of the larger of the two.
+/// What each may take of the larger of the two.
 const WANTED: Duration = Duration::from_secs(1);
 const FEW: u32 = 100;
 /// A host with one cluster, and of its processes the server and one of its sessions.
@@ -20,23 +20,33 @@ const PROCESSES: [&str; 2] = ["32322", "32464"];
 const DATA: &str = "/srv/databases/15/main";
 /// What the kernel said of mappings: process, address, page.
 const PAGE_SIZES: &str = "hugewise/page_sizes";
+/// Where memory's amounts are told.
+const MEMORY: [&str; 2] = ["proc/meminfo", "sys/devices/system/node/node0/meminfo"];
 /// The inode of its segment.
 const SEGMENT: &str = " 202344 ";
 
-/// Prints both, in turn; whether check is as wanted.
+/// Prints both, in turn; whether they are as wanted.
 pub(super) fn run(count: u32, rounds: u32) -> Result<bool, Failure> {
     let count = count.max(FEW);
     let (few, many) = (host(FEW)?, host(count)?);
+    println!("PostgreSQL clusters, two processes each, in memory that holds them all; {rounds} rounds, in turn");
+    let mut good = true;
+    for command in ["check", "plan"] {
+        good &= compare(command, count, rounds, (few.path(), many.path()))?;
+    }
+    Ok(good)
+}
+
+fn compare(command: &str, count: u32, rounds: u32, (few, many): (&Path, &Path)) -> Result<bool, Failure> {
     let (mut of_few, mut of_many) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        of_few.push(check(few.path())?);
-        of_many.push(check(many.path())?);
+        of_few.push(cost(command, few)?);
+        of_many.push(cost(command, many)?);
     }
     let (of_few, of_many) = (median(of_few), median(of_many));
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    println!("PostgreSQL clusters, two processes each; {rounds} rounds, in turn");
-    println!("hugewise check of {FEW:<6}{:9.1} ms (median)", ms(of_few));
-    println!("hugewise check of {count:<6}{:9.1} ms (median)", ms(of_many));
+    println!("hugewise {command:<5} of {FEW:<6}{:9.1} ms (median)", ms(of_few));
+    println!("hugewise {command:<5} of {count:<6}{:9.1} ms (median)", ms(of_many));
     let growth = of_many.as_secs_f64() / of_few.as_secs_f64();
     let good = of_many < WANTED;
     let verdict = if good { "as wanted" } else { "more than wanted" };
@@ -48,13 +58,13 @@ pub(super) fn run(count: u32, rounds: u32) -> Result<bool, Failure> {
     Ok(good)
 }
 
-fn check(root: &Path) -> Result<Duration, Failure> {
+fn cost(name: &str, root: &Path) -> Result<Duration, Failure> {
     let mut command = Command::new(shell::target().join("release/hugewise"));
-    command.args(["check", "--format", "json", "--root"]).arg(root).stdout(Stdio::null());
+    command.args([name, "--format", "json", "--root"]).arg(root).stdout(Stdio::null());
     let cost = measure::run(&mut command)?;
     match cost.code {
         Some(0 | 1 | 3) => Ok(cost.wall),
-        code => Err(format!("check ended with {code:?}").into()),
+        code => Err(format!("{name} ended with {code:?}").into()),
     }
 }
 
@@ -64,6 +74,10 @@ fn host(count: u32) -> Result<tempfile::TempDir, Failure> {
     let like = shell::root().join(HOST);
     copy(&like, root.path(), &|text| text.to_owned())?;
     fs::remove_dir_all(root.path().join("srv"))?;
+    for file in MEMORY {
+        let file = root.path().join(file);
+        fs::write(&file, large(&fs::read_to_string(&file)?))?;
+    }
     for entry in fs::read_dir(root.path().join("proc"))? {
         let entry = entry?;
         if entry.file_name().to_string_lossy().parse::<u32>().is_ok() {
@@ -89,6 +103,19 @@ fn host(count: u32) -> Result<tempfile::TempDir, Failure> {
     }
     fs::write(root.path().join(PAGE_SIZES), sizes)?;
     Ok(root)
+}
+
+/// A file of memory's amounts, with so much of it that every cluster finds its pages: where all are refused, nothing is planned.
+fn large(text: &str) -> String {
+    let lines = text.lines().map(|line| {
+        let is = |name: &str| line.split_whitespace().any(|word| word == format!("{name}:"));
+        let Some(name) = ["MemTotal", "MemFree", "MemAvailable"].into_iter().find(|name| is(name)) else {
+            return line.to_owned();
+        };
+        let before = line.split(name).next().unwrap_or_default();
+        format!("{before}{name}: {} kB", 8_u64 << 30)
+    });
+    lines.map(|line| line + "\n").collect()
 }
 
 /// Copies a folder, with the text of its files and links changed.

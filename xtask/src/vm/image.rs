@@ -21,7 +21,7 @@ const NEEDS: debian::Needs = &[
 ];
 
 /// What every image has.
-const PACKAGES: &str = "systemd-sysv,dbus,udev,kmod,procps,linux-image-cloud-amd64,initramfs-tools,grub-pc,postgresql-15,postgresql-client-15";
+const PACKAGES: &str = "systemd-sysv,dbus,udev,kmod,procps,initramfs-tools,grub-pc,postgresql-15,postgresql-client-15";
 
 const DISK_BYTES: u64 = 3 << 30;
 /// Where the one partition begins; GRUB's own code lies before it.
@@ -117,11 +117,16 @@ rm -rf /var/log/journal /var/cache/apt/*.bin
 sync
 ";
 
+/// Where Debian's packages come from.
+const ARCHIVE: &str = "http://deb.debian.org/debian";
+
 /// A kind of image.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Image {
     /// What every scenario needs.
     Plain,
+    /// The same on Debian 11's kernel, which goes by memlock limits for System V huge pages.
+    OldKernel,
     /// And tuned, with the profile that it recommends for virtual machines.
     Tuned,
     /// And sysstat; PostgreSQL is not started.
@@ -132,14 +137,22 @@ impl Image {
     fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
+            Self::OldKernel => "old-kernel",
             Self::Tuned => "tuned",
             Self::Collectors => "collectors",
         }
     }
 
+    fn kernel(self) -> &'static str {
+        match self {
+            Self::OldKernel => "linux-image-5.10.0-32-cloud-amd64",
+            Self::Plain | Self::Tuned | Self::Collectors => "linux-image-cloud-amd64",
+        }
+    }
+
     fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Plain => &[],
+            Self::Plain | Self::OldKernel => &[],
             Self::Tuned => &["tuned"],
             Self::Collectors => &["sysstat"],
         }
@@ -147,7 +160,7 @@ impl Image {
 
     fn first_boot(self) -> String {
         match self {
-            Self::Plain => FIRST_BOOT.to_owned(),
+            Self::Plain | Self::OldKernel => FIRST_BOOT.to_owned(),
             Self::Tuned => format!("{FIRST_BOOT}systemctl start tuned\ntuned-adm profile virtual-guest\nsync\n"),
             Self::Collectors => format!("{FIRST_BOOT}systemctl --quiet disable postgresql\nsync\n"),
         }
@@ -157,7 +170,7 @@ impl Image {
     fn recipe(self) -> String {
         let mut hasher = DefaultHasher::new();
         (PACKAGES, DISK_BYTES, PARTITION, FILE_SYSTEM, FILES, MASKED).hash(&mut hasher);
-        (self.packages(), self.first_boot()).hash(&mut hasher);
+        (self.kernel(), self.packages(), self.first_boot()).hash(&mut hasher);
         format!("{:016x}", hasher.finish())
     }
 
@@ -207,18 +220,15 @@ impl Image {
     }
 
     fn debootstrap(self, files: &Path, root: &Path) -> Result<(), Failure> {
-        let mut packages = PACKAGES.to_owned();
-        for package in self.packages() {
-            packages.push(',');
-            packages.push_str(package);
-        }
+        let mut packages = vec![PACKAGES, self.kernel()];
+        packages.extend(self.packages());
         let mut mmdebstrap = shell::command("mmdebstrap");
         mmdebstrap.args(["--quiet", "--mode=root", "--variant=minbase", "--skip=check/qemu"]);
         mmdebstrap.arg("--aptopt=Acquire::Languages \"none\"");
         for left_out in ["doc", "man", "locale", "info"] {
             mmdebstrap.arg(format!("--dpkgopt=path-exclude=/usr/share/{left_out}/*"));
         }
-        mmdebstrap.arg(format!("--include={packages}"));
+        mmdebstrap.arg(format!("--include={}", packages.join(",")));
         mmdebstrap.arg(format!("--essential-hook=cp -a {}/. \"$1\"", files.display()));
         mmdebstrap.arg(
             "--essential-hook=echo grub-pc grub-pc/install_devices_empty boolean true | chroot \"$1\" debconf-set-selections",
@@ -231,7 +241,12 @@ impl Image {
         mmdebstrap
             .arg(format!("--customize-hook=cp -a {0}/etc/hostname {0}/etc/machine-id \"$1\"/etc", files.display()));
         mmdebstrap.arg("--customize-hook=rm -f \"$1\"/etc/resolv.conf");
-        shell::run(mmdebstrap.arg("bookworm").arg(root))
+        mmdebstrap.arg("bookworm").arg(root);
+        if self == Self::OldKernel {
+            let suites = ["bookworm", "bullseye"];
+            mmdebstrap.args(suites.map(|suite| format!("deb {ARCHIVE} {suite} main")));
+        }
+        shell::run(&mut mmdebstrap)
     }
 }
 

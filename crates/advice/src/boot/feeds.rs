@@ -24,6 +24,10 @@ pub fn feeds(host: &Host) -> Feeds {
                 format!("# update-grub (Debian, Ubuntu), or grub2-mkconfig -o {place}"),
             ],
         },
+        Some(Loader::GrubLegacy) => Feeds {
+            file: place.clone(),
+            how: vec![format!("# in {place}: on the `kernel` line of the entry that `default=` names")],
+        },
         Some(Loader::Bls) => Feeds {
             file: "the boot entries, with grubby".into(),
             how: vec![

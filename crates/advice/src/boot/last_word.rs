@@ -7,7 +7,7 @@ use hugewise_host::source::Overlay;
 use hugewise_model::configuration::Place;
 use hugewise_model::{Host, PageSize};
 
-use super::{Step, default_size, overcommit, pool_at_boot, setting, thp_switch, with_files};
+use super::{Step, default_size, overcommit, pool_at_boot, setting, thp, thp_switch, with_files};
 use crate::Missing;
 
 /// One line of a file, and what becomes of it.
@@ -101,8 +101,8 @@ fn steps(host: &Host, file: &str) -> Result<Vec<Step<String>>, Missing> {
         let steps = overcommit(host, page)?.into_iter();
         return Ok(steps.map(|step| Step { value: step.value.to_string(), place: step.place }).collect());
     }
-    if let Some(switch) = file.strip_prefix("/sys/kernel/mm/transparent_hugepage/") {
-        return thp_switch(host, switch);
+    if let Some(switch) = file.strip_prefix(host.thp.folder()).and_then(|rest| rest.strip_prefix('/')) {
+        return if switch == "enabled" { thp(host) } else { thp_switch(host, switch) };
     }
     match file.strip_prefix("/proc/sys/") {
         Some(key) => setting(host, &key.replace('/', ".")),

@@ -1,10 +1,10 @@
 //! The files in which a plan keeps the pools of the next boot, and what becomes of them there: others may be read after
 //! them, or their service may not run.
 
-use hugewise_model::configuration::{Place, SysctlAssignment, TmpfilesWrite};
+use hugewise_model::configuration::{Place, SysctlAssignment, SysctlFiles, TmpfilesWrite, Unheeding};
 use hugewise_model::{Host, Observed, PageCount, PageSize};
 
-use super::{default_size, masked, pool};
+use super::{default_size, pool, unheeded};
 use crate::Missing;
 use crate::words::pool_file;
 
@@ -33,6 +33,8 @@ pub enum Overruled {
         /// The link that masks it.
         link: String,
     },
+    /// Nothing here reads a file in which a plan could keep it.
+    NotRead,
 }
 
 impl std::fmt::Display for Overruled {
@@ -43,6 +45,7 @@ impl std::fmt::Display for Overruled {
             Self::Masked { service, link } => {
                 write!(f, "unmask {service} ({link}), without which no such file counts")
             }
+            Self::NotRead => f.write_str("write it to /etc/sysctl.conf, which is all that this host's boot reads"),
         }
     }
 }
@@ -58,14 +61,16 @@ pub fn overruled(host: &Host, page: PageSize, pages: PageCount) -> Result<Option
         return Ok(None);
     }
     // A plan goes by the files whose service is not masked.
-    let by_setting = is_default(host, page) && masked(host, "sysctl.d").is_none();
+    let by_setting = is_default(host, page) && unheeded(host, "sysctl.d").is_none();
     let after = with_files(host, page, pages, by_setting);
     if enough(&after)? {
         return Ok(None);
     }
     let files = if by_setting { "sysctl.d" } else { "tmpfiles.d" };
-    if let Some(masked) = masked(host, files) {
-        return Ok(Some(Overruled::Masked { service: masked.name, link: masked.by.clone() }));
+    match unheeded(host, files).map(|it| &it.why) {
+        Some(Unheeding::Masked { service, by }) => return Ok(Some(Overruled::Masked { service, link: by.clone() })),
+        Some(Unheeding::NotRead(_)) => return Ok(Some(Overruled::NotRead)),
+        None => {}
     }
     let last = pool(&after, page)?.pop();
     Ok(last.map(|step| Overruled::By { place: step.place, pages: PageCount(step.value) }))
@@ -91,18 +96,20 @@ fn with_files(host: &Host, page: PageSize, pages: PageCount, by_setting: bool) -
     after.memory.total = host.memory.total.clone();
     let (of_host, files) = (&host.configuration, &mut after.configuration);
     (files.boot, files.sysctl, files.tuned) = (of_host.boot.clone(), of_host.sysctl.clone(), of_host.tuned.clone());
-    (files.tmpfiles, files.masked) = (of_host.tmpfiles.clone(), of_host.masked.clone());
+    (files.tmpfiles, files.unheeded) = (of_host.tmpfiles.clone(), of_host.unheeded.clone());
+    files.sysctl_files = of_host.sysctl_files;
     files.pool_writers.clone_from(&of_host.pool_writers);
     let value = pages.get().to_string();
     if by_setting {
-        files.sysctl = or_none(&files.sysctl).map(|all| with_setting(all, &value));
+        files.sysctl = or_none(&files.sysctl).map(|all| with_setting(all, &value, of_host.sysctl_files));
         if let Observed::Known(tuned) = &mut files.tuned
             && !tuned.reapplied.is_absent()
         {
-            tuned.reapplied = tuned.reapplied.clone().map(|all| with_setting(all, &value));
+            tuned.reapplied =
+                tuned.reapplied.clone().map(|all| with_setting(all, &value, SysctlFiles::FoldersThenConf));
         }
     }
-    if masked(host, "tmpfiles.d").is_none() {
+    if unheeded(host, "tmpfiles.d").is_none() {
         let counts_them = default_size(host) == Some(page);
         files.tmpfiles =
             or_none(&files.tmpfiles).map(|all| with_writes(host, page, all, &value, by_setting, counts_them));
@@ -115,12 +122,15 @@ fn or_none<T: Clone>(files: &Observed<Vec<T>>) -> Observed<Vec<T>> {
 }
 
 /// The settings of sysctl.d with the plan's line at its place: files are read in the order of their names, and
-/// /etc/sysctl.conf last where it is read at all.
-fn with_setting(mut all: Vec<SysctlAssignment>, value: &str) -> Vec<SysctlAssignment> {
+/// /etc/sysctl.conf before or after them.
+fn with_setting(mut all: Vec<SysctlAssignment>, value: &str, read: SysctlFiles) -> Vec<SysctlAssignment> {
+    let conf_is_first = matches!(read, SysctlFiles::ConfThenFolder { .. });
     let counts = |it: &SysctlAssignment| it.key.starts_with("vm.nr_hugepages");
     all.retain(|it| !(counts(it) && it.place.file == SYSCTL_POOL));
     let is_later = |it: &SysctlAssignment| {
-        counts(it) && (!it.place.file.contains("/sysctl.d/") || name(&it.place.file) > name(SYSCTL_POOL))
+        let is_conf = !it.place.file.contains("/sysctl.d/");
+        let comes_later = if is_conf { !conf_is_first } else { name(&it.place.file) > name(SYSCTL_POOL) };
+        counts(it) && comes_later
     };
     let at = all.iter().position(is_later).unwrap_or(all.len());
     all.insert(at, SysctlAssignment { key: "vm.nr_hugepages".into(), value: value.into(), place: at_top(SYSCTL_POOL) });
@@ -168,7 +178,7 @@ fn at_top(file: &str) -> Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hugewise_model::configuration::MaskedService;
+    use hugewise_model::configuration::Unheeded;
 
     use crate::testing::{Case, gib, quiet, sysctl};
 
@@ -203,6 +213,23 @@ mod tests {
         assert_eq!(with("/etc/sysctl.d/zzz-last.conf", "600"), None);
     }
 
+    /// `apply_sysctl` of initscripts reads sysctl.conf first; without the folder nothing of a plan's is read.
+    #[test]
+    fn rc_sysinit_reads_the_plans_file_last_or_not_at_all() {
+        let with = |files, unheeded: Vec<Unheeded>| {
+            said(move |case| {
+                case.host.configuration.sysctl = Observed::Known(vec![in_file("/etc/sysctl.conf", "100")]);
+                case.host.configuration.sysctl_files = files;
+                case.host.configuration.unheeded = unheeded;
+            })
+        };
+        assert_eq!(with(SysctlFiles::ConfThenFolder { any_name: true }, Vec::new()), None);
+        let not_read = |files| Unheeded { files, why: Unheeding::NotRead("it is so".into()) };
+        let why = "write it to /etc/sysctl.conf, which is all that this host's boot reads";
+        let both = vec![not_read("sysctl.d"), not_read("tmpfiles.d")];
+        assert_eq!(with(SysctlFiles::Conf, both).as_deref(), Some(why));
+    }
+
     /// tmpfiles.d(5): of lines about one path the first counts. A pattern is another path, and comes after.
     #[test]
     fn lines_of_tmpfiles_are_overruled_where_a_plan_can() {
@@ -224,20 +251,20 @@ mod tests {
     #[test]
     fn a_service_that_does_not_run_carries_nothing_out() {
         let link = "/etc/systemd/system/systemd-tmpfiles-setup.service";
-        let service = |name, files| MaskedService { name, files, by: link.to_owned() };
+        let service = |service, files| Unheeded { files, why: Unheeding::Masked { service, by: link.to_owned() } };
         let sysctl = || service("systemd-sysctl.service", "sysctl.d");
         let tmpfiles = || service("systemd-tmpfiles-setup.service", "tmpfiles.d");
         let both = |case: &mut Case| {
             case.host.configuration.sysctl = Observed::Known(Vec::new());
-            case.host.configuration.masked = vec![sysctl(), tmpfiles()];
+            case.host.configuration.unheeded = vec![sysctl(), tmpfiles()];
         };
         let why = format!("unmask systemd-tmpfiles-setup.service ({link}), without which no such file counts");
         assert_eq!(said(both), Some(why));
         // Either one is enough for a plan.
-        assert_eq!(said(|case| case.host.configuration.masked = vec![tmpfiles()]), None);
+        assert_eq!(said(|case| case.host.configuration.unheeded = vec![tmpfiles()]), None);
         let other = |case: &mut Case| {
             case.host.configuration.sysctl = Observed::Known(Vec::new());
-            case.host.configuration.masked = vec![sysctl()];
+            case.host.configuration.unheeded = vec![sysctl()];
         };
         assert_eq!(said(other), None);
     }

@@ -1,7 +1,7 @@
-//! What else has a word at the boot: lines that write a pool and are in no file that exists for that, and services that are
-//! masked, so that their files have none.
+//! What else has a word at the boot: lines that write a pool and are in no file that exists for that, and files that nothing
+//! carries out, which have none.
 
-use hugewise_model::configuration::{MaskedService, PoolWriter};
+use hugewise_model::configuration::{PoolWriter, Unheeded, Unheeding};
 use hugewise_model::{Host, PageSize};
 
 use super::default_size;
@@ -20,14 +20,23 @@ pub fn is_written(host: &Host, page: PageSize) -> bool {
     writers(host, page).next().is_some()
 }
 
-/// The service that is masked, where these files (`sysctl.d`) count for nothing because of it.
-pub fn masked<'a>(host: &'a Host, files: &str) -> Option<&'a MaskedService> {
-    host.configuration.masked.iter().find(|masked| masked.files == files)
+/// Why these files (`sysctl.d`) count for nothing, where they do.
+pub fn unheeded<'a>(host: &'a Host, files: &str) -> Option<&'a Unheeded> {
+    host.configuration.unheeded.iter().find(|unheeded| unheeded.files == files)
+}
+
+/// Whether nothing that starts this host reads these files, as against a service that is masked and can be unmasked.
+pub fn is_not_read(host: &Host, files: &str) -> bool {
+    unheeded(host, files).is_some_and(|it| matches!(it.why, Unheeding::NotRead(_)))
 }
 
 /// Why nothing sets a pool, where something could: `no file sets it`.
 pub fn nothing_sets(host: &Host) -> String {
-    let masked: Vec<&str> = host.configuration.masked.iter().map(|masked| masked.name).collect();
+    let service = |it: &Unheeded| match it.why {
+        Unheeding::Masked { service, .. } => Some(service),
+        Unheeding::NotRead(_) => None,
+    };
+    let masked: Vec<&str> = host.configuration.unheeded.iter().filter_map(service).collect();
     match masked.as_slice() {
         [] => "no file sets any".to_owned(),
         [one] => format!("{one} is masked, and no other file sets any"),

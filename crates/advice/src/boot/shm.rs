@@ -11,6 +11,12 @@ const NO_LIMIT: u64 = u64::MAX - (1 << 24);
 /// What every kernel begins with: SHMMNI.
 const SEGMENTS: u64 = 4096;
 
+/// The most that it takes: IPCMNI.
+const MOST_SEGMENTS: u64 = 32_768;
+
+/// So many times what is needed now.
+const AMPLE: u64 = 2;
+
 /// A limit of System V segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShmLimit {
@@ -32,6 +38,16 @@ impl ShmLimit {
             Self::Largest => "kernel.shmmax",
             Self::All => "kernel.shmall",
             Self::Number => "kernel.shmmni",
+        }
+    }
+
+    /// What it is set to where so much is needed: servers come and grow, and it protects nothing else.
+    pub fn with_room(self, needed: u64) -> u64 {
+        let ample = needed.saturating_mul(AMPLE);
+        match self {
+            // What the kernel begins with, and no more than it takes.
+            Self::Number => ample.clamp(SEGMENTS, MOST_SEGMENTS),
+            Self::Largest | Self::All => ample,
         }
     }
 

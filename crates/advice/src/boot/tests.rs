@@ -195,3 +195,30 @@ fn nodes_have_their_own_last_word() {
         Outcome::Loses { place: "/usr/lib/tuned/db/tuned.conf:2".into(), value: "never".into() }
     );
 }
+
+/// `apply_sysctl` of initscripts: /etc/sysctl.conf, then /etc/sysctl.d; before it, and on RHEL 4, /etc/sysctl.conf alone. Nothing
+/// of theirs reads tmpfiles.d.
+#[test]
+fn without_systemd_a_script_decides_who_has_the_last_word() {
+    let text = "vm.nr_hugepages = 512\n";
+    let files = MapSource::new()
+        .file("/proc/1/comm", "init\n")
+        .file("/etc/sysctl.conf", "vm.nr_hugepages=3\n")
+        .file("/etc/sysctl.d/50", "vm.nr_hugepages=4\n")
+        .folder("/etc/tmpfiles.d");
+    let lost = |place: &str, value: &str| Outcome::Loses { place: place.into(), value: value.into() };
+    let thp = "w /sys/kernel/mm/transparent_hugepage/enabled - - - - madvise\n";
+    let path = "/etc/tmpfiles.d/00-ours.conf";
+    for (script, of_folder, of_conf) in [
+        ("apply_sysctl\n", Outcome::Wins, lost("/etc/sysctl.d/50:1", "4")),
+        ("action x sysctl -e -p /etc/sysctl.conf\n", Outcome::Unheard, Outcome::Wins),
+    ] {
+        let host = files.clone().file("/etc/rc.d/rc.sysinit", script);
+        assert_eq!(word(&host, OURS, text), of_folder, "{script}");
+        assert_eq!(word(&host, "/etc/sysctl.conf", text), of_conf, "{script}");
+        assert_eq!(word(&host, path, thp), Outcome::Unheard, "{script}");
+    }
+    let debian = files.file("/etc/init.d/procps", "$DAEMON --system\n");
+    assert_eq!(word(&debian, OURS, text), lost("/etc/sysctl.conf:1", "3"));
+    assert_eq!(word(&debian, path, thp), Outcome::Unheard);
+}

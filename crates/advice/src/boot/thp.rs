@@ -2,23 +2,75 @@
 
 use hugewise_host::config::cmdline;
 use hugewise_host::config::kernel_value::{sysfs_count, sysfs_word};
-use hugewise_model::Host;
+use hugewise_model::configuration::{BootOrder, ThpWriter};
+use hugewise_model::{Bytes, Host, Lack, Reason};
 
 use super::feeds::on_command_line;
 use super::writes::{Targets, hits};
 use super::{Step, command_line, present};
 use crate::Missing;
 
-/// Where the switches are.
-const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage";
+/// With less memory than this the kernel begins with `never` (`hugepage_init()` of mm/huge_memory.c).
+const LEAST_MEMORY: Bytes = Bytes::from_mib(512);
 
-/// The steps that set THP's `enabled`: command line, tmpfiles, tuned. tuned leaves THP alone where the
-/// booted command line names it.
+/// The steps that set THP's `enabled`: how the kernel was built, command line, tmpfiles, tuned, and what else writes it at
+/// boot. tuned leaves THP alone where the booted command line names it. None where nothing is known to set it: then it is the
+/// kernel's own default, which nothing here tells.
 ///
 /// # Errors
-/// A file that counts could not be read.
+/// A file that counts could not be read; or commands write it that come in no order that files tell, and say another word.
 pub fn thp(host: &Host) -> Result<Vec<Step<String>>, Missing> {
-    thp_switch(host, "enabled")
+    let mut steps = thp_switch(host, "enabled")?;
+    let of_files = of_written(host, "enabled")?;
+    let tuned = of_tuned(host)?.filter(|step| steps.iter().any(|it| it == step));
+    let writers = || host.configuration.thp_writers.iter();
+    // What comes before tmpfiles.d counts where nothing is written after it.
+    let first = writers().rfind(|writer| writer.order == BootOrder::First);
+    if let Some(first) = first.filter(|_| of_files.is_empty() && tuned.is_none()) {
+        steps.push(step_of(first)?);
+    }
+    // rc.local and its like come when tmpfiles.d has been carried out; which of several comes last nothing tells, nor whether
+    // before TuneD or after it.
+    let late = || writers().filter(|writer| writer.order == BootOrder::Last);
+    if let Some(last) = late().next_back() {
+        let step = step_of(last)?;
+        let agrees = |it: &ThpWriter| it.value.as_ref() == Some(&step.value);
+        if !late().all(agrees) || tuned.is_some_and(|tuned| tuned.value != step.value) {
+            return Err(untold(last));
+        }
+        steps.push(step);
+    }
+    let word = steps.last().map(|step| step.value.clone());
+    let other = writers().find(|it| it.order == BootOrder::Untold && (it.value.is_none() || it.value != word));
+    other.map_or(Ok(steps), |writer| Err(untold(writer)))
+}
+
+fn step_of(writer: &ThpWriter) -> Result<Step<String>, Missing> {
+    let value = writer.value.clone().ok_or_else(|| untold(writer))?;
+    Ok(Step { value, place: writer.to_string() })
+}
+
+fn untold(writer: &ThpWriter) -> Missing {
+    let why = Reason::untold(format!("{writer} also sets it during boot"));
+    Missing::Host(Lack::new("THP at the next boot", why))
+}
+
+/// The command that switches THP last at each boot, and to what, where that is another word than this.
+pub fn thp_is_undone_by(host: &Host, word: &str) -> Option<(String, String)> {
+    let all = host.configuration.thp_writers.iter().filter(|writer| writer.order != BootOrder::First);
+    let mut others = all.filter_map(|writer| Some((writer.to_string(), writer.value.clone()?)));
+    others.rfind(|(_, value)| value != word)
+}
+
+/// How the kernel begins where no word tells it otherwise, by how the one that runs was built.
+fn of_kernel(host: &Host) -> Option<Step<String>> {
+    let (word, place) = host.configuration.thp_of_kernel.known()?;
+    let is_small = super::memory(host).is_ok_and(|memory| memory < LEAST_MEMORY);
+    let (value, place) = match is_small {
+        true => ("never".to_owned(), format!("the kernel's default with less than {LEAST_MEMORY} of memory")),
+        false => (word.clone(), format!("the kernel's own default ({place})")),
+    };
+    Some(Step { value, place })
 }
 
 /// The steps that set a file below /sys/kernel/mm/transparent_hugepage: `defrag`, `hugepages-64kB/enabled`. What the
@@ -34,6 +86,9 @@ pub fn thp_switch(host: &Host, file: &str) -> Result<Vec<Step<String>>, Missing>
         "shmem_enabled" => Some("transparent_hugepage_shmem"),
         _ => None,
     };
+    if file == "enabled" {
+        steps.extend(of_kernel(host));
+    }
     if let (Ok((words, _)), Some(word)) = (&line, word) {
         let named = cmdline::assignments_of(words, |name| name == word);
         let last = named.iter().rev().find_map(|(_, value, _)| taken(file, value));
@@ -42,11 +97,8 @@ pub fn thp_switch(host: &Host, file: &str) -> Result<Vec<Step<String>>, Missing>
             Step { value, place }
         }));
     }
-    let targets = Targets::new(vec![(format!("{FOLDER}/{file}"), ())]);
-    let written = hits(host, &targets)?;
     let before = steps.len();
-    steps
-        .extend(written.into_iter().filter_map(|hit| Some(Step { value: taken(file, &hit.value)?, place: hit.place })));
+    steps.extend(of_written(host, file)?);
     let tuned = if file == "enabled" { of_tuned(host)? } else { None };
     match (line, tuned) {
         (Ok((words, _)), Some(step)) if !words.iter().any(|word| word.contains("transparent_hugepage=")) => {
@@ -58,6 +110,13 @@ pub fn thp_switch(host: &Host, file: &str) -> Result<Vec<Step<String>>, Missing>
         (Err(_), _) => {}
     }
     Ok(steps)
+}
+
+/// What tmpfiles.d writes to it.
+fn of_written(host: &Host, file: &str) -> Result<Vec<Step<String>>, Missing> {
+    let targets = Targets::new(vec![(host.thp.file(file), ())]);
+    let written = hits(host, &targets)?.into_iter();
+    Ok(written.filter_map(|hit| Some(Step { value: taken(file, &hit.value)?, place: hit.place })).collect())
 }
 
 fn of_tuned(host: &Host) -> Result<Option<Step<String>>, Missing> {

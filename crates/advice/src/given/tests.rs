@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use hugewise_host::config::limits;
-use hugewise_model::configuration::Place;
+use hugewise_model::configuration::{Clusterware, Place};
 use hugewise_model::process::{CgroupMembership, SoftHard};
-use hugewise_model::{Engine, KernelRelease};
+use hugewise_model::{Bytes, Engine, KernelRelease};
 
 use super::*;
 use crate::situation::{Moments, situation};
@@ -204,4 +204,61 @@ fn a_limit_that_the_next_start_lacks_is_the_cause() {
     assert_eq!(both.case.assess().target.insisting.len(), 1);
     let boot_lacks = both.unit(|_| {});
     assert!(boot_lacks.case.assess().target.insisting.is_empty());
+}
+
+/// A database of the owner's agent, with what its files give Clusterware.
+fn by_clusterware(agent: Limit, files: Observed<(Limit, Place)>) -> Scene {
+    let mut scene = Scene::new(Engine::Oracle, agent).rules(ENOUGH);
+    let owner = scene.case.processes()[0].uid;
+    let stack = |pid, name: &str, uid| {
+        let memlock = Observed::Known(SoftHard { soft: agent, hard: agent });
+        Arc::new(Process { pid, name: name.into(), uid, memlock, ..Process::default() })
+    };
+    if let Observed::Known(all) = &mut scene.case.host.processes {
+        all.extend([stack(10, "ohasd.bin", 0), stack(20, "oraagent.bin", owner)]);
+        all.sort_by_key(|process| process.pid);
+    }
+    let file = Some("/u01/grid/crs/install/s_crsconfig_db1_env.txt".to_owned());
+    scene.case.host.configuration.clusterware = Some(Clusterware { memlock: files, file });
+    scene
+}
+
+/// srvctl has the agent start it, and the boot goes by what Clusterware's files say: the log-in, which would be enough, has no
+/// part in it.
+#[test]
+fn clusterware_gives_a_database_what_its_agent_has_and_at_the_boot_what_its_files_say() {
+    let file = |limit| Observed::Known((limit, Place { file: "/etc/init.d/ohasd".into(), line: 3 }));
+    for (agent, files, then) in [
+        (Limit::Unlimited, file(Limit::Unlimited), (All, All)),
+        (SMALL, file(SMALL), (NoPages, NoPages)),
+        // Corrected, and Clusterware not yet started anew.
+        (SMALL, file(Limit::Unlimited), (NoPages, All)),
+        // Started by a root whose shell has no limit.
+        (Limit::Unlimited, file(SMALL), (All, NoPages)),
+        (Limit::Unlimited, Observed::Absent, (All, Unknown)),
+        (SMALL, Observed::Absent, (NoPages, NoPages)),
+        (Limit::Unlimited, Observed::Denied, (All, Unknown)),
+    ] {
+        let scene = by_clusterware(agent, files.clone());
+        assert_eq!(scene.then(), then, "{agent:?} {files:?}: {:?}", scene.moments());
+    }
+}
+
+#[test]
+fn that_sqlplus_and_srvctl_give_other_limits_is_a_finding_and_its_cure_names_the_file() {
+    let place = Place { file: "/etc/init.d/ohasd".into(), line: 3 };
+    let scene = by_clusterware(SMALL, Observed::Known((SMALL, place)));
+    let assessment = crate::assess(&scene.case.host, &scene.case.instances);
+    let told = assessment.findings.iter().find(|it| it.code.as_str() == "HW305").unwrap();
+    assert!(
+        told.summary.ends_with("started with sqlplus it gets huge pages, with srvctl it does not"),
+        "{}",
+        told.summary
+    );
+    assert!(told.evidence[0].contains("64 KiB (/proc/20/limits of oraagent.bin)"), "{:?}", told.evidence);
+    assert!(!assessment.findings.iter().any(|it| it.code.as_str() == "HW302"));
+    let starter = Kind::of(Engine::Oracle).starter.as_ref().unwrap();
+    let lines = (starter.limits)(&scene.case.host, &scene.case.instances[0]).unwrap().join("\n");
+    assert!(lines.contains("/etc/init.d/ohasd:3 gives it 64 KiB of memlock"), "{lines}");
+    assert!((starter.how)(&scene.case.host, &scene.case.instances[0])[0].contains("srvctl"));
 }

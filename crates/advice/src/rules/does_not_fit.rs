@@ -1,7 +1,7 @@
 use hugewise_model::{Asked, Finding, Instance, Level};
 
 use crate::cause::{Cause, cause, pain};
-use crate::words::{list, pool_file};
+use crate::words::{list, pool_fact};
 use crate::{Docs, Facts, Missing, Rule, cause as causes, demand};
 
 pub(crate) static RULE: Rule = Rule {
@@ -44,9 +44,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         let count = |fact: &hugewise_model::Observed<hugewise_model::PageCount>| {
             fact.get().map_or_else(|| "not known".to_owned(), |count| count.to_string())
         };
-        evidence.push(format!("{}: {}", pool_file(page, "nr_hugepages"), count(&pool.total)));
-        evidence.push(format!("{}: {}", pool_file(page, "free_hugepages"), count(&pool.free)));
-        evidence.push(format!("{}: {}", pool_file(page, "resv_hugepages"), count(&pool.reserved)));
+        evidence.push(format!("{}: {}", pool_fact(facts.host, page, "nr_hugepages"), count(&pool.total)));
+        evidence.push(format!("{}: {}", pool_fact(facts.host, page, "free_hugepages"), count(&pool.free)));
+        evidence.push(format!("{}: {}", pool_fact(facts.host, page, "resv_hugepages"), count(&pool.reserved)));
     }
     let cost = causes::cost(facts, instance);
     if instance.asked == Asked::Raises {

@@ -2,11 +2,11 @@ use hugewise_model::{
     Asked, Bytes, Finding, HugePageUse, Instance, Lack, Level, PageCount, PageSize, Pool, Reason, Remedy,
 };
 
-use crate::cause::cure;
+use crate::cause::{cure, is_asm_with_amm, is_big};
 use crate::chain::is_amm;
 use crate::demand::starting;
 use crate::target::is_kept_off;
-use crate::words::{percent, pool_file};
+use crate::words::{percent, pool_fact};
 use crate::{Docs, Facts, Missing, Rule, boot, chain, demand};
 
 /// A pool of which at least this part is available to anyone is idle.
@@ -90,12 +90,24 @@ fn lacking<'a>(facts: &Facts<'a>, page: PageSize) -> Vec<&'a Instance> {
             demand::page_size(facts.host, instance) == Some(page)
                 || (start.asks() && start.demands.iter().any(|demand| demand.page_size == page))
         };
+        // Small ones are left as they are: what they ask for at their next start is kept for them.
+        let is_big = || is_big(facts, instance).unwrap_or(true) && !is_asm_with_amm(instance);
         (wants || is_amm(instance) || is_kept_off(facts, instance))
             && lacks
+            && is_big()
             && takes()
             && facts.chain(instance).is_some()
     });
     could.collect()
+}
+
+/// A server that asks for pages of a size that this kernel does not have.
+fn without_a_size<'a>(facts: &Facts<'a>) -> Option<&'a Instance> {
+    let is_there = |page: PageSize| facts.host.pool(page).is_some();
+    facts.instances.iter().find(|instance| {
+        let start = starting(facts.host, instance);
+        start.asks() && demand::page_size(facts.host, instance).is_some_and(|page| !is_there(page))
+    })
 }
 
 /// Pages of a pool that no server has or asks for, now, at its restart or at the next boot, where they are so many that this
@@ -142,8 +154,12 @@ fn of_pool(facts: &Facts<'_>, pool: &Pool) -> Result<Option<Finding>, Missing> {
         summary.push_str(&format!(", {} of memory", percent(share)));
     }
     let mut evidence = vec![
-        format!("{}: {total}", pool_file(page, "nr_hugepages")),
-        format!("{}: {free}, {}: {reserved}", pool_file(page, "free_hugepages"), pool_file(page, "resv_hugepages")),
+        format!("{}: {total}", pool_fact(facts.host, page, "nr_hugepages")),
+        format!(
+            "{}: {free}, {}: {reserved}",
+            pool_fact(facts.host, page, "free_hugepages"),
+            pool_fact(facts.host, page, "resv_hugepages")
+        ),
     ];
     let mut remedies = Vec::new();
     if could.is_empty() {
@@ -156,7 +172,14 @@ fn of_pool(facts: &Facts<'_>, pool: &Pool) -> Result<Option<Finding>, Missing> {
             let brings = steps.last().map_or(PageCount::ZERO, |step| PageCount(step.value));
             evidence.push(format!("the next boot brings {brings}"));
         }
-        remedies.push(Remedy::GiveBack(page));
+        // Whoever is told to ask for another size may come to ask for these.
+        remedies.push(match without_a_size(facts) {
+            Some(instance) => Remedy::Consider(format!(
+                "keep the {page} pages until {} asks for a size that this kernel has: it may take them",
+                instance.title()
+            )),
+            None => Remedy::GiveBack(page),
+        });
     } else {
         evidence.push(format!("on base pages: {}", chain::titles(could.iter().copied())));
         for instance in could.iter().filter(|instance| instance.is_vouched()) {
@@ -296,5 +319,61 @@ mod tests {
         };
         assert!(!found(Engine::Jvm));
         assert!(found(Engine::PostgreSql));
+    }
+
+    /// Eight servers of 240 MiB that ask, and pages for four: what each is worth is no restart, and what is there is theirs.
+    #[test]
+    fn small_servers_are_left_as_they_are_and_keep_what_they_will_ask_for() {
+        let mut case = quiet();
+        for number in 0..8 {
+            case.postgresql(&format!("15/c{number}"), hugewise_model::Bytes::from_mib(240));
+        }
+        case.pool(512, 512);
+        let assessment = case.assess();
+        let restarts = |it: &Remedy| matches!(it, Remedy::Restart(_));
+        let remedies: Vec<_> = assessment.findings.iter().flat_map(|it| &it.remedies).collect();
+        assert!(!remedies.iter().any(|it| restarts(it)), "{remedies:?}");
+        assert!(!gives_back(&case));
+        let shrunk = crate::target::Wish { shrink: true, ..Default::default() };
+        let request = crate::sizing::Request::default();
+        let target = crate::target::target(&case.host, &case.instances, &assessment, shrunk, &request).unwrap();
+        assert_eq!(target.pool(PageSize::MIB_2).unwrap().goal, PageCount(512), "to give back is not to take more");
+    }
+
+    /// What is kept for the boot and what is to be given back are not the same pages.
+    #[test]
+    fn a_boot_keeps_what_somebody_asks_for_and_not_what_is_idle() {
+        let mut case = quiet();
+        all_huge(case.postgresql("15/main", gib(1))).next = next(Asked::Must, &[(PageSize::MIB_2, 538)]);
+        case.pool(3000, 2488);
+        case.host.configuration.sysctl = Observed::Known(Vec::new());
+        let assessment = case.assess();
+        let remedies: Vec<_> = assessment.findings.iter().flat_map(|it| &it.remedies).collect();
+        assert!(remedies.contains(&&Remedy::KeepAtBoot(PageSize::MIB_2)) && gives_back(&case), "{remedies:?}");
+        let pool = assessment.target.pool(PageSize::MIB_2).unwrap();
+        assert_eq!((pool.goal, pool.pages_at_boot(&case.host, &case.instances)), (PageCount(3000), PageCount(538)));
+        // What the files bring already is not taken from them.
+        case.host.configuration.sysctl = Observed::Known(vec![crate::testing::sysctl("vm.nr_hugepages", "2000")]);
+        let pool = case.assess().target.pool(PageSize::MIB_2).unwrap().clone();
+        assert_eq!(pool.pages_at_boot(&case.host, &case.instances), PageCount(2000));
+    }
+
+    /// An ASM instance with MEMORY_TARGET takes no large pages, whatever its parameters ask for.
+    #[test]
+    fn asm_under_automatic_memory_management_is_not_what_a_pool_waits_for() {
+        let mut case = quiet();
+        let asm = case.oracle("+ASM", gib(1), 2);
+        asm.traits.push(hugewise_model::instance::Trait::Asm);
+        asm.traits.push(hugewise_model::instance::Trait::Amm);
+        asm.asked = Asked::Cannot;
+        asm.mechanism = hugewise_model::instance::Mechanism::None;
+        let setting =
+            hugewise_model::instance::Setting { name: "memory_target".into(), value: "1536M".into(), place: None };
+        asm.settings.insert("memory_target".into(), setting);
+        case.pool(2000, 2000);
+        let findings = case.assess().findings;
+        let remedies: Vec<_> = findings.iter().flat_map(|it| &it.remedies).collect();
+        let of_asm = |it: &&&Remedy| it.instance().is_some();
+        assert_eq!(remedies.iter().filter(of_asm).count(), 0, "{remedies:?}");
     }
 }

@@ -5,7 +5,7 @@ use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Lack, Level,
 use crate::cause::is_big;
 use crate::given::{self, Given};
 use crate::permission::{Memlock, Right};
-use crate::{Docs, Facts, Missing, Rule, chain, permission};
+use crate::{Docs, Facts, Missing, Rule, permission};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW301"),
@@ -18,14 +18,16 @@ pub(crate) static RULE: Rule = Rule {
                nothing else gives the right; a warning where it cannot be told whether it does; a note for Oracle \
                elsewhere, which compares the limit and warns in its alert log. Servers that use mmap need no memlock \
                and are never named.",
-        why: "Kernels before 5.16 let an ordinary user have SHM_HUGETLB if the segment fits under RLIMIT_MEMLOCK; \
-              with less, shmget fails and the server falls back. A limit between its smallest and its largest segment \
+        why: "Kernels before 5.16 let an ordinary user have SHM_HUGETLB if the segment fits under RLIMIT_MEMLOCK \
+              beside all that he has already: the segments of all his servers count. With less, shmget fails and the \
+              server falls back. A limit between its smallest and its largest segment \
               lets only the small ones have huge pages.",
         cost: "the server falls back to base pages: page tables in every process",
         fix: "Raise the limit where the server gets it from: its unit when systemd starts it (limits.conf does not \
               reach services), limits.conf when a log-in does. On newer kernels the group is what counts.",
         sources: &[
             "Linux fs/hugetlbfs/inode.c can_do_hugetlb_shm(), before and since 5.16",
+            "Linux mm/mlock.c user_shm_lock(): locked_shm of the user",
             "systemd.exec(5): LimitMEMLOCK",
             "limits.conf(5): memlock is in KiB",
         ],
@@ -43,7 +45,8 @@ pub(super) fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Find
         return Ok(None);
     }
     let host = facts.host;
-    let (memlock, enough) = chain::memlock_of(host, instance);
+    let needs = facts.situation.locked().at_restart(host, instance);
+    let (memlock, enough) = Given::now(host, instance).memlock_for(needs);
     let rule = permission::memlock(host);
     let right = permission::without_memlock(host, instance);
     let level = match (&rule, &right) {
@@ -54,7 +57,6 @@ pub(super) fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Find
         _ if Kind::of(instance.engine).start.minds_memlock => Level::Info,
         _ => return Ok(None),
     };
-    let needs = chain::memlock_needed(host, instance);
     let next = given::at_restart(host, instance);
     let next_falls_short = next.memlock_for(needs).1 == Some(false);
     let (given, has) = match enough {
@@ -69,7 +71,10 @@ pub(super) fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Find
     };
     let limit = given.memlock.limit.get();
     let (amount, needs) = match limit {
-        Some(hugewise_model::Limit::At(limit)) => crate::words::apart(limit, needs),
+        Some(hugewise_model::Limit::At(limit)) => {
+            let (limit, all) = crate::words::apart(limit, needs.all());
+            (limit, needs.beside(all))
+        }
         _ => (limit.map_or_else(|| "not known".to_owned(), |limit| limit.to_string()), needs.to_string()),
     };
     let is_next = enough == Some(true);

@@ -6,7 +6,7 @@ use hugewise_model::{Asked, Finding, HugePageUse, Instance, Lack, Level, Reason,
 
 use crate::login::Allowance;
 use crate::permission::{Memlock, Right};
-use crate::{Docs, Facts, Missing, Rule, chain, demand, given, login, permission};
+use crate::{Docs, Facts, Missing, Rule, demand, given, login, permission};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW302"),
@@ -40,7 +40,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         (Memlock::Useless(_), _) | (_, Right::Has(_)) => false,
         (Memlock::Buys(_) | Memlock::Unknown(_), _) => true,
     };
-    if matches!(instance.asked, Asked::No | Asked::Cannot) {
+    // Its unit has no say in its limits.
+    if given::is_limited_by_others(host, instance) || matches!(instance.asked, Asked::No | Asked::Cannot) {
         return Ok(None);
     }
     if !decides && (!Kind::of(instance.engine).start.minds_memlock || instance.huge_pages == HugePageUse::All) {
@@ -50,13 +51,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         let what = format_args!("/proc/{}/status", instance.pid);
         return Err(Missing::Instance(Lack::new(what, Reason::untold("not read"))));
     };
-    let needs = chain::memlock_needed(host, instance);
-    // What starts it has given it enough, past its unit, and gives it the same again.
-    if given::is_limited_by_others(host, instance)
-        && given::Given::now(host, instance).memlock.allows(needs) == Some(true)
-    {
-        return Ok(None);
-    }
+    let needs = facts.situation.locked().at_most(host, instance).all();
     let allows =
         |found: &Allowance| found.allows(needs).ok_or_else(|| Missing::Instance(Lack::of(&found.place, &found.limit)));
     let services = given::memlocks_by_unit(host, unit, process);

@@ -31,6 +31,7 @@ pub(crate) mod restart_needed;
 pub(crate) mod shm_group_missing;
 pub(crate) mod shm_limits;
 pub(crate) mod silent_fallback;
+pub(crate) mod started_by_clusterware;
 pub(crate) mod swap_with_unlocked_segment;
 pub(crate) mod thp_differs_at_boot;
 pub(crate) mod thp_policy;
@@ -85,6 +86,7 @@ registered! {
     memlock_login_vs_service,
     shm_group_missing,
     shm_limits,
+    started_by_clusterware,
     silent_fallback,
     amm,
     not_asked,

@@ -1,7 +1,7 @@
 use hugewise_model::{Asked, Bytes, Finding, Instance, Level};
 
 use crate::cause::{Cause, cause, pain};
-use crate::words::pool_file;
+use crate::words::pool_fact;
 use crate::{Docs, Facts, Missing, Rule, cause as causes, chain, demand};
 
 pub(crate) static RULE: Rule = Rule {
@@ -45,7 +45,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let short = format!("it holds {held}; {why}");
     let mut evidence = Vec::new();
     if let Some(page) = demand::page_size(host, instance) {
-        evidence.push(format!("{}: 0", pool_file(page, "nr_hugepages")));
+        evidence.push(format!("{}: 0", pool_fact(facts.host, page, "nr_hugepages")));
     }
     if let Some(setting) = &instance.setting {
         evidence.push(setting.to_string());

@@ -86,7 +86,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         );
         let short = format!("its pool of {page} is uneven: {}", list(&spread));
         // What there is to spread is what the pool has by then: a plan may have made it larger or smaller.
-        let file = crate::words::pool_file(page, "nr_hugepages");
+        let file = crate::words::pool_fact(facts.host, page, "nr_hugepages");
         let mut how = vec![
             "# with its servers stopped, and once the pool has the size that it is to have:".to_owned(),
             format!("each=$(( ($(cat {file}) + {}) / {count} ))", count.saturating_sub(1)),

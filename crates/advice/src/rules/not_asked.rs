@@ -3,7 +3,7 @@ use hugewise_model::instance::SessionModel;
 use hugewise_model::{Asked, Finding, HugePageUse, Instance, Level, Remedy};
 
 use crate::cause::{Cause, cause};
-use crate::words::pool_file;
+use crate::words::pool_fact;
 use crate::{Docs, Facts, Missing, Rule, cause as causes, chain, demand, stranger};
 
 pub(crate) static RULE: Rule = Rule {
@@ -37,7 +37,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let mut evidence: Vec<String> = instance.setting.iter().map(ToString::to_string).collect();
     evidence.push(chain::seen_on_base(host, instance));
     if let Some((page, available)) = causes::idle_pages_for(facts, instance) {
-        evidence.push(format!("{}: {available} of them available", pool_file(page, "nr_hugepages")));
+        evidence.push(format!("{}: {available} of them available", pool_fact(facts.host, page, "nr_hugepages")));
     }
     let setting = instance.setting.as_ref().map(|setting| format!(" ({}={})", setting.name, setting.value));
     let threads = instance.session_model == SessionModel::Threads;

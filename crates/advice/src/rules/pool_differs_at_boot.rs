@@ -1,7 +1,8 @@
 use hugewise_model::{Asked, Finding, Level, PageCount, Remedy};
 
 use super::idle_pool;
-use crate::words::pool_file;
+use crate::situation::all_leave;
+use crate::words::pool_fact;
 use crate::{Docs, Facts, Missing, Rule, boot};
 
 pub(crate) static RULE: Rule = Rule {
@@ -14,7 +15,10 @@ pub(crate) static RULE: Rule = Rule {
                plan said what it overrides). Pages that no server asks for are reported by idle-pool. The \
                order of the boot is: command line, sysctl.d by file name with the last one winning, tmpfiles.d, and \
                tuned, which writes the files of /etc/sysctl.d and /etc/sysctl.conf once more after its profile's own \
-               settings. Files below /run are gone by then. Files that ask for more than there is are reported by \
+               settings. Without systemd nothing reads tmpfiles.d, and a script reads the sysctl files: rc.sysinit of RHEL 5 \
+               and 6 takes /etc/sysctl.conf first and /etc/sysctl.d after it (from initscripts 8.45.37 and 9.03.24 on; \
+               before, and on RHEL 4, /etc/sysctl.conf alone), Debian /etc/sysctl.conf last. Files below /run are gone \
+               by then. Files that ask for more than there is are reported by \
                pool-short-of-request. An Oracle that raises the pool itself (AUTO) explains a larger pool. A \
                pool that something else writes at boot is reported by pool-written-at-boot.",
         why: "What was set by hand at run time is gone after the reboot, and the server that was on huge pages falls \
@@ -25,6 +29,7 @@ pub(crate) static RULE: Rule = Rule {
             "sysctl.d(5): all files are sorted by name, the last one wins",
             "tmpfiles.d(5)",
             "systemd-sysctl(8)",
+            "github.com/fedora-sysv/initscripts: rc.d/rc.sysinit, apply_sysctl of rc.d/init.d/functions",
             "tuned plugin_sysctl: reapply_sysctl",
         ],
     },
@@ -37,11 +42,12 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let mut findings = Vec::new();
     for pool in crate::known(&host.pools, "/sys/kernel/mm/hugepages")? {
         let page = pool.page_size;
-        if boot::is_written(host, page) {
+        // What nobody will ask for then is no loss: of what they ask for instead HW603 speaks.
+        if boot::is_written(host, page) || all_leave(host, facts.instances, page) {
             continue;
         }
         let steps = boot::pool(host, page)?;
-        let file = pool_file(page, "nr_hugepages");
+        let file = pool_fact(host, page, "nr_hugepages");
         let total = *crate::known(&pool.total, &file)?;
         let now = total.saturating_sub(pool.surplus.get().unwrap_or_default());
         let winner = steps.last();
@@ -49,7 +55,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let meant = winner.is_some_and(|step| is_ours(&step.place));
         let mut evidence = vec![format!("{file}: {now} without surplus")];
         evidence.extend(steps.iter().map(|step| format!("{}: {}", step.place, PageCount(step.value))));
-        evidence.extend(host.configuration.masked.iter().map(ToString::to_string));
+        evidence.extend(host.configuration.unheeded.iter().map(ToString::to_string));
         let by = winner.map_or_else(|| boot::nothing_sets(host), |step| format!("{} decides", step.place));
         // Pages that nobody asks for are said to be idle; that they are gone with the boot is no loss.
         let idle = idle_pool::spare(facts, pool).ok().flatten().unwrap_or_default();

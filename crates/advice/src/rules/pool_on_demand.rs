@@ -1,7 +1,7 @@
 use hugewise_model::{Asked, Finding, Instance, Level, PageCount, Remedy};
 
 use crate::situation::starting;
-use crate::words::pool_file;
+use crate::words::pool_fact;
 use crate::{Docs, Facts, Missing, Rule, boot, chain, demand};
 
 pub(crate) static RULE: Rule = Rule {
@@ -39,7 +39,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             continue;
         }
         let loses = |it: &&Instance| facts.situation.of(it).is_some_and(crate::situation::Moments::loses_at_restart);
-        let file = pool_file(page, "nr_hugepages");
+        let file = pool_fact(host, page, "nr_hugepages");
         let own = crate::known(&pool.total, &file)?.saturating_sub(surplus);
         let asked = boot::pool_of_files(host, page).unwrap_or_default().last().map(|step| PageCount(step.value));
         if holders.iter().any(loses) || asked.is_some_and(|asked| asked > own) {
@@ -51,7 +51,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let short = format!("{surplus} of the pages of {page} in use {} there on demand only", surplus.are());
         let summary = format!("{short}, held by {who}: the next start may not get them");
         let evidence = vec![
-            format!("{}: {surplus}", pool_file(page, "surplus_hugepages")),
+            format!("{}: {surplus}", pool_fact(host, page, "surplus_hugepages")),
             format!("{file}: {own} without surplus"),
         ];
         let remedies = vec![Remedy::SetPool(page)];

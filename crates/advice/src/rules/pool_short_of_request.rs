@@ -2,7 +2,8 @@ use hugewise_model::{Finding, Level, PageCount, PageSize, Remedy};
 
 use crate::demand::is_with_spare;
 use crate::rules::boot_starves_host;
-use crate::words::pool_file;
+use crate::situation::arriving;
+use crate::words::pool_fact;
 use crate::{Docs, Facts, Missing, Rule, boot};
 
 pub(crate) static RULE: Rule = Rule {
@@ -35,11 +36,12 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let page = pool.page_size;
         let steps = boot::pool_of_files(host, page)?;
         let Some(step) = steps.last() else { continue };
-        let file = pool_file(page, "nr_hugepages");
+        let file = pool_fact(host, page, "nr_hugepages");
         let total = *crate::known(&pool.total, &file)?;
         let has = total.saturating_sub(pool.surplus.get().unwrap_or_default());
         let asked = PageCount(step.value);
-        if has >= asked {
+        // The next boot's default counts pages of this size, and those that are there are for this one.
+        if has >= asked || (arriving(host, facts.instances, page).0 >= asked && asked > PageCount::ZERO) {
             continue;
         }
         let summary = format!("{} {} configured, and {has} {} there", asked.in_pages_of(page), asked.are(), has.are());
@@ -64,7 +66,7 @@ fn fill_up(facts: &Facts<'_>, page: PageSize, has: PageCount, asked: PageCount, 
         return Remedy::SetPool(page);
     }
     let servers = if claim.pages == PageCount::ZERO { "none".to_owned() } else { claim.pages.to_string() };
-    let file = pool_file(page, "nr_hugepages");
+    let file = pool_fact(facts.host, page, "nr_hugepages");
     Remedy::by_hand(format!(
         "correct {}: servers ask for {servers} of its {}; or write {asked} to {file}",
         boot::place_to_edit(facts.host, place),

@@ -10,8 +10,10 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "Pools that together take more than 80 % of memory: a warning while 5 % of memory can still be had, an \
-               error otherwise. And pools of half the memory or more on a host whose MemAvailable (MemFree on kernels \
-               before 3.14) is below 2 % of memory or below twice the high watermarks: an error. Sizing guides for \
+               error otherwise. And pools of half the memory or more on a host whose MemAvailable \
+               is below 2 % of memory or below twice the high watermarks: an error. For kernels before 3.14, which do \
+               not say MemAvailable, it is estimated as later ones do: free memory, page cache and slabs that can be \
+               freed, less what the low watermarks keep. Sizing guides for \
                Oracle stop at 70 to 80 %; at the high watermark reclaim rests, at twice of it it never starts.",
         why: "The pool cannot be reclaimed or swapped. Sessions, page cache, page tables and the kernel itself live on \
               what is left; when that runs out the host stalls in reclaim or kills processes, with gigabytes idle in \
@@ -19,7 +21,11 @@ pub(crate) static RULE: Rule = Rule {
         cost: "the host stalls or kills processes once the rest of memory runs out",
         fix: "Shrink the pool to what its servers use, or give the host more memory. Pages in use stay where they are \
               until the server stops.",
-        sources: &["Linux Documentation/admin-guide/mm/hugetlbpage.rst", "Linux /proc/zoneinfo: min, low, high"],
+        sources: &[
+            "Linux Documentation/admin-guide/mm/hugetlbpage.rst",
+            "Linux /proc/zoneinfo: min, low, high",
+            "Linux 34e431b0ae39, si_mem_available()",
+        ],
     },
     check: |facts| RULE.of_host(facts, look),
 };
@@ -79,5 +85,23 @@ mod tests {
         assert_eq!(level(&case), Some(Level::Error));
         case.host.memory.free = Observed::Known(gib(6));
         assert_eq!(level(&case), Some(Level::Warn));
+    }
+
+    /// SLES 11 with 16 GB, 9.5 of them in the pool: 125 MiB free, and 4 GiB of page cache that can be dropped.
+    #[test]
+    fn page_cache_that_can_be_dropped_is_left_too() {
+        let mut case = quiet();
+        case.host.memory.total = Observed::Known(hugewise_model::Bytes::from_kib(16_337_920));
+        case.pool(4868, 28);
+        case.host.memory.available = Observed::Absent;
+        case.host.memory.free = Observed::Known(hugewise_model::Bytes::from_kib(128_000));
+        let codes = |case: &crate::testing::Case| case.codes().contains(&"HW206");
+        assert!(codes(&case), "nothing tells of any cache");
+        case.host.memory.cached = Observed::Known(hugewise_model::Bytes::from_kib(4_076_544));
+        case.host.memory.shmem = Observed::Known(hugewise_model::Bytes::from_kib(20_000));
+        assert!(!codes(&case));
+        // The cache is shared memory: nothing of it can be had.
+        case.host.memory.shmem = Observed::Known(hugewise_model::Bytes::from_kib(4_000_000));
+        assert!(codes(&case));
     }
 }

@@ -1,6 +1,6 @@
 use hugewise_model::{Bytes, Finding, HugePageUse, Lack, Level, PageCount, Reason, Remedy};
 
-use crate::words::{percent, pool_file};
+use crate::words::{percent, pool_fact};
 use crate::{Docs, Facts, Missing, Rule, demand};
 
 /// Spare pages up to this part of a pool are what careful people set aside.
@@ -65,7 +65,10 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let summary = format!("nothing here could use {pages} of the {}: {beyond}", total.in_pages_of(page));
         let short = format!("{pages} of {} ({beyond}) {} more than needed", total.in_pages_of(page), pages.are());
         let evidence = vec![
-            format!("{}: {total}, {available} of them neither used nor promised", pool_file(page, "nr_hugepages")),
+            format!(
+                "{}: {total}, {available} of them neither used nor promised",
+                pool_fact(facts.host, page, "nr_hugepages")
+            ),
             format!("servers on base pages would take {wanted}; {} of the pool is left over", percent(part)),
         ];
         findings.push(Finding {

@@ -10,7 +10,9 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "Commands other than sysctl.d, tmpfiles.d and the kernel's command line that set a pool during boot: a line of \
                /etc/rc.local, an init script, an enabled service (ExecStart lines of its unit and drop-ins), an `@reboot` line \
-               of cron, `bootcmd` of cloud-init, or a shell script that root starts from one of these. A warning where a server \
+               of cron, `bootcmd` of cloud-init, a rule of udev, a hook of the network (ifupdown, NetworkManager, \
+               networkd-dispatcher) or of libvirt, a script or `[sysfs]` section of TuneD's active profile, or a shell script \
+               that root starts from one of these. A warning where a server \
                uses such pages or asks for them, otherwise a note. Commands that only read the pool are ignored. Not examined: \
                scripts started by other scripts, programs that are not shell scripts, scripts that run as another user, and \
                whether rc.local is executable.",

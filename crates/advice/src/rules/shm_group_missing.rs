@@ -2,8 +2,9 @@ use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Lack, Level, LinkName, Reason, Remedy};
 
 use crate::cause::is_big;
+use crate::given::Given;
 use crate::permission::{Memlock, Right};
-use crate::{Docs, Facts, Missing, Rule, chain, permission};
+use crate::{Docs, Facts, Missing, Rule, permission};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW303"),
@@ -47,7 +48,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         }
         Right::Lacks(what) => what,
     };
-    let (memlock, enough) = chain::memlock_of(host, instance);
+    let needs = facts.situation.locked().at_restart(host, instance);
+    let (memlock, enough) = Given::now(host, instance).memlock_for(needs);
     let kernel = match rule {
         Memlock::Unknown(kernel) if enough != Some(false) => {
             let what = format_args!("{lacks}; whether {kernel} accepts memlock instead");

@@ -44,7 +44,8 @@ pub(crate) fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     if allowed < all {
         let owners = chain::titles(sysv.iter().copied());
         let (allowed, all) = apart(allowed, all);
-        let summary = format!("kernel.shmall allows {allowed} of System V segments; {owners} have {all}");
+        let have = if sysv.len() == 1 { "has" } else { "have" };
+        let summary = format!("kernel.shmall allows {allowed} of System V segments; {owners} {have} {all}");
         let short = format!("kernel.shmall allows {allowed} of segments, and there are {all}");
         findings.push(Finding {
             short,
@@ -129,14 +130,21 @@ fn number(host: &Host, of_servers: usize) -> u64 {
 }
 
 /// What is to be done about the limits: which of them, and where a file has the last word of the boot, which.
-pub(crate) fn in_words(host: &Host, instances: &[Instance]) -> String {
+pub(crate) fn in_words(host: &Host, instances: &[Instance]) -> Vec<String> {
     let of = |limit: ShmLimit| {
         let (key, needed, now) = (limit.key(), needed(host, instances, limit), limit.now(host)?);
-        if now < needed {
-            return Some(format!("raise {key} from {now} to {needed} or more"));
-        }
         let at_boot = boot::shm_limit(host, limit);
         let place = || boot::setting(host, key).ok()?.pop().map(|step| step.place);
+        if now < needed {
+            let to = limit.with_room(needed);
+            let too = match (&at_boot, place()) {
+                (Ok(then), Some(place)) if *then < needed => {
+                    format!(", and in {place}, which sets {then} at each boot")
+                }
+                _ => String::new(),
+            };
+            return Some(format!("raise {key} from {now} to {to} ({needed} are needed){too}"));
+        }
         match at_boot {
             Ok(then) if then < needed => {
                 let place = place().unwrap_or_else(|| "no file".into());
@@ -149,7 +157,7 @@ pub(crate) fn in_words(host: &Host, instances: &[Instance]) -> String {
         }
     };
     let what: Vec<String> = ShmLimit::ALL.into_iter().filter_map(of).collect();
-    if what.is_empty() { "raise kernel.shmmax and kernel.shmall".into() } else { what.join("; ") }
+    if what.is_empty() { vec!["raise kernel.shmmax and kernel.shmall".into()] } else { what }
 }
 
 #[cfg(test)]

@@ -9,8 +9,11 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "THP that is set to something else now than the files will set at the next boot. The command line \
                (transparent_hugepage=) comes first, then tmpfiles.d, then tuned, which leaves THP alone where the \
-               command line names it. Where no file sets it the kernel's built-in default applies, which nothing \
-               shows: then the rule is silent. Services that write the switch by themselves are not seen.",
+               command line names it, then lines of rc.local, init scripts, enabled services, cron and hooks that \
+               write the switch. Whether a service comes before or after tmpfiles.d is taken from its unit; where no \
+               file tells which of two words comes last, the rule does not decide. Where nothing sets it, the kernel's own default comes: how the running kernel was built \
+               (CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS, _MADVISE or _NEVER in /boot/config-*); where that file is not \
+               there nothing tells, and the rule is silent.",
         why: "A switch set by hand is gone after the reboot; a tuned profile that sets it back makes it look like a \
               setting that does not stick.",
         cost: "what was set by hand is gone after the next reboot",
@@ -19,6 +22,7 @@ pub(crate) static RULE: Rule = Rule {
             "Linux Documentation/admin-guide/mm/transhuge.rst",
             "tuned plugin_vm: transparent_hugepages",
             "tmpfiles.d(5)",
+            "Linux mm/Kconfig: TRANSPARENT_HUGEPAGE_ALWAYS",
         ],
     },
     check: |facts| RULE.of_host(facts, look),
@@ -27,13 +31,17 @@ pub(crate) static RULE: Rule = Rule {
 fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let steps = boot::thp(facts.host)?;
     let Some(last) = steps.last() else { return Ok(Vec::new()) };
-    let now = crate::known(&facts.host.thp.enabled, "/sys/kernel/mm/transparent_hugepage/enabled")?;
+    let file = facts.host.thp.file("enabled");
+    if crate::thp::kernel_has_none(facts.host) {
+        return Ok(Vec::new());
+    }
+    let now = crate::known(&facts.host.thp.enabled, &file)?;
     if *now == last.value {
         return Ok(Vec::new());
     }
     let short = format!("THP is {now} now, and {} after the next boot", last.value);
     let summary = format!("{short}: {} decides", last.place);
-    let mut evidence = vec![format!("/sys/kernel/mm/transparent_hugepage/enabled: {now}")];
+    let mut evidence = vec![format!("{file}: {now}")];
     evidence.extend(steps.iter().map(|step| format!("{}: {}", step.place, step.value)));
     Ok(vec![Finding {
         short,
@@ -70,6 +78,88 @@ fn at_boot(value: &str) -> crate::testing::Case {
 mod tests {
     use hugewise_model::Observed::{Absent, Known};
     use hugewise_model::configuration::Tuned;
+
+    fn summary(case: &crate::testing::Case) -> Option<String> {
+        let findings = case.assess().findings.into_iter();
+        findings.filter(|it| it.code.as_str() == "HW602").map(|it| it.summary).next()
+    }
+
+    /// Set by hand, and no file keeps it: the kernel's own default is back after the boot.
+    #[test]
+    fn what_was_set_by_hand_gives_way_to_the_kernels_default() {
+        let mut case = crate::testing::quiet();
+        assert_eq!(summary(&case), None);
+        let place = |file: &str| crate::testing::place(file);
+        case.host.configuration.thp_of_kernel = Known(("always".into(), place("/boot/config-6.1.0")));
+        let at = place("/boot/config-6.1.0").to_string();
+        let said =
+            format!("THP is madvise now, and always after the next boot: the kernel's own default ({at}) decides");
+        assert_eq!(summary(&case), Some(said));
+        // rc.local has the last word, where all such lines say one.
+        let writer = |value: Option<&str>, file: &str| hugewise_model::configuration::ThpWriter {
+            value: value.map(str::to_owned),
+            place: place(file),
+            by: None,
+            order: hugewise_model::configuration::BootOrder::Last,
+        };
+        case.host.configuration.thp_writers = vec![writer(Some("madvise"), "/etc/rc.d/rc.local")];
+        assert_eq!(summary(&case), None);
+        case.host.configuration.thp_writers.push(writer(Some("never"), "/etc/init.d/thp"));
+        assert_eq!(summary(&case), None);
+        let open: Vec<String> = case.assess().unknown.iter().map(|it| it.missing.to_string()).collect();
+        let at = place("/etc/init.d/thp");
+        assert_eq!(open, [format!("THP at the next boot: {at} also sets it during boot")]);
+    }
+
+    /// A unit of MongoDB's documents comes after tmpfiles.d; one that comes before it loses to it; and where no file tells, the
+    /// words have to agree.
+    #[test]
+    fn the_order_of_a_unit_decides_which_word_is_the_last() {
+        use hugewise_model::configuration::{BootOrder, ThpWriter};
+        let with = |value: &str, order: BootOrder| {
+            let mut case = super::at_boot("madvise");
+            let place = crate::testing::place("/etc/systemd/system/thp.service");
+            case.host.configuration.thp_writers = vec![ThpWriter { value: Some(value.into()), place, by: None, order }];
+            let unknown = !case.assess().unknown.is_empty();
+            (summary(&case).is_some(), unknown)
+        };
+        assert_eq!(with("never", BootOrder::Last), (true, false));
+        assert_eq!(with("never", BootOrder::First), (false, false));
+        assert_eq!(with("never", BootOrder::Untold), (false, true));
+        assert_eq!(with("madvise", BootOrder::Untold), (false, false));
+    }
+
+    /// TuneD and a unit of multi-user.target come in no order.
+    #[test]
+    fn tuned_and_a_script_have_to_agree() {
+        use hugewise_model::configuration::{BootOrder, ThpWriter};
+        let mut case = crate::testing::quiet();
+        let place = crate::testing::place("/usr/lib/tuned/oracle/tuned.conf");
+        case.host.configuration.tuned = Known(Tuned {
+            profile: "oracle".into(),
+            transparent_hugepages: Known(("never".into(), place.clone())),
+            sysctl: Vec::new(),
+            reapplied: hugewise_model::Observed::Absent,
+            command_line: Vec::new(),
+        });
+        let mut unknown = |word: &str| {
+            let value = Some(word.to_owned());
+            case.host.configuration.thp_writers =
+                vec![ThpWriter { value, place: place.clone(), by: None, order: BootOrder::Last }];
+            !case.assess().unknown.is_empty()
+        };
+        assert!(!unknown("never") && unknown("madvise"));
+    }
+
+    #[test]
+    fn a_small_machine_begins_without_thp() {
+        let mut case = crate::testing::quiet();
+        case.host.thp.enabled = Known("never".into());
+        case.host.configuration.thp_of_kernel = Known(("always".into(), crate::testing::place("/boot/config-6.1.0")));
+        assert!(summary(&case).is_some());
+        case.host.memory.total = Known(hugewise_model::Bytes::from_mib(500));
+        assert_eq!(summary(&case), None);
+    }
 
     #[test]
     fn tuned_yields_to_the_command_line() {

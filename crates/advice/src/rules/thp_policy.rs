@@ -39,21 +39,22 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     }
     let word = policy.word();
     let thp::Policy { against, wanting, advised, missing, .. } = policy;
-    let thp = &facts.host.thp;
-    let enabled = match thp.enabled.known() {
+    let switches = &facts.host.thp;
+    let file = switches.file("enabled");
+    let enabled = match switches.enabled.known() {
         Some(enabled) => enabled.as_str(),
         // A kernel without THP counts none of it either.
-        None if thp.enabled.is_absent() && kernel_has_none(facts) => return Ok(Vec::new()),
-        None => crate::known(&thp.enabled, "/sys/kernel/mm/transparent_hugepage/enabled")?.as_str(),
+        None if thp::kernel_has_none(facts.host) => return Ok(Vec::new()),
+        None => crate::known(&switches.enabled, &file)?.as_str(),
     };
-    let mut evidence = vec![format!("/sys/kernel/mm/transparent_hugepage/enabled: {enabled}")];
+    let mut evidence = vec![format!("{file}: {enabled}")];
     let mut sizes: Vec<PageSize> = Vec::new();
-    let mut inherits = thp.sizes.is_empty();
-    for size in &thp.sizes {
+    let mut inherits = switches.sizes.is_empty();
+    for size in &switches.sizes {
         match size.enabled.known().map(String::as_str) {
             Some("always") => {
                 let kib = size.page_size.bytes().get() / 1024;
-                evidence.push(format!("/sys/kernel/mm/transparent_hugepage/hugepages-{kib}kB/enabled: always"));
+                evidence.push(format!("{}: always", switches.file(&format!("hugepages-{kib}kB/enabled"))));
                 sizes.push(size.page_size);
             }
             Some("inherit") => inherits = true,
@@ -64,7 +65,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     }
     let always = (enabled == "always" && inherits) || !sizes.is_empty();
     let mut findings = Vec::new();
-    if enabled == "never" && !advised.is_empty() && thp.sizes.iter().all(|size| !acts_on_advice(size)) {
+    if enabled == "never" && !advised.is_empty() && switches.sizes.iter().all(|size| !acts_on_advice(size)) {
         let named = chain::titles(advised.iter().copied());
         let summary = format!("THP is never, and {named} asks for it (-XX:+UseTransparentHugePages)");
         let one = if advised.len() == 1 { advised.first().copied() } else { None };
@@ -112,11 +113,6 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
 
 fn acts_on_advice(size: &hugewise_model::host::ThpSize) -> bool {
     size.enabled.known().is_some_and(|enabled| enabled == "madvise" || enabled == "always")
-}
-
-fn kernel_has_none(facts: &Facts<'_>) -> bool {
-    let counters = facts.host.memory.vmstat.known();
-    counters.is_some_and(|counters| !counters.is_empty() && !counters.keys().any(|name| name.starts_with("thp_")))
 }
 
 #[cfg(test)]
@@ -252,5 +248,43 @@ mod tests {
         case.host.memory.vmstat = Known([("pgfault".to_owned(), 1)].into());
         let assessment = case.assess();
         assert!(assessment.unknown.is_empty() && summary(&case).is_none());
+    }
+
+    /// THP came with 2.6.38, and with Red Hat's 2.6.32 of RHEL 6.
+    #[test]
+    fn a_kernel_that_is_older_than_thp_lacks_nothing() {
+        let undecided = |kernel: &str| {
+            let mut case = super::case("always");
+            case.host.thp.enabled = hugewise_model::Observed::Absent;
+            let parts: Vec<u32> = kernel.split(['.', '-']).filter_map(|part| part.parse().ok()).collect();
+            let (major, minor) = (parts[0], parts[1]);
+            case.host.kernel = Known(hugewise_model::KernelRelease { text: kernel.into(), major, minor });
+            !case.assess().unknown.is_empty()
+        };
+        for (kernel, is_undecided) in [
+            ("2.6.9-67.ELsmp", false),
+            ("2.6.18-164.el5", false),
+            ("2.6.32.12-0.7-default", false),
+            ("2.6.32-431.el6.x86_64", true),
+            ("2.6.38-8-server", true),
+            ("2.6.39-400.17.1.el6uek.x86_64", true),
+            ("3.10.0-1160.el7.x86_64", true),
+        ] {
+            assert_eq!(undecided(kernel), is_undecided, "{kernel}");
+        }
+    }
+
+    /// The first kernels of RHEL 6 print `[always] never`, and refuse another word.
+    #[test]
+    fn a_kernel_without_madvise_is_told_never() {
+        let mut case = super::case("always");
+        case.host.thp.of_rhel_6 = true;
+        case.host.thp.choices = vec!["always".into(), "never".into()];
+        assert_eq!(crate::thp::in_words(&case.host, &case.instances).unwrap(), "set transparent huge pages to never");
+        let findings = case.assess().findings;
+        let evidence = &findings.iter().find(|finding| finding.code.as_str() == "HW501").unwrap().evidence;
+        assert_eq!(evidence[0], "/sys/kernel/mm/redhat_transparent_hugepage/enabled: always");
+        case.host.thp.choices.push("madvise".into());
+        assert_eq!(crate::thp::in_words(&case.host, &case.instances).unwrap(), "set transparent huge pages to madvise");
     }
 }

@@ -2,7 +2,7 @@ use hugewise_engines::Kind;
 use hugewise_model::{Finding, Instance, Level, Pool, Remedy};
 
 use crate::cause::{Cause, cause, pain};
-use crate::words::pool_file;
+use crate::words::pool_fact;
 use crate::{Docs, Facts, Missing, Rule, cause as causes, chain, demand};
 
 pub(crate) static RULE: Rule = Rule {
@@ -53,11 +53,11 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let (level, then) = causes::next_start(instance, pain(facts, instance));
     let summary = format!("{} asks for {page} pages, and there are none ({has}); {held}{then}", instance.title());
     let short = format!("it asks for {page} pages, and there are none");
-    let mut evidence = vec![format!("{}: 0", pool_file(page, "nr_hugepages"))];
+    let mut evidence = vec![format!("{}: 0", pool_fact(facts.host, page, "nr_hugepages"))];
     for pool in &others {
         let total = pool.total.get().unwrap_or_default();
         let available = pool.available().map_or_else(String::new, |available| format!(", {available} available"));
-        evidence.push(format!("{}: {total}{available}", pool_file(pool.page_size, "nr_hugepages")));
+        evidence.push(format!("{}: {total}{available}", pool_fact(facts.host, pool.page_size, "nr_hugepages")));
     }
     evidence.extend(instance.settings.get("huge_page_size").or(instance.setting.as_ref()).map(ToString::to_string));
     let remedies = causes::cure(facts, instance);

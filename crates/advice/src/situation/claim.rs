@@ -68,7 +68,7 @@ pub fn to_come(host: &Host, instance: &Instance, page: PageSize) -> PageCount {
     let unread = if start.asked == Asked::Unknown { of_unread(host, instance) } else { None };
     let said = start.demands.iter().filter(|_| start.asks());
     let of_page = said.chain(&unread).filter(|demand| demand.page_size == page);
-    let asked: PageCount = of_page.map(|demand| demand.pages).sum();
+    let asked: PageCount = of_page.map(|demand| demand.at_most().pages).sum();
     asked.max(perhaps).saturating_sub(held)
 }
 

@@ -56,7 +56,7 @@ pub(super) fn after_boot(host: &Host, instance: &Instance, page: PageSize, suppl
 
 fn narrow(supply: Supply, on_nodes: Option<(Vec<u32>, PageCount)>) -> (Supply, bool) {
     match (supply, on_nodes) {
-        (Supply::Pages { pages, sure, perhaps, .. }, Some((nodes, there))) if there < pages => {
+        (Supply::Pages { pages, up_to, sure, perhaps, .. }, Some((nodes, there))) if there < up_to => {
             let nodes: Vec<String> = nodes.iter().map(u32::to_string).collect();
             let note = match nodes.as_slice() {
                 [] => ": its cpuset allows it no node that has pages".to_owned(),
@@ -64,7 +64,8 @@ fn narrow(supply: Supply, on_nodes: Option<(Vec<u32>, PageCount)>) -> (Supply, b
                 several => format!(" on nodes {}, which its cpuset allows", several.join(", ")),
             };
             let perhaps = perhaps.map(|(pages, who)| (pages.min(there), who));
-            (Supply::Pages { pages: there, sure: sure.min(there), note, perhaps }, true)
+            let (least, up_to) = (pages.min(there), up_to.min(there));
+            (Supply::Pages { pages: least, up_to, sure: sure.min(least), note, perhaps }, true)
         }
         (supply, _) => (supply, false),
     }

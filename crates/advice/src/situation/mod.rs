@@ -16,6 +16,7 @@ pub(crate) mod startup;
 mod supply;
 mod ways;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use hugewise_model::vouch::Voucher;
@@ -23,12 +24,13 @@ use hugewise_model::{Demand, Host, Instance, InstanceId, LinkState, NextStart, P
 
 use crate::cgroup::Limits;
 use crate::given::{self, Given};
+use crate::locked::{Locked, Needed};
 use crate::standing::{Standing, standing};
 use crate::{demand, stranger};
 
 pub use crate::demand::{starting, starting_at_boot};
 pub use claim::{Claim, to_come};
-pub use default_size::other_default;
+pub use default_size::{all_leave, arriving, at_other_default, other_default};
 pub use moments::{Moment, Moments, Obstacle, Outlook};
 use next_boot::NextBoot;
 pub(crate) use next_boot::on_demand_at_boot;
@@ -49,6 +51,8 @@ pub struct Situation {
     claims: BTreeMap<PageSize, Claim>,
     /// The hugetlb limits of cgroups, and who is held by them.
     limits: Limits,
+    /// What memlock limits have to allow.
+    locked: Locked,
     /// Servers whose restart or next boot may be denied their memory by the kernel, whatever is in the pools, and what by.
     denied: BTreeMap<InstanceId, Obstacle>,
 }
@@ -62,6 +66,11 @@ impl Situation {
     /// The hugetlb limits of cgroups, and who is held by them.
     pub const fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// What memlock limits have to allow, as far as the next restart is concerned.
+    pub const fn locked(&self) -> &Locked {
+        &self.locked
     }
 
     /// What may deny a server its memory at its next restart or the next boot, whatever is in the pools: its right to System V
@@ -116,8 +125,10 @@ enum Fit {
 pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
     let growth = supply::growth(host, instances);
     let limits = Limits::of(host, instances);
+    let locked = Locked::of(host, instances);
     let boot = NextBoot::of(host, instances, &limits);
     let shm = segments::Limits::now(host);
+    let locked_booted = Locked::of(&boot.host, instances);
     let mut denied = BTreeMap::new();
     let of = instances.iter().map(|instance| {
         let named = instance.vouchers.contains(&Voucher::Named);
@@ -133,9 +144,11 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
                     let supply = supply::after_stop(host, instance, page, &growth);
                     cpuset::after_stop(host, instance, page, supply)
                 };
+                // Every other server counts in it, and a start asks for it more than once.
+                let booted = RefCell::new(BTreeMap::new());
                 let after_boot = |page| {
-                    let supply = boot.supply(instance, page);
-                    cpuset::after_boot(&boot.host, instance, page, supply)
+                    let supply = || cpuset::after_boot(&boot.host, instance, page, boot.supply(instance, page));
+                    booted.borrow_mut().entry(page).or_insert_with(supply).clone()
                 };
                 let mounted = mount::now(host, instances, instance, &start);
                 let will_be = mount::at_boot(&boot.host, instances, instance, &start_booted);
@@ -144,9 +157,12 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
                 let segments = segments::at_start(host, &shm, instance, &start, beside);
                 let segments_booted = boot.segments(instance, &start_booted);
                 let (restart, at_boot) = (given::at_restart(host, instance), given::at_boot(host, instance));
-                let right = |host: &Host, given: &Given| start::right(host, instance, given).0 == LinkState::Ok;
-                if !restart.all().all(|given| right(host, given))
-                    || !at_boot.all().all(|given| right(&boot.host, given))
+                let (needs, needs_booted) =
+                    (locked.at_restart(host, instance), locked_booted.at_boot(&boot.host, instance));
+                let right =
+                    |host: &Host, given: &Given, needs| start::right(host, instance, given, needs).0 == LinkState::Ok;
+                if !restart.all().all(|given| right(host, given, needs))
+                    || !at_boot.all().all(|given| right(&boot.host, given, needs_booted))
                 {
                     denied.insert(instance.id(), Obstacle::Right);
                 } else if segments != Segments::Fit || segments_booted != Segments::Fit {
@@ -156,17 +172,31 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
                 let among_all = |demand: &Demand| boot.limited(&limits, instance, demand);
                 let restarted = |given: &Given| {
                     let (limits, segments) = (&alone, &segments);
-                    let around = Around { host, given, mounted: &mounted, limits, segments, supplies: &after_stop };
+                    let around =
+                        Around { host, given, needs, mounted: &mounted, limits, segments, supplies: &after_stop };
                     placed(instance, &start, &around)
                 };
                 let booted = |given: &Given| {
                     let (limits, segments) = (&among_all, &segments_booted);
                     let host = &boot.host;
-                    let around = Around { host, given, mounted: &will_be, limits, segments, supplies: &after_boot };
-                    placed(instance, &start_booted, &around)
+                    let needs = needs_booted;
+                    let around =
+                        Around { host, given, needs, mounted: &will_be, limits, segments, supplies: &after_boot };
+                    let last = placed(instance, &start_booted, &around);
+                    // The first finds the most, and where it touches more than its cgroup lets it, that is the worst.
+                    let most = |page| (boot.most(page).unwrap_or_else(|| after_boot(page).0), false);
+                    let first = || placed(instance, &start_booted, &Around { supplies: &most, ..around });
+                    let is_killed =
+                        |it: &Outlook| it.standing == Standing::DoesNotStart && it.obstacle == Some(Obstacle::Cgroup);
+                    let may_be_killed = last.rank() > Some(0);
+                    if may_be_killed { Some(first()).filter(is_killed).unwrap_or(last) } else { last }
                 };
                 Moments {
-                    now: Outlook { why: why_now(host, &limits, instance, &now), standing: now, obstacle: None },
+                    now: Outlook {
+                        why: why_now(host, (&limits, &locked), instance, &now),
+                        standing: now,
+                        obstacle: None,
+                    },
                     restart: startup::never(instance).unwrap_or_else(|| ways::settled(&restart, restarted)),
                     boot: startup::stays_down(instance).or_else(|| startup::never(instance)).unwrap_or_else(|| {
                         let booted = || ways::settled(&at_boot, booted);
@@ -191,13 +221,15 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
         let sleepers = known.iter().filter(|instance| instance.is_asleep());
         asleep.insert(pool.page_size, sleepers.map(|it| to_come(host, it, pool.page_size)).sum());
     }
-    Situation { of, shares, wants, asleep, claims: claim::claims(host, instances), limits, denied }
+    Situation { of, shares, wants, asleep, claims: claim::claims(host, instances), limits, locked, denied }
 }
 
 /// What a start finds around it.
 struct Around<'a> {
     host: &'a Host,
     given: &'a Given,
+    /// What its memlock limit has to allow.
+    needs: Needed,
     mounted: &'a Fit,
     limits: start::Limited<'a>,
     segments: &'a Segments,
@@ -219,8 +251,14 @@ fn placed(instance: &Instance, start: &NextStart, around: &Around<'_>) -> Outloo
         narrowed.set(narrowed.get() || by_nodes);
         supply
     };
-    let mut outlook =
-        start::outlook((around.host, around.given), instance, start, &supply, around.limits, around.segments);
+    let mut outlook = start::outlook(
+        (around.host, around.given, around.needs),
+        instance,
+        start,
+        &supply,
+        around.limits,
+        around.segments,
+    );
     if outlook.obstacle != Some(Obstacle::Pages) {
         return outlook;
     }
@@ -234,11 +272,11 @@ fn placed(instance: &Instance, start: &NextStart, around: &Around<'_>) -> Outloo
     outlook
 }
 
-fn why_now(host: &Host, limits: &Limits, instance: &Instance, now: &Standing) -> Option<String> {
+fn why_now(host: &Host, (limits, locked): (&Limits, &Locked), instance: &Instance, now: &Standing) -> Option<String> {
     match now {
         Standing::Unknown => Some(demand::why_unknown(host, instance).to_string()),
         Standing::Partly | Standing::None => {
-            let chain = crate::chain::chain(host, limits, instance)?;
+            let chain = crate::chain::chain(host, limits, locked, instance)?;
             chain.broken().map(|link| format!("{}: {}", link.name.as_str(), link.evidence))
         }
         _ => None,

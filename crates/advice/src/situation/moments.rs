@@ -105,6 +105,12 @@ impl Moments {
         self.restart.is_worse_than(&self.now) || fails
     }
 
+    /// Whether an estimate leaves it open that a restart or the next boot finds it too few pages.
+    pub(crate) fn may_lack_pages(&self) -> bool {
+        let open = |it: &Outlook| it.standing == Standing::Unknown && it.obstacle == Some(Obstacle::Pages);
+        open(&self.restart) || open(&self.boot)
+    }
+
     /// Whether the next boot takes huge pages from it that a restart would leave it; where what comes of a restart is not
     /// known, such as it has now.
     pub fn loses_at_boot(&self) -> bool {

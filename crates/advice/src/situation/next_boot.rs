@@ -44,6 +44,8 @@ enum Unforetold {
 struct Asking {
     of: InstanceId,
     pages: PageCount,
+    /// The least that this comes to, and the most, where it is an estimate.
+    between: (PageCount, PageCount),
     /// Takes what there is where that is not enough.
     takes_part: bool,
     /// Why it is not known whether it asks: of a server whose settings were not read, what it needs now may be what it asks
@@ -77,7 +79,12 @@ impl Asking {
 impl Asking {
     /// One of which nobody knows what it takes.
     fn any(instance: &Instance) -> Self {
-        Self { of: instance.id(), pages: PageCount(u32::MAX.into()), takes_part: true, doubt: Some(Doubt::Settings) }
+        Self::exactly(instance.id(), PageCount(u32::MAX.into()), true, Some(Doubt::Settings))
+    }
+
+    /// One that asks for so many, and nothing of that is estimated.
+    const fn exactly(of: InstanceId, pages: PageCount, takes_part: bool, doubt: Option<Doubt>) -> Self {
+        Self { of, pages, between: (pages, pages), takes_part, doubt }
     }
 }
 
@@ -104,7 +111,7 @@ impl NextBoot {
             if let Some(base) = host.base_page.get().filter(|_| segments::is_asked(instance)) {
                 let pages = segments::wanted(&start, base);
                 numbers.insert(instance.id(), segments::counted(host, instance).1);
-                segments.push(Asking { of: instance.id(), pages, takes_part: false, doubt: None });
+                segments.push(Asking::exactly(instance.id(), pages, false, None));
             }
             let is_told = start.asked != Asked::Unknown;
             let asks = !is_told || start.asks();
@@ -131,12 +138,31 @@ impl NextBoot {
                 let page = demand.page_size;
                 let takes_part = start::takes_part(instance, &start);
                 // Beyond what its own cgroup may have reserved it is refused, and takes a part of it or none.
-                let pages = match limits.most_reserved(instance, page).filter(|most| *most < demand.pages) {
-                    None => demand.pages,
-                    Some(most) if takes_part && most >= segments::smallest_piece(instance, page) => most,
+                let (least, most) = (demand.at_least().pages, demand.at_most().pages);
+                // One that raises the pool by what it lacks takes no more of it than is there to stay: what others may have on
+                // demand is left to them.
+                if start::raises(&booted, &start, most, page) {
+                    let there = kept(host, page);
+                    let (pages, between) = (demand.pages.min(there), (least.min(there), most.min(there)));
+                    asking.entry(page).or_default().push(Asking {
+                        of: instance.id(),
+                        pages,
+                        between,
+                        takes_part: true,
+                        doubt,
+                    });
+                    continue;
+                }
+                let (pages, between) = match limits.most_reserved(instance, page).filter(|limit| *limit < most) {
+                    None => (demand.pages, (least, most)),
+                    Some(limit) if takes_part && limit >= segments::smallest_piece(instance, page) => {
+                        (demand.pages.min(limit), (least.min(limit), limit))
+                    }
+                    // By what its settings come to in truth it is refused or not.
+                    Some(limit) if limit >= least => (demand.pages.min(limit), (PageCount::ZERO, limit)),
                     Some(_) => continue,
                 };
-                asking.entry(page).or_default().push(Asking { of: instance.id(), pages, takes_part, doubt });
+                asking.entry(page).or_default().push(Asking { of: instance.id(), pages, between, takes_part, doubt });
             }
         }
         Self { shm: segments::Limits::at_boot(host), host: booted, pools, asking, segments, numbers }
@@ -184,6 +210,13 @@ impl NextBoot {
         limits.at_boot(instance, demand, pool, &taken)
     }
 
+    /// What the first finds; none where that is not known.
+    pub(super) fn most(&self, page: PageSize) -> Option<Supply> {
+        let (pages, place) = self.pools.get(&page)?.as_ref().ok()?;
+        let (pages, note) = (*pages, format!(" ({place})"));
+        Some(Supply::Pages { pages, up_to: pages, sure: pages, note, perhaps: None })
+    }
+
     /// The least that an instance may find, whoever starts before it.
     pub(super) fn supply(&self, instance: &Instance, page: PageSize) -> Supply {
         let (pool, place) = match self.pools.get(&page) {
@@ -199,27 +232,33 @@ impl NextBoot {
         };
         let own = instance.id();
         let all = self.asking.get(&page).map(Vec::as_slice).unwrap_or_default();
-        let others: Vec<&Asking> = all.iter().filter(|one| one.of != own).collect();
-        let perhaps = pool.saturating_sub(most_taken(&others, *pool));
+        let (of_own, others): (Vec<&Asking>, Vec<&Asking>) = all.iter().partition(|one| one.of == own);
         let open = others.iter().find(|one| !one.is_sure());
-        let perhaps = open.map(|one| (perhaps, one.in_words()));
-        let asking: Vec<&Asking> = all.iter().filter(|one| one.is_sure() || one.of == own).collect();
-        let others: Vec<&Asking> = asking.iter().copied().filter(|one| one.of != own).collect();
+        let perhaps = open.map(|one| (pool.saturating_sub(most_taken(&others, *pool)), one.in_words()));
+        let others: Vec<&Asking> = others.into_iter().filter(|one| one.is_sure()).collect();
+        let asking = || others.iter().chain(&of_own);
         // What nobody has seen start may need a few more than are asked for.
         let perhaps_own = instance.perhaps.iter().filter(|it| it.page_size == page && instance.is_asleep());
-        let asked_own: PageCount = asking.iter().filter(|one| one.of == own).map(|one| one.pages).sum();
+        let asked_own: PageCount = of_own.iter().map(|one| one.between.1).sum();
         let own_most = asked_own.max(perhaps_own.map(|demand| demand.pages).sum());
-        let all = others.iter().map(|one| one.pages).sum::<PageCount>() + own_most;
+        let all = others.iter().map(|one| one.between.1).sum::<PageCount>() + own_most;
         if *pool == PageCount::ZERO {
-            return Supply::Pages { pages: *pool, sure: *pool, note: format!(" ({place})"), perhaps: None };
+            let (pages, note) = (*pool, format!(" ({place})"));
+            return Supply::Pages { pages, up_to: pages, sure: pages, note, perhaps: None };
         }
         let left = |pool: PageCount| {
             if all <= pool { pool } else { pool.saturating_sub(most_taken(&others, pool)) }
         };
+        let least_of_all: PageCount = asking().map(|one| one.between.0).sum();
+        let up_to = match least_of_all <= *pool && all > *pool {
+            // They may all find theirs.
+            true => *pool,
+            false => left(*pool).max(pool.saturating_sub(least_taken(&others, *pool))),
+        };
         let note = if all <= *pool || others.is_empty() {
             format!(" ({place})")
         } else {
-            let (servers, all) = (asking.len(), asking.iter().map(|one| one.pages).sum::<PageCount>());
+            let (servers, all) = (asking().count(), asking().map(|one| one.pages).sum::<PageCount>());
             format!(
                 " of the {pool} that the boot brings ({place}), where others start first: {servers} servers ask for {all}"
             )
@@ -230,29 +269,47 @@ impl NextBoot {
         } else {
             left(*pool)
         };
-        Supply::Pages { pages: left(*pool), sure, note, perhaps }
+        Supply::Pages { pages: left(*pool), up_to, sure, note, perhaps }
     }
 }
 
-/// The most that these may have taken of a pool, in whatever order they came.
+/// The most that these may have taken of a pool, in whatever order they came, whatever their estimates come to.
 fn most_taken(others: &[&Asking], pool: PageCount) -> PageCount {
-    if others.iter().any(|one| one.takes_part && one.pages >= pool) {
-        return pool;
+    let all: PageCount = others.iter().map(|one| one.between.1).sum();
+    if all <= pool {
+        return all;
     }
-    let fitting: Vec<PageCount> = others.iter().map(|one| one.pages).filter(|pages| *pages <= pool).collect();
-    let sum: PageCount = fitting.iter().copied().sum();
-    if sum <= pool {
-        return sum;
+    let parts: PageCount = others.iter().filter(|one| one.takes_part).map(|one| one.between.1).sum();
+    // Those that found theirs come to something between the two sums.
+    let whole = whole(others, |one| one.between, |(least, _)| least <= pool);
+    whole.map_or(pool, |sums| sums.into_iter().map(|(_, most)| pool.min(most + parts)).max().unwrap_or_default())
+}
+
+/// The same of estimates that come to as little as they may. Whoever fits by its estimate is taken to fit: that it needs a little
+/// more than there is, and leaves all of it to others, is nothing that these should count on.
+fn least_taken(others: &[&Asking], pool: PageCount) -> PageCount {
+    let parts: PageCount = others.iter().filter(|one| one.takes_part).map(|one| one.between.0).sum();
+    let whole = whole(others, |one| (one.between.0, one.pages), |(_, about)| about <= pool);
+    whole.map_or(pool, |sums| sums.into_iter().map(|(least, _)| pool.min(least + parts)).max().unwrap_or_default())
+}
+
+/// Two sums for every choice of those that take all or nothing, as far as that may be there; none where these are too many.
+fn whole(
+    others: &[&Asking],
+    of: impl Fn(&Asking) -> (PageCount, PageCount),
+    may_be: impl Fn((PageCount, PageCount)) -> bool,
+) -> Option<std::collections::BTreeSet<(PageCount, PageCount)>> {
+    let of = others.iter().filter(|one| !one.takes_part).map(|one| of(one));
+    let of: Vec<_> = of.filter(|one| may_be(*one)).collect();
+    if of.len() > EVERY_ORDER {
+        return None;
     }
-    if others.iter().any(|one| one.takes_part) || fitting.len() > EVERY_ORDER {
-        return pool;
-    }
-    let mut sums = std::collections::BTreeSet::from([PageCount::ZERO]);
-    for pages in fitting {
-        let more: Vec<PageCount> = sums.iter().map(|sum| *sum + pages).filter(|sum| *sum <= pool).collect();
+    let mut sums = std::collections::BTreeSet::from([(PageCount::ZERO, PageCount::ZERO)]);
+    for (first, second) in of {
+        let more: Vec<_> = sums.iter().map(|sum| (sum.0 + first, sum.1 + second)).filter(|sum| may_be(*sum)).collect();
         sums.extend(more);
     }
-    sums.last().copied().unwrap_or_default()
+    Some(sums)
 }
 
 /// Pages of a size that the pool may grow by on demand after the next boot.
@@ -263,13 +320,21 @@ pub(crate) fn on_demand_at_boot(host: &Host, page: PageSize) -> PageCount {
 
 /// Pages of a size after the next boot, on demand ones among them, and where that stands.
 fn at_boot(host: &Host, page: PageSize) -> Result<(PageCount, String), Missing> {
-    let steps = boot::pool(host, page)?;
-    let (set, place) = match steps.last() {
+    let (set, place) = match boot::pool(host, page)?.last() {
         Some(step) => (PageCount(step.value), step.place.clone()),
         None => (PageCount::ZERO, boot::nothing_sets(host)),
     };
-    let on_demand = on_demand_at_boot(host, page);
+    Ok((carried(host, page, set) + on_demand_at_boot(host, page), place))
+}
+
+/// Pages of a size that the boot's files bring to stay.
+fn kept(host: &Host, page: PageSize) -> PageCount {
+    let steps = boot::pool(host, page).unwrap_or_default();
+    carried(host, page, steps.last().map(|step| PageCount(step.value)).unwrap_or_default())
+}
+
+/// As many of these as there is memory for.
+fn carried(host: &Host, page: PageSize, pages: PageCount) -> PageCount {
     let memory = boot::memory(host).ok();
-    let carried = memory.map_or(set, |memory| set.min(PageCount(memory.get() / page.bytes().get())));
-    Ok((carried + on_demand, place))
+    memory.map_or(pages, |memory| pages.min(PageCount(memory.get() / page.bytes().get())))
 }

@@ -1,7 +1,7 @@
 //! Whether a server gets its System V segments at a start: kernel.shmmax for each, kernel.shmall and kernel.shmmni for all of
 //! the host.
 
-use hugewise_engines::{Kind, Takes};
+use hugewise_engines::{Kind, Stretch, Takes};
 use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::{Bytes, Host, Instance, NextStart, Observed, PageCount, PageSize};
 
@@ -27,11 +27,35 @@ pub(crate) fn is_asked(instance: &Instance) -> bool {
 
 /// Pages of the smallest piece that a server asks for by itself: with fewer it takes none.
 pub(super) fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
-    if let Takes::Pieces(size) = (Kind::of(instance.engine).start.takes)(instance) {
+    let start = &Kind::of(instance.engine).start;
+    if let Some(stretches) = (start.stretches)(instance, page) {
+        return stretches.into_iter().map(|stretch| stretch.most).min().unwrap_or(PageCount(1));
+    }
+    if let Takes::Pieces(size) = (start.takes)(instance) {
         return page.pages_for(size);
     }
     let pieces = demand::segment_sizes(instance).into_iter().map(|size| page.pages_for(size));
     pieces.min().unwrap_or(PageCount(1))
+}
+
+/// Between what a server that takes a part of what it asks for takes of so many pages, which are too few for all of it.
+pub(super) fn part(instance: &Instance, page: PageSize, pages: PageCount) -> (PageCount, PageCount) {
+    let start = &Kind::of(instance.engine).start;
+    if let Some(stretches) = (start.stretches)(instance, page) {
+        let taken = |of: fn(&Stretch) -> PageCount| {
+            let fits =
+                |taken: PageCount, stretch: PageCount| if taken + stretch > pages { taken } else { taken + stretch };
+            stretches.iter().map(of).fold(PageCount::ZERO, fits)
+        };
+        // Where the larger one does not fit, what follows it does.
+        let (one, other) = (taken(|stretch| stretch.least), taken(|stretch| stretch.most));
+        return (one.min(other), one.max(other));
+    }
+    match (start.takes)(instance) {
+        // It asks on until less than a piece is left.
+        Takes::Pieces(size) => (pages.saturating_sub(page.pages_for(size).saturating_sub(PageCount(1))), pages),
+        Takes::All | Takes::Segments => (PageCount::ZERO, pages),
+    }
 }
 
 /// Base pages that a start asks shmget for: the kernel counts huge pages as so many small ones.

@@ -5,10 +5,11 @@ use hugewise_model::instance::Mechanism;
 use hugewise_model::{Asked, Demand, Host, HugePageUse, Instance, LinkState, NextStart, PageCount, PageSize};
 
 use super::moments::{Obstacle, Outlook};
-use super::segments::{Segments, smallest_piece};
+use super::segments::{Segments, part, smallest_piece};
 use super::supply::Supply;
 use crate::cgroup::Shortage;
 use crate::given::{Given, Ways};
+use crate::locked::{self, Needed};
 use crate::standing::Standing;
 use crate::{Missing, chain, demand};
 
@@ -33,9 +34,68 @@ fn to_begin_with(instance: &Instance, page: PageSize, demand: PageCount) -> Page
     if grows && instance.huge_pages == HugePageUse::All && held > PageCount::ZERO { held.min(demand) } else { demand }
 }
 
-/// What comes of a start.
+/// What comes of a start. Where what it asks for, or what others leave it, is an estimate, it is told as far as the errors of
+/// these make no difference.
 pub(super) fn outlook(
-    (host, given): (&Host, &Given),
+    around: (&Host, &Given, Needed),
+    instance: &Instance,
+    start: &NextStart,
+    supplies: &dyn Fn(PageSize) -> Supply,
+    limits: Limited<'_>,
+    segments: &Segments,
+) -> Outlook {
+    let told = exactly(around, instance, start, supplies, limits, segments);
+    if told.rank().is_none() || !start.asks() {
+        return told;
+    }
+    let straddles = start.demands.iter().find_map(|demand| {
+        let supply = supplies(demand.page_size);
+        straddles(instance, demand, &supply)
+    });
+    let is_exact = |demand: &Demand| demand.at_least().pages == demand.at_most().pages;
+    if straddles.is_none() && start.demands.iter().all(is_exact) {
+        return told;
+    }
+    let with = |demands: fn(&Demand) -> Demand, supplies: &dyn Fn(PageSize) -> Supply| {
+        let start = NextStart { demands: start.demands.iter().map(demands).collect(), ..start.clone() };
+        exactly(around, instance, &start, supplies, limits, segments)
+    };
+    let most = |page| supplies(page).at_most();
+    let any = [
+        with(Demand::at_most, supplies),
+        with(Demand::at_least, supplies),
+        with(Demand::at_most, &most),
+        with(Demand::at_least, &most),
+    ];
+    let Some(other) = any.into_iter().find(|other| other.standing != told.standing) else { return told };
+    let obstacle = if straddles.is_some() { Some(Obstacle::Pages) } else { told.obstacle.or(other.obstacle) };
+    let estimate = || format!("its demand is an estimate: {}", told.why.or(other.why).unwrap_or_default());
+    let why = straddles.unwrap_or_else(estimate);
+    Outlook { standing: Standing::Unknown, why: Some(crate::words::one_line(&why)), obstacle }
+}
+
+/// Between what a demand, and what there is for it, lie: in words, where one may be enough for the other or not.
+fn straddles(instance: &Instance, demand: &Demand, supply: &Supply) -> Option<String> {
+    let Supply::Pages { pages, up_to, note, .. } = supply else { return None };
+    let (least, most) = (demand.at_least().pages, demand.at_most().pages);
+    let between = |least: PageCount, most: PageCount| match least == most {
+        true => least.to_string(),
+        false => format!("{least} to {most}"),
+    };
+    let needs = || match least == most {
+        true => most.in_pages_of(demand.page_size),
+        false => format!("{least} to {}", most.in_pages_of(demand.page_size)),
+    };
+    // What others leave it hangs on estimates of theirs.
+    let tells = if least == most { "" } else { Kind::of(instance.engine).tells_demand };
+    let tells = if tells.is_empty() { String::new() } else { format!(": {tells}") };
+    let open = (least < most || pages < up_to) && *pages < most;
+    open.then(|| format!("may need {} and finds {}{note}{tells}", needs(), between(*pages, *up_to)))
+}
+
+/// The same, of a demand and a supply as they are told.
+fn exactly(
+    (host, given, needs): (&Host, &Given, Needed),
     instance: &Instance,
     start: &NextStart,
     supplies: &dyn Fn(PageSize) -> Supply,
@@ -71,7 +131,7 @@ pub(super) fn outlook(
     if let (Segments::Refused(why), true) = (segments, kind(instance).only_shm) {
         return because(Standing::DoesNotStart, Obstacle::Segments, why.clone());
     }
-    match right(host, instance, given) {
+    match right(host, instance, given, needs) {
         (LinkState::Ok, _) => {}
         (LinkState::Unknown, why) => return unknown(why),
         (LinkState::Broken, why) => return refused(Obstacle::Right, why),
@@ -85,7 +145,8 @@ pub(super) fn outlook(
     let mut short = None;
     for demand in &start.demands {
         let page = demand.page_size;
-        let gets = match supplies(page) {
+        // What it surely gets, and what it may get.
+        let (least, gets) = match supplies(page) {
             Supply::Unknown(why) => return unknown(why),
             Supply::None(why) => {
                 short = short.or(Some(why));
@@ -96,12 +157,12 @@ pub(super) fn outlook(
                 if raises(host, start, demand.pages.saturating_sub(pages), page)
                     || begins(instance, page, pages, demand.pages)
                 {
-                    demand.pages
+                    (demand.pages, demand.pages)
                 } else {
-                    let why = format!("needs {} and finds {pages}{note}", demand.pages.in_pages_of(page));
+                    let why = format!("needs {} and finds {pages}{note}", demand::in_words(demand));
                     short = short.or(Some(why));
                     let takes = takes_part(instance, start) && pages >= smallest_piece(instance, page);
-                    if takes { pages } else { PageCount::ZERO }
+                    if takes { part(instance, page, pages) } else { (PageCount::ZERO, PageCount::ZERO) }
                 }
             }
             Supply::Pages { perhaps: Some((pages, why)), .. } if pages < demand.pages => {
@@ -118,13 +179,22 @@ pub(super) fn outlook(
                     late.are()
                 ));
             }
-            Supply::Pages { .. } => demand.pages,
+            Supply::Pages { .. } => (demand.pages, demand.pages),
         };
         // The limit of its cgroup counts for pages that are there to be had.
-        match limited(instance, start, &Demand { pages: gets, ..demand.clone() }, limits) {
-            Ok(None) => found = found + gets,
-            Err(missing) => return unknown(missing.to_string()),
-            Ok(Some((standing, why))) => return because(standing, Obstacle::Cgroup, why),
+        let held = |pages| limited(instance, start, &Demand { pages, ..demand.clone() }, limits);
+        match (held(gets), held(least)) {
+            (Ok(None), _) => found = found + gets,
+            (Err(missing), _) | (_, Err(missing)) => return unknown(missing.to_string()),
+            (Ok(Some((standing, why))), Ok(least)) if least.as_ref().is_some_and(|(least, _)| *least == standing) => {
+                return because(standing, Obstacle::Cgroup, why);
+            }
+            // Which of its stretches find room decides.
+            (Ok(Some((Standing::DoesNotStart, why))), Ok(_)) => {
+                let why = format!("{why}, and how much of what is there it takes is not known");
+                return Outlook { obstacle: Some(Obstacle::Cgroup), ..unknown(why) };
+            }
+            (Ok(Some((standing, why))), Ok(_)) => return because(standing, Obstacle::Cgroup, why),
         }
     }
     match short {
@@ -191,9 +261,10 @@ fn limited(
     Ok(Some((standing, short.in_words())))
 }
 
-/// Whether the kernel is known to refuse a server all huge pages, however it is started.
+/// Whether the kernel is known to refuse a server all huge pages, however it is started, and were it the first of its user's.
 pub(super) fn is_refused(host: &Host, instance: &Instance, ways: &Ways) -> bool {
-    ways.all().all(|given| right(host, instance, given).0 == LinkState::Broken)
+    let needs = Needed::alone(locked::own(host, instance));
+    ways.all().all(|given| right(host, instance, given, needs).0 == LinkState::Broken)
 }
 
 /// Whether a server that grows later finds the pages that it begins with.
@@ -202,16 +273,16 @@ fn begins(instance: &Instance, page: PageSize, pages: PageCount, demand: PageCou
 }
 
 /// Whether a server that raises the pool itself finds the memory for that.
-fn raises(host: &Host, start: &NextStart, lacking: PageCount, page: PageSize) -> bool {
-    start.asked == Asked::Raises && host.memory.available.get().is_some_and(|available| lacking.of(page) <= available)
+pub(super) fn raises(host: &Host, start: &NextStart, lacking: PageCount, page: PageSize) -> bool {
+    start.asked == Asked::Raises && host.obtainable_memory().is_some_and(|memory| lacking.of(page) <= memory.bytes)
 }
 
 /// Whether a server may have the pages, as this kernel checks it.
-pub(super) fn right(host: &Host, instance: &Instance, given: &Given) -> (LinkState, String) {
+pub(super) fn right(host: &Host, instance: &Instance, given: &Given, needs: Needed) -> (LinkState, String) {
     // One that is only described is nobody's yet.
     let is_described = instance.pid == 0 && !instance.is_asleep();
     if instance.mechanism == Mechanism::SysvShm && !is_described {
-        chain::sysv(host, instance, given)
+        chain::sysv(host, instance, given, needs)
     } else {
         (LinkState::Ok, String::new())
     }

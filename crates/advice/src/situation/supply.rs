@@ -11,8 +11,10 @@ use crate::demand;
 pub(super) enum Supply {
     /// So many.
     Pages {
-        /// Pages.
+        /// Pages: the least that there are.
         pages: PageCount,
+        /// The most, where what others take before it is an estimate.
+        up_to: PageCount,
         /// Those of them that are sure to be there.
         sure: PageCount,
         /// What there is to say of them, to follow their number.
@@ -24,6 +26,20 @@ pub(super) enum Supply {
     None(String),
     /// It cannot be told, for want of this.
     Unknown(String),
+}
+
+impl Supply {
+    /// The most that there may be of it.
+    pub(super) fn at_most(self) -> Self {
+        match self {
+            Self::Pages { pages, up_to, sure, note, perhaps } => {
+                // As much of it as is there is sure to be, as far as it was asked for early.
+                let sure = if sure == pages { up_to } else { sure };
+                Self::Pages { pages: up_to, up_to, sure, note, perhaps }
+            }
+            other => other,
+        }
+    }
 }
 
 /// Pages that servers which run wholly on huge pages have yet to take, by page size and server: a heap that grows.
@@ -90,5 +106,5 @@ pub(super) fn after_stop(host: &Host, instance: &Instance, page: PageSize, growt
         () => String::new(),
     };
     let pages = room.saturating_sub(others);
-    Supply::Pages { pages, sure: pages, note, perhaps: None }
+    Supply::Pages { pages, up_to: pages, sure: pages, note, perhaps: None }
 }

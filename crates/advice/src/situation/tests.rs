@@ -256,5 +256,59 @@ fn too_few_segments_now_are_told_and_raised() {
     let assessment = case.assess();
     let found = assessment.findings.iter().find(|it| it.code.as_str() == "HW304").expect("HW304 speaks");
     assert_eq!(found.summary, "kernel.shmmni is 1, and there are 2 System V segments");
-    assert_eq!(found.fix, ["raise kernel.shmmni from 1 to 2 or more"]);
+    assert_eq!(found.fix, ["raise kernel.shmmni from 1 to 4096 (2 are needed)"]);
+}
+
+/// One that runs on nothing, and whose files say so many pages, give or take two hundredths.
+fn changed(case: &mut Case, name: &str, pages: u64) {
+    let source = DemandSource::Estimated { error_percent: 2 };
+    let demand = Demand { page_size: PageSize::MIB_2, pages: PageCount(pages), source };
+    let instance = case.postgresql(name, gib(1));
+    let next = NextStart { asked: Asked::Try, setting: None, demands: vec![demand] };
+    instance.next = Observed::Known(next);
+}
+
+#[test]
+fn an_estimate_whose_error_straddles_what_is_there_is_not_told() {
+    let restart = |pool: u64| {
+        let mut case = quiet();
+        changed(&mut case, "15/main", 1000);
+        case.pool(pool, pool);
+        let situation = situation(&case.host, &case.instances);
+        situation.of(&case.instances[0]).unwrap().restart.standing.as_str()
+    };
+    // 1000 / 1.02 = 980.4, and 1000 * 1.02 = 1020.
+    for (pool, told) in [(980, "none"), (981, "unknown"), (1000, "unknown"), (1019, "unknown"), (1020, "all")] {
+        assert_eq!(restart(pool), told, "{pool}");
+    }
+}
+
+#[test]
+fn what_is_left_by_one_whose_demand_is_an_estimate_is_one_too() {
+    let boot = |pool: u64| {
+        let mut case = quiet();
+        all_huge(case.postgresql("15/a", gib(1)));
+        changed(&mut case, "15/b", 1000);
+        case.pool(pool, pool - 512);
+        let situation = situation(&case.host, &case.instances);
+        let moments = situation.of(&case.instances[0]).unwrap();
+        (moments.restart.standing.as_str(), moments.boot.standing.as_str())
+    };
+    // It needs 512, and the other one takes 981 to 1020 before it, or none where there are fewer than it needs.
+    for (pool, told) in [(1492, "none"), (1493, "unknown"), (1531, "unknown"), (1532, "all")] {
+        assert_eq!(boot(pool), ("all", told), "{pool}");
+    }
+}
+
+#[test]
+fn one_that_takes_what_is_left_may_find_some_where_the_other_is_an_estimate() {
+    // Of 1,000 pages the other one takes 981 to 1,000 before it, or none where it needs more: one that takes a part has
+    // some of the rest, or nothing.
+    let mut case = quiet();
+    let oracle = case.oracle("PROD", gib(4), 1);
+    (oracle.asked, oracle.engine) = (Asked::Try, hugewise_model::Engine::Oracle);
+    oracle.mechanism = hugewise_model::instance::Mechanism::Mmap;
+    changed(&mut case, "15/b", 1000);
+    case.pool(1000, 1000);
+    assert_eq!(words(&case, "PROD")[2], "unknown");
 }

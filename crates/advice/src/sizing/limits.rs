@@ -1,14 +1,16 @@
 //! Limits that the demand asks for, and which of them this kernel looks at for these servers.
 
+use std::collections::BTreeMap;
+
 use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::{Asked, Bytes, Instance, Limit, PageCount};
 
 use super::budget::Budget;
 use super::wanted::{Plan, Wanted};
 use super::{Ask, sessions};
-use crate::given;
 use crate::permission::{self, Memlock, Right};
 use crate::words::one_line;
+use crate::{given, locked};
 
 /// One limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +33,7 @@ pub struct LimitNeed<T> {
 /// All limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitsNeeded {
-    /// RLIMIT_MEMLOCK of the server that needs most. Unlimited is `u64::MAX` bytes.
+    /// RLIMIT_MEMLOCK of the server that needs most, with what its user's others are charged. Unlimited is `u64::MAX` bytes.
     pub memlock: LimitNeed<Bytes>,
     /// kernel.shmmax: the largest System V segment, in whole huge pages.
     pub shmmax: LimitNeed<Bytes>,
@@ -48,11 +50,22 @@ const MMAP_NEEDS_NONE: &str = "these servers map huge pages with mmap, which ask
 pub(super) fn limits(ask: &Ask<'_>, plan: &Plan<'_>, budget: &Budget) -> LimitsNeeded {
     let sysv: Vec<&Wanted<'_>> =
         plan.wanted.iter().filter(|wanted| wanted.instance.mechanism == Mechanism::SysvShm).collect();
+    let (mut memlock, mut group) = (memlock(ask, &sysv), group(ask, &sysv));
+    // Either of them is enough where the kernel looks at both.
+    if let Memlock::Buys(why) = permission::memlock(ask.host) {
+        let has_right = |it: &&Wanted<'_>| matches!(permission::without_memlock(ask.host, it.instance), Right::Has(_));
+        if !sysv.is_empty() && sysv.iter().all(has_right) {
+            let evidence = "the group or CAP_IPC_LOCK lets them have huge pages, whatever their limit".to_owned();
+            memlock = LimitNeed { checked: Some(false), evidence, ..memlock };
+        } else if memlock.enough == Some(true) {
+            group = LimitNeed::not_checked(group.now, format!("{why}: the memlock limit lets them have huge pages"));
+        }
+    }
     LimitsNeeded {
-        memlock: memlock(ask, &sysv),
+        memlock,
         shmmax: shmmax(ask, &sysv),
         shmall_pages: shmall(ask, &sysv),
-        hugetlb_shm_group: group(ask, &sysv),
+        hugetlb_shm_group: group,
         commit_limit: commit_limit(ask, plan, budget),
     }
 }
@@ -72,7 +85,15 @@ fn memory_of(wanted: &Wanted<'_>) -> Bytes {
 }
 
 fn memlock(ask: &Ask<'_>, sysv: &[&Wanted<'_>]) -> LimitNeed<Bytes> {
-    let Some(most) = sysv.iter().max_by_key(|wanted| memory_of(wanted)) else {
+    // Of all that the kernel charges to one user the last to start needs the sum.
+    let mut sums = BTreeMap::<u32, Bytes>::new();
+    for (uid, wanted) in sysv.iter().filter_map(|wanted| Some((charged_to(ask, wanted)?, wanted))) {
+        let sum = sums.entry(uid).or_default();
+        *sum += memory_of(wanted);
+    }
+    let of_user = |wanted: &Wanted<'_>| sums.get(&charged_to(ask, wanted)?).copied();
+    let needed = |wanted: &Wanted<'_>| of_user(wanted).unwrap_or_else(|| memory_of(wanted));
+    let Some(most) = sysv.iter().max_by_key(|wanted| needed(wanted)) else {
         return LimitNeed::not_checked(None, MMAP_NEEDS_NONE);
     };
     let (checked, evidence) = match permission::memlock(ask.host) {
@@ -80,12 +101,12 @@ fn memlock(ask: &Ask<'_>, sysv: &[&Wanted<'_>]) -> LimitNeed<Bytes> {
         Memlock::Useless(why) => (Some(false), format!("{why}: SHM_HUGETLB goes by the group or CAP_IPC_LOCK alone")),
         Memlock::Unknown(why) => (None, format!("{why}: such kernels come in both kinds")),
     };
-    let needed = memory_of(most);
-    let limits: Vec<(Option<Limit>, bool)> = sysv.iter().filter_map(|wanted| at_next_starts(ask, wanted)).collect();
-    let (now, _) = at_next_starts(ask, most).unwrap_or_default();
+    let of = |wanted: &Wanted<'_>| at_next_starts(ask, wanted, needed(wanted));
+    let limits: Vec<(Option<Limit>, bool)> = sysv.iter().filter_map(|wanted| of(wanted)).collect();
+    let (now, _) = of(most).unwrap_or_default();
     let is_known = limits.len() == sysv.len() && limits.iter().all(|(limit, _)| limit.is_some());
     LimitNeed {
-        needed: Some(needed),
+        needed: Some(needed(most)),
         now: now.map(|limit| if let Limit::At(bytes) = limit { bytes } else { Bytes(u64::MAX) }),
         enough: is_known.then(|| limits.iter().all(|(_, enough)| *enough)),
         checked,
@@ -94,14 +115,21 @@ fn memlock(ask: &Ask<'_>, sysv: &[&Wanted<'_>]) -> LimitNeed<Bytes> {
     }
 }
 
+/// The user that the kernel charges a server's memory to, where it does and goes by that.
+fn charged_to(ask: &Ask<'_>, wanted: &Wanted<'_>) -> Option<u32> {
+    let process = permission::process_of(ask.host, wanted.instance)?;
+    let by_limit = !matches!(permission::memlock(ask.host), Memlock::Useless(_));
+    (by_limit && locked::is_charged(ask.host, wanted.instance)).then_some(process.uid)
+}
+
 /// The smallest limit that a server may get at its next restart or the next boot, and whether it is enough; no limit where one
 /// of them is not known, and nothing of a server that is only described, or whose owner is not known.
-fn at_next_starts(ask: &Ask<'_>, wanted: &Wanted<'_>) -> Option<(Option<Limit>, bool)> {
+fn at_next_starts(ask: &Ask<'_>, wanted: &Wanted<'_>, needed: Bytes) -> Option<(Option<Limit>, bool)> {
     permission::process_of(ask.host, wanted.instance)?;
     let (restart, boot) = (given::at_restart(ask.host, wanted.instance), given::at_boot(ask.host, wanted.instance));
     let limits: Option<Vec<Limit>> = restart.all().chain(boot.all()).map(|given| given.memlock.limit.get()).collect();
     let least = limits.and_then(|limits| limits.into_iter().min());
-    Some((least, least.is_some_and(|least| least.allows(memory_of(wanted)))))
+    Some((least, least.is_some_and(|least| least.allows(needed))))
 }
 
 /// shmget compares the size that the server asks for; one that asks for whole pages asks for this.

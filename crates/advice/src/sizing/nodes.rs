@@ -82,7 +82,11 @@ pub(super) fn split(ask: &Ask<'_>, plan: &Plan<'_>, pools: Vec<PoolTarget>) -> (
     if ask.elsewhere || nodes.len() < 2 {
         let one = |mut target: PoolTarget| {
             let more = target.pages.saturating_sub(target.now.unwrap_or_default()).of(target.page_size);
-            target.room_now = if ask.elsewhere { None } else { ask.host.memory.free.get().map(|free| free >= more) };
+            target.room_now = if ask.elsewhere {
+                None
+            } else {
+                demand::found_now(ask.host, target.page_size).map(|found| found >= more)
+            };
             target
         };
         return (pools.into_iter().map(one).collect(), Bytes::ZERO);

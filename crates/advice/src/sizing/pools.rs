@@ -48,8 +48,12 @@ pub(super) fn pools(ask: &Ask<'_>, instances: &[Instance], plan: &Plan<'_>) -> V
     targets.filter(|target| target.pages.max(target.now.unwrap_or_default()) > PageCount::ZERO).collect()
 }
 
-/// What the next start may take beyond the one that was measured.
+/// What the next start may take beyond the one that was measured, or beyond what is estimated of one that runs.
 fn by_chance(wanted: &Wanted<'_>, page: PageSize) -> PageCount {
+    let runs = wanted.instance.pid != 0 && wanted.next.is_none();
+    if runs && matches!(wanted.demand.source, DemandSource::Estimated { .. }) {
+        return wanted.demand.at_most().pages.saturating_sub(wanted.demand.pages);
+    }
     if wanted.demand.source != DemandSource::Measured {
         return PageCount::ZERO;
     }

@@ -71,7 +71,9 @@ fn a_mariadb_that_was_measured_may_take_more_the_next_time() {
         (sizing.pools[0].pages, sizing.pools[0].spare_pages)
     };
     assert_eq!(spare(DemandSource::Measured), (PageCount(517), PageCount(5)));
-    assert_eq!(spare(DemandSource::Estimated { error_percent: 1 }), (PageCount(512), PageCount(0)));
+    assert_eq!(spare(DemandSource::Enough { error_percent: 1 }), (PageCount(512), PageCount(0)));
+    // What may be a hundredth more is planned with it.
+    assert_eq!(spare(DemandSource::Estimated { error_percent: 1 }), (PageCount(518), PageCount(6)));
 }
 
 #[test]
@@ -339,7 +341,19 @@ fn what_the_kernel_checks_depends_on_how_a_server_asks() {
     assert_eq!(limits.hugetlb_shm_group.enough, Some(false));
 
     case.host.kernel = Observed::Known(hugewise_model::KernelRelease { text: "5.4.17".into(), major: 5, minor: 4 });
-    assert_eq!(plain(&case).limits.memlock.checked, Some(true));
+    let lacks_both = plain(&case).limits;
+    assert_eq!((lacks_both.memlock.checked, lacks_both.memlock.enough), (Some(true), Some(false)));
+    assert_eq!((lacks_both.hugetlb_shm_group.checked, lacks_both.hugetlb_shm_group.enough), (Some(true), Some(false)));
+    // Linux 5.4 takes either: nobody is told that the other is missing.
+    let rules = hugewise_host::config::limits::parse("/limits", b"oracle - memlock unlimited\n");
+    case.host.configuration.limits = Observed::Known(rules);
+    let by_limit = plain(&case).limits;
+    assert_eq!((by_limit.memlock.checked, by_limit.memlock.enough), (Some(true), Some(true)));
+    assert_eq!((by_limit.hugetlb_shm_group.checked, by_limit.hugetlb_shm_group.enough), (Some(false), None));
+    case.host.configuration.limits = Observed::Known(Vec::new());
+    case.host.kernel_settings.hugetlb_shm_group = Observed::Known(54321);
+    let by_group = plain(&case).limits;
+    assert_eq!((by_group.memlock.checked, by_group.hugetlb_shm_group.enough), (Some(false), Some(true)));
 }
 
 #[test]

@@ -61,6 +61,9 @@ pub enum Unplanned {
     /// Of a size that the host does not have.
     #[error("its settings ask for pages of {0}, which this host does not offer")]
     NotOffered(PageSize),
+    /// Its files keep it from starting.
+    #[error("its files keep it from starting: {0}")]
+    Refuses(String),
     /// How much it needs is not known.
     #[error("neither its segments nor its demand are known")]
     DemandUnknown,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hugewise_engines::Kind;
-use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel};
+use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel, Startup};
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{
     Asked, Bytes, Demand, DemandSource, Host, HugePageUse, Instance, InstanceId, Observed, PageCount, PageSize, Segment,
@@ -28,7 +28,7 @@ pub(super) struct Wanted<'a> {
     /// As it runs.
     pub(super) instance: &'a Instance,
     /// As it will be at its next start, where it is sized for that.
-    next: Option<Box<Instance>>,
+    pub(super) next: Option<Box<Instance>>,
     pub(super) demand: Demand,
     /// What it needs on pages of other sizes beside that.
     pub(super) beside: Vec<Demand>,
@@ -119,11 +119,13 @@ pub(super) fn demand_on(instance: &Instance, page: PageSize) -> Option<Demand> {
     }
     // Up to one larger page too many, as all that is known was rounded up to it.
     let error = 100_u64.checked_div(stated.pages.get()).unwrap_or(100).saturating_add(1);
-    let error_percent = match stated.source {
-        DemandSource::Estimated { error_percent } => error_percent,
-        DemandSource::Engine | DemandSource::Measured => u8::try_from(error.min(100)).unwrap_or(100),
+    let source = match stated.source {
+        DemandSource::Engine | DemandSource::Measured => {
+            DemandSource::Enough { error_percent: u8::try_from(error.min(100)).unwrap_or(100) }
+        }
+        estimated => estimated,
     };
-    Some(Demand { page_size: page, pages: whole, source: DemandSource::Estimated { error_percent } })
+    Some(Demand { page_size: page, pages: whole, source })
 }
 
 /// What mappings tell of so many pages: one on larger pages was rounded up to them, and needs up to one of these less.
@@ -134,7 +136,7 @@ fn measured_on(instance: &Instance, page: PageSize, pages: PageCount) -> DemandS
         return DemandSource::Measured;
     }
     let percent = beyond.get().saturating_mul(100).div_ceil(pages.get().max(1)).min(100);
-    DemandSource::Estimated { error_percent: u8::try_from(percent).unwrap_or(100) }
+    DemandSource::Enough { error_percent: u8::try_from(percent).unwrap_or(100) }
 }
 
 pub(super) fn plan<'a>(host: &Host, instances: &'a [Instance], request: &Request, offered: &[PageSize]) -> Plan<'a> {
@@ -220,7 +222,11 @@ fn want<'a>(
         (Some(_), Some(next)) if demand::held(instance, page) == PageCount::ZERO => (Some(next.at_most()), true),
         (demand, _) => (demand, false),
     };
-    let demand = demand.ok_or(Unplanned::DemandUnknown)?;
+    let refuses = || match &instance.startup {
+        Some(Startup::Refuses(what)) => Unplanned::Refuses(what.clone()),
+        _ => Unplanned::DemandUnknown,
+    };
+    let demand = demand.ok_or_else(refuses)?;
     // Whoever is said not to ask is not left out for what it will be.
     let small = demand.pages.of(page).max(instance.segment_bytes()) < demand::BIG_SEGMENT;
     let off = matches!(instance.asked, Asked::No | Asked::Cannot) && !is_left;

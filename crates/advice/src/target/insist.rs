@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hugewise_model::{Asked, DemandSource, Instance, InstanceId, PageCount, PageSize};
+use hugewise_model::{Asked, Instance, InstanceId, PageCount, PageSize};
 
 use super::Ask;
 use crate::demand::{self, starting};
@@ -54,8 +54,9 @@ pub struct Insist<'a> {
     sized: BTreeMap<InstanceId, &'a Sized>,
     /// The first server of each page size that asks without being planned for.
     unplanned: BTreeMap<PageSize, &'a Instance>,
-    /// What the pools are to be.
-    pools: BTreeMap<PageSize, PageCount>,
+    /// By how much a pool is to be too small for all that is planned for it while servers that are to leave it still hold pages
+    /// of it: how many those are.
+    held: BTreeMap<PageSize, PageCount>,
 }
 
 impl<'a> Insist<'a> {
@@ -69,7 +70,12 @@ impl<'a> Insist<'a> {
                 unplanned.entry(demand.page_size).or_insert(other);
             }
         }
-        Self { ask, sized, unplanned, pools: pools.collect() }
+        let held = pools.filter_map(|(page, pool)| {
+            let all: PageCount = ask.targets().iter().filter(|of| of.page_size == page).map(|of| of.pages).sum();
+            let beyond = ask.held_until_restart(page);
+            (pool < all + beyond).then_some((page, beyond))
+        });
+        Self { ask, sized, unplanned, held: held.collect() }
     }
 
     /// Whether a server may insist on the pages that are planned for it; `secured` where the pool of that size will have
@@ -86,14 +92,12 @@ impl<'a> Insist<'a> {
         if keeps || !secured(page) || self.ask.sizing.is_some_and(|sizing| sizing.refusal.is_some()) {
             return Err(NotYet::Pages(page));
         }
-        let all: PageCount = self.ask.targets().iter().filter(|of| of.page_size == page).map(|of| of.pages).sum();
-        let beyond = self.ask.held_until_restart(page);
-        if self.pools.get(&page).is_some_and(|pool| *pool < all + beyond) {
-            return Err(NotYet::Held(beyond, page));
+        if let Some(held) = self.held.get(&page) {
+            return Err(NotYet::Held(*held, page));
         }
         // Other memory than it has now: how much of it there will be has to be seen first.
         let other_memory = instance.asked != Asked::Cannot && starting(host, instance).asked == Asked::Cannot;
-        if other_memory || matches!(sized.source, DemandSource::Estimated { .. }) {
+        if other_memory || sized.source.error_percent().is_some() {
             return Err(NotYet::Estimate);
         }
         if let Some(other) = self.unplanned.get(&page) {

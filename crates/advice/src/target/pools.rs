@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use hugewise_model::observed::{Lack, Reason};
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, InstanceId, PageCount, PageSize, Pool};
+use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, InstanceId, PageCount, PageSize, Pool, Remedy};
 
 use super::Ask;
 use super::commit::Commit;
 use crate::demand::{is_with_spare, starting};
-use crate::situation::to_come;
+use crate::situation::{Obstacle, to_come};
 use crate::{Missing, boot, demand, known};
 
 /// What a pool is to be.
@@ -27,6 +27,9 @@ pub struct Goal {
     pub nodes: Vec<(u32, PageCount, PageCount)>,
     /// Pages that servers hold or are promised, or that are planned for them.
     pub needed: PageCount,
+    /// Pages that the next boot is to bring, where these are fewer: what nobody asks for stays until it is given back, and is not
+    /// kept.
+    pub kept: Option<PageCount>,
     /// Why the running kernel is not asked for the pages; `None` where it is, or has them.
     pub not_now: Option<String>,
     /// Whether that is because all pools together would leave the host too little memory: then nobody is to set it by hand.
@@ -49,7 +52,8 @@ impl Goal {
         // Surplus pages that servers hold are gone with the next boot, and have to be had again on demand.
         let held: PageCount = instances.iter().map(|instance| demand::held(instance, self.page_size)).sum();
         let on_demand = host.pool(self.page_size).and_then(|pool| pool.overcommit.get()).unwrap_or_default();
-        if on_demand > PageCount::ZERO { self.goal } else { self.goal.max(held) }
+        let pages = self.kept.unwrap_or(self.goal);
+        if on_demand > PageCount::ZERO { pages } else { pages.max(held) }
     }
 
     /// Memory of the pool afterwards, surplus pages among it that servers hold.
@@ -93,12 +97,16 @@ pub(super) fn goals(ask: &Ask<'_>) -> (Vec<Goal>, Vec<String>) {
     let mut commit = Commit::of(ask.host);
     for goal in &mut goals {
         let extra = goal.extra();
+        // Surplus pages take no more memory, and are nobody's at a restart until the pool is told to keep them.
+        if goal.grows() && !ask.wish.now {
+            goal.not_now = Some("only the next boot is planned for".into());
+        }
         if extra == Bytes::ZERO {
             continue;
         }
         goal.crowds = most.is_some_and(|most| pools > most);
         goal.not_now = match free {
-            _ if !ask.wish.now => Some("only the next boot is planned for".into()),
+            _ if goal.not_now.is_some() => goal.not_now.take(),
             _ if goal.crowds => Some(format!(
                 "all pools together would take {pools}, more than {} % of memory; give back first what nobody uses \
                  (hugewise plan --shrink)",
@@ -112,6 +120,11 @@ pub(super) fn goals(ask: &Ask<'_>) -> (Vec<Goal>, Vec<String>) {
                 "{extra} in pages of {} are hardly found in {free} of memory that has been in use",
                 goal.page_size
             )),
+            Some(_) if is_beyond_free(ask.host, goal.page_size, extra) => Some(format!(
+                "{extra} in pages of {} are found in free memory alone, and {} are free",
+                goal.page_size,
+                demand::found_now(ask.host, goal.page_size).unwrap_or_default()
+            )),
             _ => commit.as_mut().and_then(|commit| commit.take(extra)),
         };
         if goal.not_now.is_none() {
@@ -121,10 +134,14 @@ pub(super) fn goals(ask: &Ask<'_>) -> (Vec<Goal>, Vec<String>) {
     (goals, warnings)
 }
 
+/// Whether pages are of a size that only free memory is made into, and so much is not free.
+fn is_beyond_free(host: &Host, page: PageSize, extra: Bytes) -> bool {
+    demand::is_hardly_found(host, page) && demand::found_now(host, page).is_some_and(|found| extra > found)
+}
+
 /// Memory that the kernel can be asked for: free, or page cache that it can drop.
 fn obtainable_memory(ask: &Ask<'_>) -> Option<Bytes> {
-    let memory = &ask.host.memory;
-    memory.available.get().or_else(|| memory.free.get())
+    ask.host.obtainable_memory().map(|memory| memory.bytes)
 }
 
 /// Memory that has to stay with the running system while a server still holds its memory beside the new pool: what
@@ -157,7 +174,8 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, Missing> {
     // again, and what is had on demand comes out of memory that happens to be free.
     let on_demand = if surplus > PageCount::ZERO { PageCount::ZERO } else { on_demand };
     let grows = (surplus > PageCount::ZERO || needs_pages(ask, page)) && target > now + on_demand;
-    let least = needed.max(claimed(ask, page, committed)).max(configured(ask, page, now, needed));
+    // What is planned counts what is held, and not those who ask without being planned for.
+    let least = needed.max(claimed(ask, page, committed.max(target))).max(configured(ask, page, now, needed));
     let restored = |pages: PageCount| restored(ask, pool, now, pages).unwrap_or(pages);
     let (goal, needed) = match () {
         () if grows => (restored(target), needed),
@@ -165,8 +183,9 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, Missing> {
         () if needed <= now + surplus => (restored(needed).max(now), needed),
         () => (now, needed),
     };
+    let kept = kept_at_boot(ask, page, least).filter(|kept| goal == now && *kept < goal);
     let nodes = nodes(pool, &targets, goal).unwrap_or_default();
-    Ok(Goal { page_size: page, now, surplus, goal, nodes, needed, not_now: None, crowds: false })
+    Ok(Goal { page_size: page, now, surplus, goal, nodes, needed, kept, not_now: None, crowds: false })
 }
 
 /// What is planned without the pages of servers that insist on another size, go on to do so, and that nobody named: once they
@@ -195,18 +214,31 @@ fn needs_pages(ask: &Ask<'_>, page: PageSize) -> bool {
     }
     let mut lacking = ask.sized().filter(|(instance, sized)| {
         let moments = ask.assessment.situation.of(instance);
-        let loses = moments.is_some_and(|it| it.loses_at_restart() || it.loses_at_boot());
+        let loses = moments.is_some_and(|it| it.loses_at_restart() || it.loses_at_boot() || it.may_lack_pages());
+        // The boot starts it, and brings what it asks for: until then it has no pages to be started with.
+        let is_stuck =
+            || moments.is_some_and(|it| it.restart.obstacle == Some(Obstacle::Pages)) && is_brought(ask, page);
+        let loses = loses || (instance.is_asleep() && !instance.waits_for_hands() && is_stuck());
         let lacks = instance.huge_pages != HugePageUse::All || demand::held(instance, page) == PageCount::ZERO;
         let named = super::is_named(ask.instances, instance, ask.wish.names);
         let about = named || ask.wish.names.is_empty();
-        sized.page_size == page && about && (loses || (lacks && (named || ask.is_kept_off(instance))))
+        // A small one that has none loses none.
+        let has = instance.huge_pages != HugePageUse::None || instance.is_asleep();
+        sized.page_size == page && about && ((loses && has) || (lacks && (named || ask.is_kept_off(instance))))
     });
     lacking.next().is_some()
 }
 
-/// Pages that are held, and those that servers will ask for at their next start without being planned for. Strangers
+/// Whether the boot's files ask for more pages of a size than there are now.
+fn is_brought(ask: &Ask<'_>, page: PageSize) -> bool {
+    let now = ask.host.pool(page).and_then(|pool| Some(pool.total.get()?.saturating_sub(pool.surplus.get()?)));
+    let asked = boot::pool(ask.host, page).ok().and_then(|steps| steps.last().map(|step| PageCount(step.value)));
+    asked.zip(now).is_some_and(|(asked, now)| asked > now)
+}
+
+/// Pages that are held or planned, and those that servers will ask for at their next start without being planned for. Strangers
 /// count too, as one may be a server that could not be told from them, and none gets a page by this.
-fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
+fn claimed(ask: &Ask<'_>, page: PageSize, counted: PageCount) -> PageCount {
     let asks = |instance: &Instance| {
         // One whose settings cannot be read may ask.
         let asks = starting(ask.host, instance).asks() || instance.asked == Asked::Unknown;
@@ -226,7 +258,7 @@ fn claimed(ask: &Ask<'_>, page: PageSize, committed: PageCount) -> PageCount {
         let now = if asks(instance) { more(instance).unwrap_or_default() } else { PageCount::ZERO };
         now.max(to_come(instance))
     });
-    committed + waiting.sum()
+    counted + waiting.sum()
 }
 
 /// Servers whose pages the targets count. One that no step sets to the pages that are planned for it goes on to ask for those
@@ -262,6 +294,16 @@ fn gives_back(ask: &Ask<'_>, pool: &Pool, least: PageCount) -> bool {
     let is_counted = || claim.is_none_or(|claim| claim.uncounted.is_empty());
     let wanted = (ask.starves() && is_counted()) || (ask.wish.shrink && is_told());
     wanted && spare > PageCount::ZERO && ask.host.unseen().is_none()
+}
+
+/// Pages that the next boot is to bring of a pool that is found to be idle: those that somebody asks for, and what the files
+/// bring already.
+fn kept_at_boot(ask: &Ask<'_>, page: PageSize, least: PageCount) -> Option<PageCount> {
+    let idle = Remedy::GiveBack(page);
+    ask.assessment.findings.iter().find(|finding| finding.remedies.contains(&idle))?;
+    let steps = boot::pool(ask.host, page).ok()?;
+    let brings = steps.last().map_or(PageCount::ZERO, |step| PageCount(step.value));
+    Some(least.max(brings))
 }
 
 /// Pages that the files ask for, where they are to stay as they are and the host can carry it.

@@ -156,7 +156,8 @@ pub(super) fn kernel_value(path: &str, value: &str) -> Result<(), Forbidden> {
         ["", "sys", "devices", "system", "node", node, "hugepages", size, "nr_hugepages"] => {
             node.strip_prefix("node").is_some_and(number) && pool(size) && number(value)
         }
-        ["", "sys", "kernel", "mm", "transparent_hugepage", "enabled" | "defrag" | "shmem_enabled"] => {
+        ["", "sys", "kernel", "mm", "transparent_hugepage", "enabled" | "defrag" | "shmem_enabled"]
+        | ["", "sys", "kernel", "mm", "redhat_transparent_hugepage", "enabled" | "defrag"] => {
             THP_WORDS.contains(&value)
         }
         ["", "sys", "kernel", "mm", "transparent_hugepage", size, "enabled" | "shmem_enabled"] => {

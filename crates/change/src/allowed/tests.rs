@@ -152,6 +152,11 @@ fn kernel_values_that_this_is_about_pass_and_no_others() {
     assert!(checked(ValueChange::pool(pool, 3)).is_ok());
     // Written without being counted back, a shortfall would go unnoticed.
     assert!(!set("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "5"));
+    assert!(checked(ValueChange::only_pool(PageSize::MIB_2, 3)).is_ok());
+    assert!(!set("/proc/sys/vm/nr_hugepages", "3"));
+    assert!(checked(ValueChange { pool: Some(pool), ..ValueChange::only_pool(PageSize::GIB_1, 3) }).is_err());
+    assert!(set("/sys/kernel/mm/redhat_transparent_hugepage/enabled", "never"));
+    assert!(!set("/sys/kernel/mm/redhat_transparent_hugepage/enabled", "sometimes"));
     let other = ValueChange { pool: Some(pool), ..ValueChange::pool(PoolRef { node: None, ..pool }, 3) };
     assert!(checked(other).is_err());
 }

@@ -1,6 +1,7 @@
 //! Making steps without knowing the machine.
 
-use hugewise_model::{InstanceId, RuleId};
+use hugewise_advice::words::ONLY_POOL;
+use hugewise_model::{InstanceId, PageSize, RuleId};
 
 use super::{
     Change, CommandChange, Content, Expected, FileChange, FileHolds, FileMode, NewFile, PoolRef, Risk, Step,
@@ -69,10 +70,21 @@ impl ValueChange {
         Self { path: path.into(), before: None, after: after.into(), pool: None }
     }
 
+    /// Whether it is the pool of a kernel without pools by size.
+    pub(crate) fn is_only_pool(&self) -> bool {
+        self.path == ONLY_POOL && self.pool.is_some_and(|pool| pool.node.is_none())
+    }
+
     /// A pool is given this many pages.
     pub fn pool(pool: PoolRef, pages: u64) -> Self {
         let path = format!("{}/nr_hugepages", pool.folder());
         Self { path, before: None, after: pages.to_string(), pool: Some(pool) }
+    }
+
+    /// The same on a kernel that knows huge pages of one size alone, these: its pool is vm.nr_hugepages.
+    pub fn only_pool(page_size: PageSize, pages: u64) -> Self {
+        let pool = Some(PoolRef { page_size, node: None });
+        Self { path: ONLY_POOL.to_owned(), before: None, after: pages.to_string(), pool }
     }
 }
 

@@ -93,7 +93,8 @@ fn set(host: &mut Host, change: &ValueChange) {
         let pages = change.after.parse().unwrap_or_default();
         return set_pool(host, pool, PageCount(pages));
     }
-    if let Some(switch) = change.path.strip_prefix("/sys/kernel/mm/transparent_hugepage/") {
+    let thp = host.thp.folder();
+    if let Some(switch) = change.path.strip_prefix(thp).and_then(|rest| rest.strip_prefix('/')) {
         let value = Observed::Known(change.after.clone());
         if switch == "enabled" {
             host.thp.enabled = value;
@@ -131,28 +132,83 @@ fn overcommit_of<'a>(host: &'a mut Host, path: &str) -> Option<&'a mut hugewise_
     })
 }
 
-/// As the kernel does it: surplus pages become the pool's own before others are taken, and what is not free stays.
+/// As the kernel does it (mm/hugetlb.c, `set_max_huge_pages`): a number of pages that stay is written, and what is shown counts
+/// surplus ones too. Those become the pool's own before others are taken, and pages in use that it is not to keep become surplus.
 fn set_pool(host: &mut Host, of: PoolRef, pages: PageCount) {
     let Observed::Known(pools) = &mut host.pools else { return };
     let Some(pool) = pools.iter_mut().find(|pool| pool.page_size == of.page_size) else { return };
-    let (mut total, mut free) = (pool.total.get().unwrap_or_default(), pool.free.get().unwrap_or_default());
-    let (before, wanted) = match of.node {
-        None => (total, pages),
-        Some(node) => match pool.nodes.iter_mut().find(|part| part.node == node) {
-            Some(part) => {
-                let before = part.total.get().unwrap_or_default();
-                part.total = Observed::Known(before.max(pages));
-                part.free = Observed::Known(part.free.get().unwrap_or_default() + pages.saturating_sub(before));
-                (before, pages)
-            }
-            None => return,
-        },
-    };
-    let more = wanted.saturating_sub(before);
-    let less = before.saturating_sub(wanted).min(free);
-    total = (total + more).saturating_sub(less);
-    free = (free + more).saturating_sub(less);
-    pool.total = Observed::Known(total);
-    pool.free = Observed::Known(free);
-    pool.surplus = Observed::Known(PageCount::ZERO);
+    let available = pool.available().unwrap_or_default();
+    let mut all = Counts::of(&pool.total, &pool.free, &pool.surplus);
+    match of.node {
+        None => all = all.kept_to(pages, available),
+        Some(node) => {
+            let Some(part) = pool.nodes.iter_mut().find(|part| part.node == node) else { return };
+            let before = Counts::of(&part.total, &part.free, &part.surplus);
+            let then = before.kept_to(pages, available.min(before.free));
+            all = Counts {
+                total: (all.total + then.total).saturating_sub(before.total),
+                free: (all.free + then.free).saturating_sub(before.free),
+                surplus: (all.surplus + then.surplus).saturating_sub(before.surplus),
+            };
+            then.put(&mut part.total, &mut part.free, &mut part.surplus);
+        }
+    }
+    all.put(&mut pool.total, &mut pool.free, &mut pool.surplus);
+}
+
+/// Pages of a pool, or of its part on a node.
+#[derive(Clone, Copy)]
+struct Counts {
+    total: PageCount,
+    free: PageCount,
+    surplus: PageCount,
+}
+
+impl Counts {
+    fn of(total: &Observed<PageCount>, free: &Observed<PageCount>, surplus: &Observed<PageCount>) -> Self {
+        let count = |fact: &Observed<PageCount>| fact.get().unwrap_or_default();
+        Self { total: count(total), free: count(free), surplus: count(surplus) }
+    }
+
+    /// After so many that are to stay were written; `available` are neither in use nor promised.
+    fn kept_to(self, pages: PageCount, available: PageCount) -> Self {
+        let own = self.total.saturating_sub(self.surplus);
+        let turned = pages.saturating_sub(own).min(self.surplus);
+        let more = pages.saturating_sub(own + turned);
+        let less = own.saturating_sub(pages).min(available);
+        let left = own.saturating_sub(pages + less);
+        Self {
+            total: (self.total + more).saturating_sub(less),
+            free: (self.free + more).saturating_sub(less),
+            surplus: self.surplus.saturating_sub(turned) + left,
+        }
+    }
+
+    fn put(self, total: &mut Observed<PageCount>, free: &mut Observed<PageCount>, surplus: &mut Observed<PageCount>) {
+        (*total, *free, *surplus) =
+            (Observed::Known(self.total), Observed::Known(self.free), Observed::Known(self.surplus));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept((total, free, surplus): (u64, u64, u64), pages: u64, available: u64) -> (u64, u64, u64) {
+        let counts = Counts { total: PageCount(total), free: PageCount(free), surplus: PageCount(surplus) };
+        let then = counts.kept_to(PageCount(pages), PageCount(available));
+        (then.total.get(), then.free.get(), then.surplus.get())
+    }
+
+    /// By mm/hugetlb.c, `set_max_huge_pages`.
+    #[test]
+    fn what_is_written_to_a_pool_is_what_stays_of_it() {
+        // All 8051 are surplus and in use: 3851 of them become the pool's own, and none is added.
+        assert_eq!(kept((8051, 0, 8051), 3851, 0), (8051, 0, 4200));
+        assert_eq!(kept((8051, 0, 8051), 8060, 0), (8060, 9, 0));
+        // 300, of which 150 are free and 50 of those promised; with none to stay the 200 become surplus.
+        assert_eq!(kept((300, 150, 0), 0, 100), (200, 50, 200));
+        assert_eq!(kept((300, 150, 0), 250, 100), (250, 100, 0));
+        assert_eq!(kept((300, 150, 0), 320, 100), (320, 170, 0));
+    }
 }

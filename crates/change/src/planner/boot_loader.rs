@@ -194,7 +194,9 @@ fn way(ask: &Ask<'_>, entry: &BootEntry) -> Result<Way, NotOurs> {
             }
         }
         Loader::Bls => program(&["grubby"]).map(Way::Grubby).ok_or(NotOurs::NoGrubby),
-        loader @ Loader::SystemdBoot => Err(NotOurs::Loader { loader, file: entry.place.file.clone() }),
+        loader @ (Loader::SystemdBoot | Loader::GrubLegacy) => {
+            Err(NotOurs::Loader { loader, file: entry.place.file.clone() })
+        }
     }
 }
 

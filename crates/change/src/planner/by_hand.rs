@@ -1,5 +1,7 @@
 //! What a plan cannot do: settings inside a server, a container's limits, and findings that no step ends.
 
+use std::collections::BTreeSet;
+
 use hugewise_advice::situation::{Obstacle, starting};
 use hugewise_advice::sizing::{PageSizeChoice, Request};
 use hugewise_advice::standing::Standing;
@@ -7,7 +9,7 @@ use hugewise_advice::target::Insist;
 use hugewise_advice::words::shell_word;
 use hugewise_advice::{boot, chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
-use hugewise_model::{Asked, Finding, Instance, Level, LinkName, LinkState, PageCount, PageSize, Remedy};
+use hugewise_model::{Asked, Finding, Instance, InstanceId, Level, LinkName, LinkState, PageCount, PageSize, Remedy};
 
 use super::draft::Draft;
 use super::settings::may_insist;
@@ -28,13 +30,14 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             unknown.code, unknown.name, unknown.missing
         ));
     }
-    // Where nobody is left to size, whoever is named is still told why.
+    // Where nobody is left to size, whoever is named or suffers is still told why.
     let request = Request {
         page_size: ask.options.page_size.map_or(PageSizeChoice::Auto, PageSizeChoice::Size),
         ..Request::default()
     };
-    let named: Vec<Instance> = ask.instances.iter().filter(|it| ask.is_asked_for(it)).cloned().collect();
-    let all = || hugewise_advice::sizing::left_out(ask.host, &named, &request);
+    let is_due = |it: &&Instance| ask.is_asked_for(it) || (ask.is_chosen(it) && ask.is_kept_off(it));
+    let due: Vec<Instance> = ask.instances.iter().filter(is_due).cloned().collect();
+    let all = || hugewise_advice::sizing::left_out(ask.host, &due, &request);
     for left_out in ask.sizing.map_or_else(all, |sizing| sizing.left_out.clone()) {
         let about = ask.instances.iter().find(|it| it.id() == left_out.instance);
         let suffers = ask.assessment.findings.iter().any(|it| it.instance.as_ref() == Some(&left_out.instance));
@@ -46,16 +49,13 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 
 /// Servers that ask and have a hugetlb limit below what they ask for: with the pages that are planned they run into it.
 fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
-    let findings = &ask.assessment.findings;
-    let said = |instance: &Instance| {
-        let told = |it: &hugewise_model::Finding| {
-            it.level >= Level::Warn && it.instance == Some(instance.id()) && hugewise_advice::tells_of_limit(it)
-        };
-        ask.is_chosen(instance) && findings.iter().any(told)
-    };
+    let findings = ask.assessment.findings.iter();
+    let told = findings.filter(|it| it.level >= Level::Warn && hugewise_advice::tells_of_limit(it));
+    let told: BTreeSet<&InstanceId> = told.filter_map(|it| it.instance.as_ref()).collect();
+    let said = |instance: &Instance| ask.is_chosen(instance) && told.contains(&instance.id());
     // No pages are planned for one, and the boot brings some that it dies of.
-    let planned = |instance: &Instance| ask.sized().any(|(of, _)| of.id() == instance.id());
-    for instance in ask.instances.iter().filter(|instance| !said(instance) && !planned(instance)) {
+    let planned: BTreeSet<InstanceId> = ask.sized().map(|(of, _)| of.id()).collect();
+    for instance in ask.instances.iter().filter(|instance| !said(instance) && !planned.contains(&instance.id())) {
         let moments = ask.assessment.situation.of(instance);
         let outlooks = moments.into_iter().flat_map(|moments| [&moments.restart, &moments.boot]);
         let mut dies = outlooks
@@ -66,9 +66,10 @@ fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
     }
     for (instance, _) in ask.sized().filter(|(instance, _)| !said(instance)) {
-        let links = chain::chain(ask.host, ask.assessment.situation.limits(), instance)
-            .map(|chain| chain.links)
-            .unwrap_or_default();
+        let links =
+            chain::chain(ask.host, ask.assessment.situation.limits(), ask.assessment.situation.locked(), instance)
+                .map(|chain| chain.links)
+                .unwrap_or_default();
         let broken = |link: &&hugewise_model::Link| link.name == LinkName::Cgroup && link.state == LinkState::Broken;
         let limited = ask.sizing.into_iter().flat_map(|sizing| &sizing.limited);
         let planned = limited.into_iter().find(|it| it.instance == instance.id()).map(|it| &it.why);
@@ -143,11 +144,20 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let left: Vec<&Remedy> = others.into_iter().filter(|remedy| told.insert((*remedy).clone())).collect();
         let mut lines: Vec<String> = left.iter().flat_map(|remedy| by_a_person(ask, draft, remedy)).collect();
         // Its start comes last, and is worth a word by itself where everything else is done.
-        let start =
-            starts.first().filter(|remedy| !lines.is_empty() || (nothing_else && told.insert((**remedy).clone())));
+        let start = starts.first().filter(|_| about.is_some());
+        let start = start.filter(|remedy| !lines.is_empty() || (nothing_else && told.insert((**remedy).clone())));
+        told.extend(start.map(|remedy| (**remedy).clone()));
         if let Some(instance) = about.filter(|instance| start.is_some() && !chain::is_amm(instance)) {
-            lines.extend(commands::restart(instance));
+            lines.extend(commands::restart(ask.host, instance));
         }
+        // What is wrong with the host may end with a server's start as well.
+        let before = lines.len();
+        if about.is_none() && (nothing_else || !lines.is_empty()) {
+            let due = starts.iter().filter(|remedy| told.insert((***remedy).clone())).filter_map(|it| it.instance());
+            let whom = due.filter_map(|id| ask.instances.iter().find(|it| it.id() == *id && ask.is_chosen(it)));
+            lines.extend(whom.filter(|it| !chain::is_amm(it)).flat_map(|it| commands::restart(ask.host, it)));
+        }
+        let has_restart = lines.len() > before;
         let off_amm = about.is_some_and(chain::is_amm);
         if lines.is_empty() && !(off_amm && start.is_some()) {
             continue;
@@ -155,13 +165,13 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         if let Some(instance) = about.filter(|_| off_amm) {
             // Its files ask for AMM no more, and this plan has its pages.
             if others_are_done(draft, finding) && starting(ask.host, instance).asked != Asked::Cannot {
-                lines.extend(commands::restart(instance));
+                lines.extend(commands::restart(ask.host, instance));
             } else {
                 lines.push("# restart it, then plan its pages:".into());
                 lines.push(format!("hugewise plan --instance {}", shell_word(&instance.name)));
             }
         }
-        let risk = if about.is_some() { Risk::Restart } else { Risk::Safe };
+        let risk = if about.is_some() || has_restart { Risk::Restart } else { Risk::Safe };
         let title = format!("{} {}: {}", finding.code, finding.name, finding.summary);
         draft.instruct(title, &lines, risk, about.map(Instance::title));
     }

@@ -7,11 +7,11 @@ use hugewise_model::escape::shell::operand;
 use hugewise_model::{Host, Instance};
 
 /// Restarts an instance: huge pages come at its start alone.
-pub(super) fn restart(instance: &Instance) -> Vec<String> {
+pub(super) fn restart(host: &Host, instance: &Instance) -> Vec<String> {
     match &instance.unit {
         Some(unit) if restarts(instance) => vec![format!("systemctl restart {}", operand(unit))],
         _ => match &Kind::of(instance.engine).starter {
-            Some(starter) => (starter.how)(instance),
+            Some(starter) => (starter.how)(host, instance),
             None if instance.containered => vec![format!("# restart {} (it runs in a container)", instance.title())],
             None => vec![format!("# restart {}", instance.title())],
         },
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_unit_is_no_option_and_a_number_no_name() {
-        let (_, instance) = scene(0);
+        let (host, instance) = scene(0);
         let unit = Instance {
             engine: hugewise_model::Engine::PostgreSql,
             unit: Some("--host=elsewhere.service".into()),
@@ -105,7 +105,7 @@ mod tests {
             vouchers: vec![hugewise_model::vouch::Voucher::Account],
             ..instance
         };
-        assert_eq!(restart(&unit), ["systemctl restart -- '--host=elsewhere.service'"]);
+        assert_eq!(restart(&host, &unit), ["systemctl restart -- '--host=elsewhere.service'"]);
         let unknown = Instance { owner: "4242".into(), unit: None, ..unit };
         assert!(ask(&unknown, true).iter().all(|line| line.starts_with('#')), "{:?}", ask(&unknown, true));
     }

@@ -4,7 +4,7 @@
 //! A finding ends where the last of its remedies is done. What ends at once is tried too: the rules look at the host as
 //! the steps leave it, and what they still find is not promised.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::{Finding, InstanceId, Remedy, RuleId};
 
@@ -31,15 +31,15 @@ impl End {
 /// Notes at each step the findings that end there.
 pub(super) fn reckon(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let findings = &ask.assessment.findings;
-    let mut seen = BTreeSet::new();
+    let mut same = BTreeMap::<(RuleId, Option<&InstanceId>), Vec<&Finding>>::new();
+    for finding in findings {
+        same.entry((finding.code, finding.instance.as_ref())).or_default().push(finding);
+    }
     let mut ends: Vec<(&Finding, usize, End)> = Vec::new();
     for finding in findings {
-        if !seen.insert((finding.code, &finding.instance)) {
-            continue;
-        }
         // A rule may speak more than once of the same, of each pool for example: then all of it has to end.
-        let same = findings.iter().filter(|it| (it.code, &it.instance) == (finding.code, &finding.instance));
-        let all: Option<Vec<End>> = same.map(|it| end(draft, it)).collect();
+        let Some(same) = same.remove(&(finding.code, finding.instance.as_ref())) else { continue };
+        let all: Option<Vec<End>> = same.into_iter().map(|it| end(draft, it)).collect();
         let Some(end) = all.and_then(|all| all.into_iter().reduce(End::and)) else { continue };
         if let Some(at) = end.at {
             ends.push((finding, at, end));

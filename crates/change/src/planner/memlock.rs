@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use hugewise_advice::login::Allowance;
 use hugewise_advice::permission::{self, Memlock};
-use hugewise_advice::{chain, given, login};
+use hugewise_advice::situation::starting;
+use hugewise_advice::{demand, given, login};
 use hugewise_engines::Kind;
 use hugewise_host::Door;
 use hugewise_host::config::{limits, systemd};
-use hugewise_model::{Host, Instance, Remedy};
+use hugewise_model::{Asked, Host, Instance, Remedy};
 
 use super::draft::{Draft, Drafted, Whom};
 use super::overlay::Overlay;
@@ -32,7 +33,15 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         if buys && !has_pages(ask, draft, instance) {
             continue;
         }
-        if page.is_some_and(|page| !pools_at_boot::may_ask(draft, instance, page)) {
+        // A limit costs nothing: where the boot is to bring the pages and another line is in the way, that is to be taken out, and
+        // meanwhile there has to be nobody whose pages this one would take, and who goes down without them.
+        let is_harmless = |draft: &Draft<'_>, page| {
+            let others = ask.instances.iter().filter(|other| other.id() != instance.id());
+            let mut insisting = others.filter(|other| starting(ask.host, other).asked == Asked::Must);
+            let takes_theirs = insisting.any(|other| demand::page_size(ask.host, other) == Some(page));
+            draft.pool(page).is_none_or(|goal| goal.goal >= goal.needed) && !takes_theirs
+        };
+        if page.is_some_and(|page| !is_harmless(draft, page) && !pools_at_boot::may_ask(draft, instance, page)) {
             continue;
         }
         if instance.containered {
@@ -80,9 +89,12 @@ fn lacks(ask: &Ask<'_>, instance: &Instance) -> bool {
     let looks =
         Kind::of(instance.engine).start.minds_memlock || !matches!(permission::memlock(ask.host), Memlock::Useless(_));
     let off = instance.huge_pages != hugewise_model::HugePageUse::All || super::shm::loses_right(ask, instance);
-    let needs = chain::memlock_needed(ask.host, instance);
+    let locked = ask.assessment.situation.locked();
+    let (at_restart, at_boot) = (locked.at_restart(ask.host, instance), locked.at_boot(ask.host, instance));
     let (restart, boot) = (given::at_restart(ask.host, instance), given::at_boot(ask.host, instance));
-    let short = || [restart, boot].iter().any(|ways| ways.memlock_for(needs).1 == Some(false));
+    let short = || {
+        [(&restart, at_restart), (&boot, at_boot)].iter().any(|(ways, needs)| ways.memlock_for(*needs).1 == Some(false))
+    };
     looks && off && super::shm::is_big(instance) && short()
 }
 
@@ -104,7 +116,7 @@ fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
         draft.instruct_for(remedy(instance), title(instance), &lines, Risk::Restart, Some(instance));
         return;
     };
-    let needs = chain::memlock_needed(ask.host, instance);
+    let needs = ask.assessment.situation.locked().at_most(ask.host, instance).all();
     let suffices = |files: &Overlay<'_>| of_log_in(ask, files, uid).allows(needs) == Some(true);
     if suffices(&draft.after) {
         return;
@@ -160,7 +172,7 @@ fn with_limits(ask: &Ask<'_>, files: &Overlay<'_>) -> Host {
 }
 
 fn service(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unit: &str) {
-    let needs = chain::memlock_needed(ask.host, instance);
+    let needs = ask.assessment.situation.locked().at_most(ask.host, instance).all();
     let Some(process) = permission::process_of(ask.host, instance) else { return };
     // The smallest that the unit's files may give it.
     let memlock = |files: &Overlay<'_>| -> Option<Allowance> {

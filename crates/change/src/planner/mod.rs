@@ -27,6 +27,7 @@ mod sysctl;
 #[cfg(test)]
 mod tests;
 mod thp;
+mod unread;
 mod warnings;
 
 use std::collections::BTreeSet;

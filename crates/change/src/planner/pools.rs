@@ -10,6 +10,8 @@ pub(super) struct Goal {
     target: target::Goal,
     /// Whether the next boot brings as many.
     pub(super) at_boot: bool,
+    /// Whether a person is told to see to that.
+    pub(super) by_hand: bool,
     /// Whether the next boot is sure to bring what servers need: it takes them before memory is in use, where that matters.
     pub(super) is_sure: bool,
 }
@@ -25,7 +27,7 @@ impl Goal {
 
 impl From<target::Goal> for Goal {
     fn from(target: target::Goal) -> Self {
-        Self { target, at_boot: false, is_sure: false }
+        Self { target, at_boot: false, by_hand: false, is_sure: false }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Pools of the next boot: sysctl.d for the size that is the default now and then, tmpfiles.d for others and for nodes, and the
 //! kernel's command line where pages have to be reserved before memory is in use.
 
-use hugewise_advice::situation::{self, starting};
+use hugewise_advice::situation::{self, Obstacle, starting};
+use hugewise_advice::standing::Standing;
 use hugewise_advice::words::{self, pool_file};
 use hugewise_advice::{Missing, boot, demand};
 use hugewise_host::Door;
@@ -13,7 +14,7 @@ use super::boot_loader::{self, Reserved};
 use super::draft::{Draft, Drafted, Part, Whom};
 use super::overlay::Overlay;
 use super::pools::Goal;
-use super::{Ask, ours};
+use super::{Ask, ours, unread};
 use crate::plan::{Change, PoolAtBoot, Risk, Step, When};
 
 /// Pages of the default size.
@@ -32,6 +33,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
     if let Some(why) = other_default(ask) {
         draft.warn(why);
+        bereft(ask, draft);
         return;
     }
     let crowding = boot::crowding(&boot::with_files(ask.host, &draft.after)).ok().flatten();
@@ -55,6 +57,8 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         // More than the host can carry is no more than somebody may keep: a file of ours has the last word on files.
         let too_many = needed && crowds(page).is_some_and(|part| !part.early);
         let gives_back = ask.options.boot && (goal.goal < goal.now || too_many);
+        // What is lowered keeps what servers need that this plan is not about.
+        let pages = if too_many { pages.max(goal.needed) } else { pages };
         let early = crowds(page).filter(|part| part.early).map(|part| part.pages);
         let planned = ask.options.boot && (needed || goal.goal != goal.now);
         let left = if planned && (next < pages || gives_back) { pages } else { next };
@@ -107,6 +111,23 @@ fn other_default(ask: &Ask<'_>) -> Option<String> {
          plan after that boot",
         words::list(&titles)
     ))
+}
+
+/// Says of servers whose page size stays what such a boot leaves them, as nothing of it is planned.
+fn bereft(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let stays = |it: &&Instance| ask.is_chosen(it) && situation::other_default(ask.host, it).is_none();
+    for instance in ask.instances.iter().filter(stays).filter(|_| ask.options.boot) {
+        let Some(boot) = ask.assessment.situation.of(instance).map(|moments| &moments.boot) else { continue };
+        let what = match (&boot.standing, boot.obstacle) {
+            (Standing::DoesNotStart, Some(Obstacle::Pages)) => "does not start",
+            (Standing::None | Standing::Partly, Some(Obstacle::Pages)) => "lacks huge pages",
+            (Standing::Unknown, Some(Obstacle::Pages) | None) => "may lack huge pages",
+            _ => continue,
+        };
+        if let Some(why) = &boot.why {
+            draft.warn(format!("{} {what} at that boot: {why}", instance.title()));
+        }
+    }
 }
 
 /// Why no pool of the next boot is planned, where all together would take more than the host can carry and lives with.
@@ -163,6 +184,7 @@ fn by_steps(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEnt
         late(ask, draft, due, entry.as_ref());
         match settled(draft, due) {
             Some((pages, _)) if pages == due.pages => set_at_boot(ask, draft, due.goal.page_size),
+            Some((pages, _)) if pages < due.pages && is_by_hand(draft, due) => {}
             Some((pages, place)) => {
                 // More than are to be there are enough for whoever relies on them.
                 if pages > due.pages {
@@ -170,15 +192,16 @@ fn by_steps(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEnt
                 }
                 // Once is enough: nobody is told to set it who is told what is in the way.
                 let page = due.goal.page_size;
-                draft.leave(
+                draft.instruct_for(
                     Remedy::KeepAtBoot(page),
-                    format!(
-                        "{place} has the last word on the {page} pool of the next boot; take that line out and plan again"
-                    ),
+                    format!("take out {place}, which has the last word on the {page} pool of the next boot"),
+                    &["# and plan again: hugewise plan".to_owned()],
+                    Risk::Safe,
+                    None,
                 );
             }
             // Why was said.
-            None if boot::masked(ask.host, "tmpfiles.d").is_some() => {}
+            None if boot::unheeded(ask.host, "tmpfiles.d").is_some() => {}
             None => unheard(ask, draft, due),
         }
     }
@@ -314,10 +337,15 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
         let default = default_at_boot(ask, &draft.after, entry);
         // What vm.nr_hugepages counts is the next boot's to say: another default size would make it other pages. A number for a
         // size that is the default then and not now would be wrong until then.
-        let masked = |files: &str| boot::masked(ask.host, files);
-        let by_setting = default == Some(page) && is_default(ask, page) && masked("sysctl.d").is_none();
-        if !by_setting && let Some(masked) = masked("tmpfiles.d") {
-            draft.warn(format!("the {page} pool of the next boot is left as it is: {masked}"));
+        let unheeded = |files: &str| boot::unheeded(ask.host, files);
+        let counts_it = default == Some(page) && is_default(ask, page);
+        let by_setting = counts_it && unheeded("sysctl.d").is_none();
+        if !by_setting && let Some(unheeded) = unheeded("tmpfiles.d") {
+            if boot::is_not_read(ask.host, "tmpfiles.d") {
+                by_hand(ask, draft, due, counts_it);
+            } else {
+                draft.warn(format!("the {page} pool of the next boot is left as it is: {unheeded}"));
+            }
             lines.pop();
             continue;
         }
@@ -347,9 +375,9 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
     }
     let mut why = "what is set at run time is gone after a reboot".to_owned();
     if !writes.is_empty()
-        && let Some(masked) = boot::masked(ask.host, "sysctl.d")
+        && let Some(unheeded) = boot::unheeded(ask.host, "sysctl.d")
     {
-        why = format!("{why}; {masked}");
+        why = format!("{why}; {unheeded}");
     }
     let is_written = due.iter().any(|due| boot::is_written(ask.host, due.goal.page_size));
     // No promise where something else writes it too.
@@ -379,6 +407,24 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
         step.why = format!("{}; it overrides {}", step.why, words::list(&overridden));
     }
     draft.step(Drafted::part(Part::PoolsAtBoot, step));
+}
+
+/// Says how a pool is kept where nothing here reads a file of a plan's; no step promises it then.
+fn by_hand(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &Due, counts_it: bool) {
+    let (page, pages) = (due.goal.page_size, due.pages.get().to_string());
+    let how = match counts_it {
+        true => unread::in_conf(ask.host, &[("vm.nr_hugepages", &pages)]),
+        false => unread::pool_in_rc_local(ask, page, due.pages),
+    };
+    let title = format!("{} at each boot", due.pages.in_pages_of(page));
+    draft.instruct_for(Remedy::KeepAtBoot(page), title, &how, Risk::Safe, None);
+    draft.at_boot.retain(|pool| pool.page_size != page);
+    draft.pools.iter_mut().filter(|goal| goal.page_size == page).for_each(|goal| goal.by_hand = true);
+}
+
+/// Whether a person is told to keep it.
+fn is_by_hand(draft: &Draft<'_>, due: &Due) -> bool {
+    draft.pool(due.goal.page_size).is_some_and(|goal| goal.by_hand)
 }
 
 fn default_at_boot(ask: &Ask<'_>, files: &Overlay<'_>, entry: Option<&BootEntry>) -> Option<PageSize> {
@@ -425,7 +471,7 @@ fn carry(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) {
 pub(super) fn may_ask(draft: &mut Draft<'_>, instance: &Instance, page: PageSize) -> bool {
     let there = draft.pool(page).is_none_or(|goal| goal.goal >= goal.needed);
     // Its settings stay where only what works at once is asked for.
-    let may = there && draft.pool(page).is_none_or(|goal| goal.at_boot);
+    let may = there && draft.pool(page).is_none_or(|goal| goal.at_boot || goal.by_hand);
     if !may {
         let why = if there { "the next boot does not bring" } else { "the host has no room for" };
         draft.warn(format!(

@@ -1,7 +1,8 @@
 //! Pools of the running kernel: every page size, by node where nodes matter.
 
+use hugewise_advice::boot;
 use hugewise_advice::sizing::Sized;
-use hugewise_advice::words::{boot_name, one_line, pool_file};
+use hugewise_advice::words::{boot_name, one_line, pool_switch};
 use hugewise_model::escape::shell::operand;
 use hugewise_model::{HugePageUse, Instance, PageCount, PageSize, Remedy};
 
@@ -37,6 +38,12 @@ pub(super) fn id(page: PageSize) -> String {
     format!("pool-{}-now", boot_name(page))
 }
 
+/// The step for pages of that size, where the plan has one: a pool that is as it is to be needs none.
+pub(super) fn of(draft: &Draft<'_>, page: PageSize) -> Option<String> {
+    let id = id(page);
+    draft.steps.iter().any(|step| step.id == id).then_some(id)
+}
+
 fn step(ask: &Ask<'_>, goal: &Goal) -> Drafted {
     let page = goal.page_size;
     let (now, pages) = (goal.now, goal.goal);
@@ -70,7 +77,10 @@ fn step(ask: &Ask<'_>, goal: &Goal) -> Drafted {
         }
         return step;
     }
-    step.change(ValueChange::pool(PoolRef { page_size: page, node: None }, pages.get()))
+    step.change(match ask.host.one_huge_page_size {
+        true => ValueChange::only_pool(page, pages.get()),
+        false => ValueChange::pool(PoolRef { page_size: page, node: None }, pages.get()),
+    })
 }
 
 fn saved(goal: &Goal) -> hugewise_model::Bytes {
@@ -81,7 +91,11 @@ fn saved(goal: &Goal) -> hugewise_model::Bytes {
 /// so the pages are set by hand between its stop and its start.
 fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
     let page = goal.page_size;
-    let at_boot = if ask.options.boot { "this plan reserves them at the next boot" } else { "reserve them at boot" };
+    let at_boot = match ask.options.boot {
+        true if boot::is_not_read(ask.host, "sysctl.d") => "the line by hand below reserves them at the next boot",
+        true => "this plan reserves them at the next boot",
+        false => "reserve them at boot",
+    };
     let pages: PageCount = goal.goal;
     let waiting = || ask.sized().filter(|(it, sized)| sized.page_size == page && it.huge_pages != HugePageUse::All);
     let service = |instance: &Instance| instance.unit.as_deref().filter(|_| commands::restarts(instance)).map(operand);
@@ -97,12 +111,13 @@ fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
         // However it is done, it would leave the host too little.
         return Instruction { title, text: format!("# {why}"), risk: Risk::Safe, instance: None };
     }
-    let file = pool_file(page, "nr_hugepages");
+    let file = pool_switch(ask.host, page);
     let mut lines =
         vec![format!("# {why}: {at_boot}."), "# To have them before, with the servers down that hold memory:".into()];
     lines.extend(each("stop", &|instance| !instance.is_asleep()));
     lines.push(format!("echo {} > {file}", pages.get()));
-    lines.push(format!("cat {file}  # may be fewer, where memory is fragmented"));
+    lines.push("# what came of it may be fewer, where memory is fragmented:".into());
+    lines.push(format!("cat {file}"));
     lines.extend(each("start", &|_| true));
     Instruction { title, text: lines.join("\n"), risk: Risk::Reboot, instance: None }
 }

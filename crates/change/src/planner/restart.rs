@@ -6,7 +6,7 @@ use hugewise_advice::permission::{self, Memlock, Right};
 use hugewise_advice::situation::Obstacle;
 use hugewise_advice::standing::Standing;
 use hugewise_advice::words::shell_word;
-use hugewise_advice::{chain, demand, given};
+use hugewise_advice::{demand, given};
 use hugewise_engines::options::file_name;
 use hugewise_engines::{Kind, restarters};
 use hugewise_host::Source;
@@ -207,7 +207,7 @@ fn right(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Right {
     if instance.mechanism != Mechanism::SysvShm {
         return Right::Has("its memory is not System V's".into());
     }
-    let needs = chain::memlock_needed(ask.host, instance);
+    let needs = ask.assessment.situation.locked().at_restart(ask.host, instance);
     let (limit, enough) = given::at_restart(ask.host, instance).memlock_for(needs);
     let right = permission::without_memlock(ask.host, instance);
     let rule = permission::memlock(ask.host);
@@ -276,7 +276,7 @@ fn restart(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, command: C
     let id = instance.id();
     let set_to_insist = |step: &Drafted| step.of.as_ref() == Some(&id) && !step.relies_on.is_empty();
     let insists = instance.asked == Asked::Must || draft.steps.iter().any(set_to_insist);
-    let pool = page_of(ask, instance).filter(|_| insists).map(pools_now::id);
+    let pool = page_of(ask, instance).filter(|_| insists).and_then(|page| pools_now::of(draft, page));
     let why = "its memory is mapped at its start: the sessions that it has now end";
     let name = format!("restart-{}-{}", instance.engine, instance.name);
     let step = Step::new(name, format!("restart {}", instance.title()), Risk::Restart, why);
@@ -318,7 +318,7 @@ fn by_hand_perhaps(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, un
 
 /// The lines that restart a server: its kind's own tool where no unit has it.
 fn by_whom(ask: &Ask<'_>, instance: &Instance) -> Vec<String> {
-    let lines = commands::restart(instance);
+    let lines = commands::restart(ask.host, instance);
     match command(ask.source, instance).filter(|_| lines.iter().all(|line| line.starts_with('#'))) {
         Some(command) => vec![command.command.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")],
         None => lines,

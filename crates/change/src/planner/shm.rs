@@ -21,11 +21,13 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 pub(super) fn takes_sysv<'a>(ask: &Ask<'a>) -> impl Iterator<Item = &'a Instance> {
     let (ask, instances) = (*ask, ask.instances);
     instances.iter().filter(move |instance| {
-        let sized = is_sized(&ask, instance);
+        if instance.mechanism != Mechanism::SysvShm || !ask.is_chosen(instance) {
+            return false;
+        }
         // One that its files put under AMM has no use for any of it from its next start on.
         let cannot = instance.next.known().is_some_and(|next| next.asked == Asked::Cannot);
         let told = || has_finding(&ask, instance) && !cannot;
-        instance.mechanism == Mechanism::SysvShm && ask.is_chosen(instance) && (sized || told())
+        is_sized(&ask, instance) || told()
     })
 }
 
@@ -44,9 +46,16 @@ pub(super) fn has_pages(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -
         claim.zip(at_boot(page)).is_some_and(|(claim, pool)| claim <= pool)
     };
     let share = ask.assessment.situation.share(instance);
-    let is_there = || share.is_some_and(|share| share.fits() && is_kept(share.page_size));
-    // One that will not ask takes none.
-    let takes = starting(ask.host, instance).asks() && instance.huge_pages != HugePageUse::All;
+    let has_all = instance.huge_pages == HugePageUse::All;
+    let is_there = || match share {
+        // What it has now the boot brings for those who have the right to it.
+        None => has_all && demand::page_size(ask.host, instance).is_some_and(is_kept),
+        Some(share) => share.fits() && is_kept(share.page_size),
+    };
+    // One that will not ask takes none; nor does one more who has its pages and keeps its right.
+    let boot = ask.assessment.situation.of(instance).map(|moments| &moments.boot);
+    let keeps = has_all && boot.is_none_or(|boot| boot.obstacle != Some(Obstacle::Right));
+    let takes = starting(ask.host, instance).asks() && !keeps;
     !takes || is_sized(ask, instance) || is_there()
 }
 
@@ -161,9 +170,6 @@ fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     draft.step(step);
 }
 
-/// Twice what is needed now: the limits protect nothing on a database host, and memory grows.
-const AMPLE: u64 = 2;
-
 fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let segments = takes_sysv(ask).flat_map(|instance| &instance.segments);
     let sizes: Vec<Bytes> =
@@ -177,7 +183,7 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let largest = sizes.iter().copied().max().max(planned.and_then(|limits| limits.shmmax.needed)).unwrap_or_default();
     match &settings.shmmax {
         Observed::Known(now) if *now < largest => {
-            let value = largest.times(AMPLE).get().to_string();
+            let value = ShmLimit::Largest.with_room(largest.get()).to_string();
             wanted.push(Setting { key: "kernel.shmmax", value, holds_now: false });
         }
         Observed::Known(now) => wanted.extend(kept(ask, draft, ShmLimit::Largest, largest.get(), now.get())),
@@ -189,7 +195,7 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let pages = all.max(planned.and_then(|limits| limits.shmall_pages.needed)).unwrap_or_default();
     match &settings.shmall_pages {
         Observed::Known(now) if *now < pages => {
-            let value = pages.saturating_mul(AMPLE).to_string();
+            let value = ShmLimit::All.with_room(pages).to_string();
             wanted.push(Setting { key: "kernel.shmall", value, holds_now: false });
         }
         Observed::Known(now) => wanted.extend(kept(ask, draft, ShmLimit::All, pages, *now)),
@@ -198,8 +204,7 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let number = u64::try_from(ask.host.sysv_segments.known().map_or(sizes.len(), Vec::len)).unwrap_or(u64::MAX);
     match settings.shmmni.get() {
         Some(now) if now < number => {
-            // What the kernel begins with, and no more than it takes.
-            let value = number.saturating_mul(AMPLE).clamp(4096, 32_768).to_string();
+            let value = ShmLimit::Number.with_room(number).to_string();
             wanted.push(Setting { key: "kernel.shmmni", value, holds_now: false });
         }
         Some(now) => wanted.extend(kept(ask, draft, ShmLimit::Number, number, now)),

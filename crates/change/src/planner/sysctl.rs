@@ -2,12 +2,12 @@
 
 use hugewise_advice::Missing;
 use hugewise_advice::boot::{self, Outcome, last_words};
-use hugewise_model::configuration::MaskedService;
+use hugewise_model::configuration::Unheeded;
 
 use super::draft::{Draft, Drafted};
 use super::overlay::Overlay;
-use super::{Ask, ours};
-use crate::plan::{Change, ValueChange};
+use super::{Ask, ours, unread};
+use crate::plan::{Change, Risk, ValueChange};
 
 /// A setting as it is to be.
 pub(super) struct Setting {
@@ -36,6 +36,12 @@ pub(super) fn set(
     if ask.options.boot {
         match keep(ask, draft, path, settings) {
             Ok(change) => step.changes.extend(change),
+            Err(NotKept::NotRead) => {
+                let pairs: Vec<(&str, &str)> = settings.iter().map(|it| (it.key, it.value.as_str())).collect();
+                let title = format!("{} at each boot", step.title.trim_end_matches(" at each boot"));
+                draft.instruct(title, &unread::in_conf(ask.host, &pairs), Risk::Safe, None);
+                draft.told.extend(step.carries.iter().map(|carried| carried.remedy.clone()));
+            }
             Err(why) => draft.warn(format!("{}: {why}: the next boot does not have it", step.title)),
         }
     }
@@ -52,7 +58,9 @@ enum NotKept {
     #[error("the boot does not take {key} from {path}")]
     Unheard { key: &'static str, path: String },
     #[error("{0}")]
-    Masked(MaskedService),
+    Masked(Unheeded),
+    #[error("nothing here reads a file that could keep it")]
+    NotRead,
     #[error("whether {path} has the last word cannot be told ({missing})")]
     Unknown { path: String, missing: Missing },
     #[error("whether {0} is read cannot be told")]
@@ -66,6 +74,9 @@ fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, path: &str, settings: &[Setting]) 
     if kept(&draft.after) {
         return Ok(None);
     }
+    if boot::is_not_read(ask.host, "sysctl.d") {
+        return Err(NotKept::NotRead);
+    }
     let pairs: Vec<(String, String)> = settings.iter().map(|it| (it.key.to_owned(), it.value.clone())).collect();
     let text = ours::sysctl(&draft.after, path, &pairs)?;
     let words = last_words(ask.host, &draft.after, path, &text);
@@ -78,7 +89,7 @@ fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, path: &str, settings: &[Setting]) 
             }
             Some(Outcome::Unheard) => {
                 let unheard = NotKept::Unheard { key: setting.key, path: path.to_owned() };
-                return Err(boot::masked(ask.host, "sysctl.d").cloned().map_or(unheard, NotKept::Masked));
+                return Err(boot::unheeded(ask.host, "sysctl.d").cloned().map_or(unheard, NotKept::Masked));
             }
             Some(Outcome::Unknown(missing)) => {
                 return Err(NotKept::Unknown { path: path.to_owned(), missing: missing.clone() });

@@ -17,6 +17,7 @@ mod fixtures;
 mod images;
 mod made_hosts;
 mod made_pools;
+mod old_kernels;
 mod one_word;
 mod real_parsers;
 mod world;

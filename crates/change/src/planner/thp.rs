@@ -11,10 +11,9 @@ use hugewise_model::{Observed, PageSize, Remedy};
 use super::boot_loader::find_program;
 use super::draft::{Draft, Drafted};
 use super::overlay::Overlay;
-use super::{Ask, ours};
+use super::{Ask, ours, unread};
 use crate::plan::{Change, CommandChange, Risk, Step, ValueChange, When};
 
-const SWITCH: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const ACTIVE_PROFILE: &str = "/etc/tuned/active_profile";
 
 /// What is to be set.
@@ -28,6 +27,10 @@ struct Wanted {
 }
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    if thp::kernel_has_none(ask.host) {
+        return;
+    }
+    let switch = ask.host.thp.file("enabled");
     let policy = thp::policy(ask.host, ask.instances);
     if let Some(missing) = &policy.missing {
         draft.warn(format!("{missing}; that server's wish is left out"));
@@ -56,7 +59,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let mut step = Drafted::from(Step::new("thp", title, Risk::Safe, why));
     if ask.options.now && wanted.now {
         let top = ask.host.thp.enabled.known() != Some(&wanted.enabled);
-        let top = top.then(|| ValueChange::new(SWITCH, wanted.enabled.clone()));
+        let top = top.then(|| ValueChange::new(switch.clone(), wanted.enabled.clone()));
         let sizes = wanted.inherit.iter().map(|file| ValueChange::new(file.clone(), "inherit"));
         step.changes.extend(top.into_iter().chain(sizes).map(Change::from));
         step.carry(Remedy::SetThp, When::Now);
@@ -65,13 +68,21 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         match keep(ask, draft, &wanted) {
             Ok(changes) => {
                 let agrees =
-                    step.changes.iter().any(|change| matches!(change, Change::Value(value) if value.path == SWITCH))
+                    step.changes.iter().any(|change| matches!(change, Change::Value(value) if value.path == switch))
                         || ask.host.thp.enabled.known() == Some(&wanted.enabled);
                 let when = if agrees { When::Now } else { When::Reboot };
                 step.changes.extend(changes);
                 step.carry(Remedy::KeepThpAtBoot, when);
                 if !ask.options.now {
                     step.carry(Remedy::SetThp, When::Reboot);
+                }
+            }
+            Err(NotKept::NotRead) => {
+                let title = format!("transparent huge pages: {} at each boot", wanted.enabled);
+                let lines = unread::thp(ask, &wanted.enabled);
+                draft.instruct_for(Remedy::KeepThpAtBoot, title, &lines, Risk::Safe, None);
+                if !ask.options.now {
+                    draft.told.insert(Remedy::SetThp);
                 }
             }
             Err(why) => draft.leave(Remedy::KeepThpAtBoot, format!("THP of the next boot is left as it is: {why}")),
@@ -82,12 +93,11 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 
 fn wanted(ask: &Ask<'_>, policy: &thp::Policy<'_>) -> Result<Option<Wanted>, Missing> {
     let enabled = &ask.host.thp.enabled;
-    let enabled = enabled.known().ok_or_else(|| Missing::Host(Lack::of(SWITCH, enabled)))?.as_str();
+    let enabled =
+        enabled.known().ok_or_else(|| Missing::Host(Lack::of(ask.host.thp.file("enabled"), enabled)))?.as_str();
     if ask.calls_for(&Remedy::SetThp) {
         let Some(to) = thp::switches(ask.host, policy) else { return Ok(None) };
-        let file = |page: &PageSize| {
-            format!("/sys/kernel/mm/transparent_hugepage/hugepages-{}kB/enabled", page.bytes().get() >> 10)
-        };
+        let file = |page: &PageSize| ask.host.thp.file(&format!("hugepages-{}kB/enabled", page.bytes().get() >> 10));
         let inherit = to.inherit.iter().map(file).collect();
         return Ok(Some(Wanted { enabled: to.enabled, inherit, now: true }));
     }
@@ -116,6 +126,8 @@ enum NotKept {
     Taken(#[from] ours::Taken),
     #[error("{0} has the last word on it; change it there")]
     Overruled(String),
+    #[error("nothing here reads a file that could keep it")]
+    NotRead,
     #[error("TuneD's active profile is not known")]
     ProfileUnknown,
     #[error("TuneD runs, and tuned-adm is not here")]
@@ -143,10 +155,13 @@ fn keep(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &Wanted) -> Result<Vec<Cha
         if through_tuned {
             changes.extend(profile(ask, draft, wanted)?);
         } else {
-            writes.insert(0, (SWITCH.to_owned(), wanted.enabled.clone()));
+            writes.insert(0, (ask.host.thp.file("enabled"), wanted.enabled.clone()));
         }
     }
     if !writes.is_empty() {
+        if boot::is_not_read(ask.host, "tmpfiles.d") {
+            return Err(NotKept::NotRead);
+        }
         let text = ours::tmpfiles(&draft.after, ours::TMPFILES_THP, &writes)?;
         let trial = draft.after.with(ours::TMPFILES_THP, &text);
         if let Some(last) = next_boot(ask, &trial)?.last().filter(|last| last.value != wanted.enabled) {

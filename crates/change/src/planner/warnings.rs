@@ -1,6 +1,6 @@
 //! What copies the settings of a host, or shares its pools.
 
-use hugewise_advice::words::shell_word;
+use hugewise_advice::words::{self, shell_word};
 use hugewise_advice::{demand, target};
 use hugewise_model::{Instance, Observed, PageCount, Remedy};
 
@@ -18,6 +18,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
     unread(ask, draft);
     shared(ask, draft);
+    moving(ask, draft);
     let grows: Vec<_> = draft.pools.iter().filter(|goal| goal.grows()).cloned().collect();
     let kept = |step: &Step| {
         step.changes.iter().any(|change| match change {
@@ -69,6 +70,27 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             "CommitLimit shrinks with the pools and would no longer hold what is committed: {}",
             limit.evidence
         ));
+    }
+}
+
+/// Says of surplus pages that servers hold which move to another size: the pool gives them back first, whoever ends, and others
+/// find their own only once these have gone.
+fn moving(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    let target = ask.target();
+    for goal in draft.pools.clone().iter().filter(|goal| goal.grows() && goal.surplus > PageCount::ZERO) {
+        let page = goal.page_size;
+        let beyond = (goal.now + goal.surplus).saturating_sub(goal.goal).min(target.held_until_restart(page));
+        let holds = |it: &Instance| demand::held(it, page) > PageCount::ZERO;
+        let movers = ask.sized().filter(|(it, sized)| sized.page_size != page && holds(it));
+        let movers: Vec<String> = movers.map(|(it, _)| it.title()).collect();
+        if beyond > PageCount::ZERO && !movers.is_empty() && ask.options.now {
+            draft.warn(format!(
+                "{} hold {} as surplus ones until they are started again: restart them before others that need such pages, \
+                 which find too few until then",
+                words::list(&movers),
+                beyond.in_pages_of(page)
+            ));
+        }
     }
 }
 

@@ -31,7 +31,7 @@ impl Restorer<'_> {
             }
         };
         if let (RestoreResult::Restored, Some(pool)) = (&result, change.pool) {
-            done.notes.extend(self.held(pool, before));
+            done.notes.extend(self.held(&change.path, pool, before));
         }
         done.add(&change.path, result);
     }
@@ -44,21 +44,22 @@ impl Restorer<'_> {
         progress: &mut Progress<'_>,
     ) -> Result<(), Failure> {
         let Some(pool) = change.pool else { return values::set(self.system, &change.path, before) };
-        let whole = [(pool, before.parse().unwrap_or_default())];
-        let pools = if parts.is_empty() { &whole } else { parts };
-        for (pool, pages) in pools {
-            let got = values::set_pool(self.system, *pool, *pages, progress)?;
+        let whole = [(change.path.clone(), pool, before.parse().unwrap_or_default())];
+        let parts: Vec<_> = parts.iter().map(|(pool, pages)| (values::pool_path(*pool), *pool, *pages)).collect();
+        let pools = if parts.is_empty() { whole.as_slice() } else { parts.as_slice() };
+        for (path, pool, pages) in pools {
+            let got = values::set_pool(self.system, path, *pool, *pages, progress)?;
             if got != *pages {
                 let why = format!("{} there before, and the kernel gives {got} back", values::were(*pages));
-                return Err(Failure::new(values::pool_path(*pool), why).advising("memory is fragmented: reboot"));
+                return Err(Failure::new(path, why).advising("memory is fragmented: reboot"));
             }
         }
         Ok(())
     }
 
     /// Pages that servers still hold: the kernel frees them when those end.
-    fn held(&self, pool: PoolRef, before: &str) -> Option<String> {
-        let now = values::read(self.system, &values::pool_path(pool), None).ok()??;
+    fn held(&self, path: &str, pool: PoolRef, before: &str) -> Option<String> {
+        let now = values::read(self.system, path, None).ok()??;
         let held = now.parse::<u64>().ok()?.checked_sub(before.parse().ok()?).filter(|held| *held > 0)?;
         Some(format!(
             "{} {} held by servers that run: the kernel frees them when those end",

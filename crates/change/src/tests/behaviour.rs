@@ -450,3 +450,31 @@ fn a_boot_that_found_fewer_pages_is_nobodys_change() {
     assert!(undone(&machine).unwrap().complete);
     assert_eq!(machine.get(POOL).as_deref(), Some("10"));
 }
+
+/// A kernel before 2.6.27 has no folder of pools: its pool is vm.nr_hugepages, set with the same patience and taken back.
+#[test]
+fn the_pool_of_an_old_kernel_is_set_and_taken_back() {
+    const ONLY: &str = "/proc/sys/vm/nr_hugepages";
+    let old = || {
+        Machine::new(&[
+            (ONLY, "10\n"),
+            ("/proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555\n"),
+            ("/proc/meminfo", "MemTotal:       16000000 kB\nMemFree:   12000000 kB\n"),
+            ("/etc/machine-id", "0123456789abcdef0123456789abcdef\n"),
+        ])
+    };
+    let machine = old();
+    let plan = of(&machine, vec![step("pool").change(ValueChange::only_pool(hugewise_model::PageSize::MIB_2, 300))]);
+    applied(&machine, &plan).unwrap();
+    assert_eq!(machine.get(ONLY).as_deref().map(str::trim), Some("300"));
+    undone(&machine).unwrap();
+    assert_eq!(machine.get(ONLY).as_deref().map(str::trim), Some("10"));
+    // Elsewhere that setting counts pages of the default size, whatever a plan says they are.
+    let newer = old();
+    newer.put(POOL, "10\n");
+    let mut plan = Plan { steps: plan.steps, ..super::plan() };
+    plan.seal();
+    let refused = prepare(plan, &newer).and_then(|plan| applied(&newer, &plan).map(|_| ())).unwrap_err().to_string();
+    assert!(refused.contains("this kernel has pools of its own in /sys/kernel/mm/hugepages"), "{refused}");
+    assert_eq!(newer.get(ONLY).as_deref(), Some("10\n"));
+}

@@ -7,7 +7,7 @@ use std::process::Command;
 use hugewise_host::source::Live;
 use hugewise_lab::guard::PoolGuard;
 use hugewise_lab::require;
-use hugewise_model::instance::{DemandSource, NextStart};
+use hugewise_model::instance::NextStart;
 use hugewise_model::{Asked, Instance, Observed, PageCount, PageSize};
 
 use crate::harness::{self, HUGEWISE};
@@ -30,7 +30,7 @@ fn next(pid: u32) -> Observed<NextStart> {
 #[track_caller]
 fn assert_near(next: &NextStart, truth: u64) {
     let [demand] = next.demands.as_slice() else { panic!("{next:?}") };
-    let DemandSource::Estimated { error_percent } = demand.source else { panic!("{demand:?}") };
+    let error_percent = demand.source.error_percent().expect("an estimate");
     let off = demand.pages.get().abs_diff(truth);
     assert!(off * 100 <= truth * u64::from(error_percent), "{demand:?} and in truth {truth}");
 }

@@ -302,7 +302,13 @@ impl Spec {
             let settings = world.settings(&world.servers[at]);
             let mut server = world.servers[at].clone();
             server.start(&mut world.kernel, &settings);
-            server.known = server.is_up() && server.kind != Kind::Stranger;
+            // Debian's service starts each cluster that is there at a boot, whether it ran or not; what its own unit's cgroup
+            // limits is gone with that.
+            let is_cluster = server.kind == Kind::PostgreSql;
+            if is_cluster && !server.is_up() {
+                server.limit = Limit::None;
+            }
+            server.known = (server.is_up() || is_cluster) && server.kind != Kind::Stranger;
             world.servers[at] = server;
         }
         world.changed.clear();
@@ -361,7 +367,9 @@ impl Spec {
                 ipc_lock: drawn.ipc_lock,
                 unlimited: false,
                 known: false,
+                tells_version: kind != Kind::Jvm || !drawn.gib,
                 touches: drawn.touches,
+                off_by: 0,
                 pieces: Vec::new(),
             });
             world.configure(world.servers.len() - 1, &running);

@@ -262,3 +262,133 @@ fn a_pool_that_a_small_server_will_ask_for_is_kept_without_an_if() {
     let kept: Vec<_> = texts.iter().filter(|(of, _)| matches!(of, hugewise_model::Remedy::KeepAtBoot(_))).collect();
     assert!(!kept.is_empty() && kept.iter().all(|(_, text)| !text.contains("only if")), "{texts:?}");
 }
+
+#[test]
+fn a_boot_that_an_estimate_decides_is_not_foretold() {
+    // It runs with 2120 MiB on base pages; its file says 8192 MB: 8399 MiB are 4200 pages, which the boot has on demand. A
+    // hundredth of that is 42.
+    let mut spec = host(vec![server(Kind::PostgreSql, 2, 5)]);
+    (spec.memory_gib, spec.events) = (96, vec![Event::Settings { of: 0, policy: 0, size: 8, gib: false }]);
+    let path = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_overcommit_hugepages";
+    spec.lines = vec![Line::Tmpfiles { file: "50-db.conf", path, amount: Amount::Exact }];
+    let world = spec.world();
+    let seen = Seen::of(&world);
+    let boot = &seen.assessment.situation.of(&seen.instances[0]).unwrap().boot;
+    assert_eq!(boot.standing.as_str(), "unknown", "{boot:?}");
+    let (after, plan) = carried_out(&world);
+    assert!(after.kernel.pools[&MIB_2].total() >= 4200, "{plan}");
+}
+
+#[test]
+fn a_mariadb_takes_its_stretches_whole_and_is_not_killed_for_what_it_does_not_take() {
+    // Of 360 pages MariaDB of 1024 MiB takes 53 and 62 for its caches, not the 517 of its pool, and 8 and 8 for its log: 131,
+    // of the 324 that its cgroup lets it touch.
+    let mut spec = host(vec![server(Kind::MariaDb, 0, 2), server(Kind::PostgreSql, 0, 0)]);
+    spec.servers[0].limit = 0;
+    spec.events = vec![Event::Pool { gib: false, amount: Amount::Half }];
+    let world = spec.world();
+    assert_eq!(world.kernel.pools[&MIB_2].total(), 360);
+    assert_eq!(world.restarted(0), crate::servers::State::Partly);
+    carried_out(&world);
+}
+
+#[test]
+fn one_that_holds_surplus_pages_is_not_told_to_insist_where_only_the_boot_is_planned() {
+    // 2120 MiB are 1060 pages; the pool was set to none under it, and nothing sets it again before the boot.
+    let mut spec = host(vec![server(Kind::PostgreSql, 0, 5)]);
+    (spec.pool, spec.events) = (Amount::Exact, vec![Event::Pool { gib: false, amount: Amount::None }]);
+    let options = Options { now: false, ..Options::default() };
+    let (after, plan) = carried_out_as(&spec.world(), &options);
+    assert!(!plan.contains("huge_pages = on"), "{plan}");
+    assert_eq!(crate::boot::boot(&after.kernel, &after.files).pools[&MIB_2].total(), 1060, "{plan}");
+    // With the running kernel's pool it may be.
+    let (after, plan) = carried_out(&spec.world());
+    assert!(plan.contains("huge_pages = on"), "{plan}");
+    assert_eq!(after.kernel.pools[&MIB_2].surplus(), 0, "{plan}");
+}
+
+#[test]
+fn surplus_pages_of_one_that_moves_to_another_size_go_first_whoever_stops() {
+    // 8399 and 6302 MiB, 4200 and 3151 pages, all surplus. The first is set to 3 pages of 1 GiB (2120 MiB): of the 7351 that are
+    // held 3151 are kept, and when the second stops, its 3151 go, as 4200 surplus pages are left.
+    let mut spec = host(vec![server(Kind::PostgreSql, 1, 8), server(Kind::PostgreSql, 0, 7)]);
+    spec.pool = Amount::Exact;
+    spec.events = vec![
+        Event::Pool { gib: false, amount: Amount::None },
+        Event::Settings { of: 0, policy: 0, size: 5, gib: true },
+    ];
+    let options = Options { boot: false, ..Options::default() };
+    let (after, plan) = carried_out_as(&spec.world(), &options);
+    assert_eq!(after.kernel.pools[&MIB_2].surplus(), 4200, "{plan}");
+    assert!(plan.contains("postgresql 15/a hold 4,200 pages of 2 MiB as surplus ones"), "{plan}");
+}
+
+#[test]
+fn a_right_that_the_boot_takes_back_is_not_kept_where_others_then_have_the_pages() {
+    // Oracle's 3072 pages are there, and the boot brings 3072: Java has 1706 of these then, as Oracle has lost its group.
+    let mut spec = host(vec![server(Kind::Oracle, 0, 3), server(Kind::Jvm, 0, 4)]);
+    (spec.group, spec.pool) = (54321, Amount::First);
+    spec.lines = vec![Line::Sysctl { file: "50-db.conf", key: "vm.nr_hugepages", amount: Amount::Now }];
+    let options = Options { page_size: PageSize::new(GIB_1), ..Options::default() };
+    let (after, plan) = carried_out_as(&spec.world(), &options);
+    assert_eq!(crate::boot::boot(&after.kernel, &after.files).shm_group, 0, "{plan}");
+}
+
+#[test]
+fn a_limit_that_keeps_the_only_one_that_needs_pages_from_them_is_said() {
+    // Oracle runs under MEMORY_TARGET with 768 MiB, and its cgroup lets it touch 384; its file asks for 1024 MiB without.
+    let mut spec = host(vec![server(Kind::Oracle, 4, 0)]);
+    spec.servers[0].limit = 0;
+    spec.events = vec![Event::Settings { of: 0, policy: 0, size: 1, gib: false }];
+    let (_, plan) = carried_out(&spec.world());
+    assert!(plan.contains("no pages are planned for oracle DBA: ") && plan.contains("384.0 MiB"), "{plan}");
+}
+
+#[test]
+fn whoever_keeps_his_page_size_is_told_what_a_boot_with_another_default_leaves() {
+    // 4 pages of 1 GiB of the 8 that the boot brings; MariaDB may take any of the new default.
+    let mut spec = host(vec![server(Kind::Qemu, 0, 2), server(Kind::MariaDb, 0, 1)]);
+    spec.servers[0].gib = true;
+    (spec.gib_pool, spec.words) = (Amount::More, "default_hugepagesz=1G hugepages=8");
+    let (_, plan) = carried_out(&spec.world());
+    assert!(plan.contains("qemu vma may lack huge pages at that boot: "), "{plan}");
+}
+
+#[test]
+fn pages_that_the_boot_brings_are_not_left_for_such_as_it_does_not_bring() {
+    // 6302 and 4213 MiB, 3151 and 2107 pages, for which a file has 5558; on pages of 1 GiB they would be 7 and 5, and beside the
+    // 10.9 GiB of that file too much for 24 GiB.
+    let mut spec = host(vec![server(Kind::PostgreSql, 0, 7), server(Kind::PostgreSql, 0, 6)]);
+    spec.memory_gib = 24;
+    spec.lines = vec![Line::Sysctl { file: "zz-theirs.conf", key: "vm.nr_hugepages", amount: Amount::More }];
+    let options = Options { page_size: PageSize::new(GIB_1), ..Options::default() };
+    let (_, plan) = carried_out_as(&spec.world(), &options);
+    assert!(!plan.contains("huge_page_size"), "{plan}");
+    assert!(plan.contains("postgresql 15/a keeps its page size: "), "{plan}");
+}
+
+#[test]
+fn a_boot_that_asks_for_too_many_is_left_what_one_needs_that_was_not_named() {
+    // 200 pages of 1 GiB are asked for in 24 GiB; one server takes one, and the plan is about the other, whose limit is too small.
+    let mut spec = host(vec![server(Kind::PostgreSql, 2, 5), server(Kind::PostgreSql, 0, 0)]);
+    spec.servers[0].limit = 1;
+    spec.servers[1].gib = true;
+    (spec.memory_gib, spec.words) = (24, "default_hugepagesz=1G hugepages=8");
+    let mut world = spec.world();
+    world.files.insert("/etc/sysctl.d/zzz-last.conf".into(), "vm.nr_hugepages = 200\n".into());
+    let options = Options { instances: vec!["postgresql 15/a".into()], ..Options::default() };
+    let (after, plan) = carried_out_as(&world, &options);
+    assert!(crate::boot::boot(&after.kernel, &after.files).pools[&GIB_1].total() >= 1, "{plan}");
+}
+
+#[test]
+fn one_that_raises_the_pool_leaves_others_what_they_have_on_demand() {
+    // Oracle raises the pool by its 3072 pages itself, whoever starts first: PostgreSQL's 627 are there in the 1849 on demand.
+    let mut spec = host(vec![server(Kind::Oracle, 3, 3), server(Kind::PostgreSql, 1, 4)]);
+    spec.servers[0].ipc_lock = true;
+    spec.pool = Amount::Exact;
+    spec.lines = vec![Line::Sysctl { file: "50-db.conf", key: "vm.nr_overcommit_hugepages", amount: Amount::Half }];
+    let world = spec.world();
+    let wrong = judge::foretold(&world, &Seen::of(&world), &world.moments());
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

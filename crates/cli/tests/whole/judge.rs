@@ -13,9 +13,9 @@ use hugewise_host::source::MapSource;
 use hugewise_model::{Finding, Host, Instance, Level, PageSize};
 
 use crate::draw::{Wish, wants};
-use crate::kernel::{GIB_1, MIB_2};
+use crate::kernel::MIB_2;
 use crate::orders;
-use crate::servers::{Kind, Limit, POSTGRESQL, Policy, Server, Settings, State};
+use crate::servers::{Kind, Limit, POSTGRESQL, Policy, Server, State};
 use crate::world::{Moments, World, unit_of};
 
 /// What is found on a host.
@@ -93,56 +93,54 @@ fn has_other_size(world: &World, at: usize) -> bool {
     world.settings(server).size != server.running.size
 }
 
-/// Whether its files ask for other pages than it runs on.
-fn has_other_page(world: &World, at: usize) -> bool {
+/// By how many pages of 2 MiB what a server will ask for may be other than can be reckoned: what PostgreSQL's files come to is
+/// right to a hundredth, and a page of rounding; Oracle's come in granules, with four pages to spare; where the kernel puts
+/// MariaDB's pool, five pages hang on. Of what runs wholly on huge pages with its files as they were nothing is open.
+fn slack(world: &World, at: usize) -> i64 {
     let server = &world.servers[at];
-    world.settings(server).page != server.running.page
+    let settings = world.settings(server);
+    let (page, pages) = wants(server.kind, &settings);
+    let pages = if page == MIB_2 { i64::try_from(pages).unwrap() } else { 0 };
+    let is_changed = world.changed.iter().any(|(of, _)| *of == at) || settings != server.running || !server.is_up();
+    match server.kind {
+        Kind::PostgreSql if is_changed => pages / 50 + 2,
+        Kind::Oracle if is_changed => pages / 50 + 12,
+        Kind::MariaDb if pages > 0 => 5,
+        // The code and the tables of another release are up to a twentieth more or less.
+        Kind::Jvm if !server.tells_version && server.state() != State::All => pages / 20 + 1,
+        _ => 0,
+    }
 }
 
-/// Whether a pool that is a little larger or smaller makes another outlook of it.
-fn decided_by_few(world: &World, at: usize, place: usize, truth: State, error: i64) -> bool {
-    [-error, error].into_iter().any(|by| {
-        let then = match place {
-            // What it holds itself is to be had again, less a few.
-            1 => Some(world.restarted_off_by(at, by)),
-            _ => world.with_pools_off_by(by).moments().get(&at).map(|it| it.all()[place].1),
-        };
-        then.is_some_and(|then| then != truth)
-    })
+/// Whether a pool that is a little larger or smaller, or a server that asks for a few pages more or less than is reckoned, makes
+/// another outlook of it.
+fn decided_by_few(world: &World, at: usize, place: usize, truth: State) -> bool {
+    let slacks: Vec<(usize, i64)> = (0..world.servers.len()).map(|of| (of, slack(world, of))).collect();
+    let all: i64 = slacks.iter().map(|(_, slack)| slack).sum();
+    let differs = |world: World| world.moments().get(&at).is_some_and(|it| it.all()[place].1 != truth);
+    let mut by = slacks.iter().flat_map(|(of, slack)| (-slack..=*slack).map(|by| (*of, by)));
+    let by_pool = |by: i64| match place {
+        // What it holds itself is to be had again, less a few.
+        1 => world.restarted_off_by(at, by) != truth,
+        _ => differs(world.with_pools_off_by(by)),
+    };
+    all > 0
+        && (by_pool(-all) || by_pool(all) || by.any(|(of, by)| by != 0 && differs(world.with_server_off_by(of, by))))
 }
 
-/// Whether its pages of 1 GiB are asked for by a file, when memory may be in pieces, and not on the command line.
-fn comes_late(world: &World, settings: &Settings) -> bool {
-    let asked = |text: &String| text.contains("hugepages-1048576kB/nr_hugepages");
-    settings.page == Some(GIB_1) && world.files.values().any(asked)
-}
-
-/// Whether a server raises the pool itself at its start.
-fn raises(world: &World, at: usize) -> bool {
-    world.settings(&world.servers[at]).policy == Policy::Raises
-}
-
-fn rank_of(foretold: &str) -> State {
-    let all = [State::DoesNotStart, State::None, State::Partly, State::All];
-    all.into_iter().find(|state| state.as_str() == foretold).unwrap_or(State::All)
+/// Whether pages of 1 GiB decide that a file asks for, when memory may be in pieces, and not the command line.
+fn comes_late(world: &World, at: usize, truth: State) -> bool {
+    let mut without = world.clone();
+    for text in without.files.values_mut() {
+        let lines = text.lines().filter(|line| !line.contains("hugepages-1048576kB/nr_hugepages"));
+        *text = lines.map(|line| format!("{line}\n")).collect();
+    }
+    without.worst_of_boot().get(&at).is_some_and(|then| *then != truth)
 }
 
 /// What is foretold of each moment, against what comes of it.
 pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Moments>) -> Vec<String> {
     let mut wrong = Vec::new();
-    // What a changed setting comes to is an estimate, right to about a hundredth.
-    let changed = moments.keys().any(|at| has_other_size(world, *at) || has_other_page(world, *at));
-    let all: u64 =
-        moments.keys().map(|at| wants(world.servers[*at].kind, &world.settings(&world.servers[*at])).1).sum();
-    // Of memory on 1 GiB pages no more is known than how many of these hold it.
-    let from_large = |at: &&usize| {
-        let server = &world.servers[**at];
-        server.running.page == Some(GIB_1) && server.held(GIB_1) > 0 && world.settings(server).page != Some(GIB_1)
-    };
-    let rounded = u64::try_from(moments.keys().filter(from_large).count()).unwrap() * (GIB_1 / MIB_2);
-    let error = i64::try_from(all / 50 + 6 + rounded).unwrap();
-    let about: Vec<BTreeMap<usize, Moments>> =
-        if changed { [-error, error].map(|by| world.with_pools_off_by(by).moments()).into() } else { Vec::new() };
     for (at, truth) in moments {
         let server = &world.servers[*at];
         let settings = world.settings(server);
@@ -158,23 +156,32 @@ pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Mom
             truth.all().into_iter().zip([&told.now, &told.restart, &told.boot]).enumerate()
         {
             let foretold = outlook.standing.as_str();
-            let within =
-                about.iter().any(|about| about.get(at).is_some_and(|it| it.all()[place].1.as_str() == foretold));
-            // Which of its stretches find room is not reckoned, only whether all do.
+            // Which of its stretches find room is not reckoned of a Java machine, only whether all do.
             let in_pieces = |at: &usize| matches!(world.servers[*at].kind, Kind::MariaDb | Kind::Jvm);
-            let parts =
-                in_pieces(at) && matches!(truth, State::None | State::Partly) && ["none", "partly"].contains(&foretold);
+            let parts = server.kind == Kind::Jvm
+                && matches!(truth, State::None | State::Partly)
+                && ["none", "partly"].contains(&foretold);
             let beside = place == 2 && moments.keys().any(|other| other != at && in_pieces(other)) && foretold != "all";
-            // What another raises a pool to is there for this one too, and nobody can count on it.
-            let raised = place == 2 && moments.keys().any(|other| other != at && raises(world, *other));
-            let raised = raised && truth > rank_of(foretold);
-            // To say that it cannot be told is right where what a changed setting comes to decides, which is an estimate, and of
-            // large pages that are asked for late. Of servers whose files are as they were at their start nothing is to estimate.
+            // To say that it cannot be told is right where an estimate decides, and of large pages that are asked for late.
             let unknown = foretold == "unknown" && place > 0;
             // What others than PostgreSQL make of another default size was not measured.
             let new_default = place == 2 && world.booted(&[]).kernel.default != world.kernel.default;
             let new_default = new_default && !matches!(server.kind, Kind::PostgreSql | Kind::Oracle);
             if unknown && new_default && settings.page.is_none() && settings.policy != Policy::Off {
+                continue;
+            }
+            // Nor what they leave of these to others.
+            let is_unmeasured = |other: &usize| {
+                let (kind, settings) = (world.servers[*other].kind, world.settings(&world.servers[*other]));
+                let asks = settings.page.is_none() && settings.policy != Policy::Off;
+                other != at && asks && !matches!(kind, Kind::PostgreSql | Kind::Oracle)
+            };
+            let other_default = place == 2 && world.booted(&[]).kernel.default != world.kernel.default;
+            if unknown && other_default && moments.keys().any(is_unmeasured) {
+                continue;
+            }
+            // A Java machine that may touch less than is there lives by which of its stretches find room.
+            if unknown && server.kind == Kind::Jvm && matches!(server.limit, Limit::Touched(_)) {
                 continue;
             }
             // A boot whose files ask for nearly all of its memory may not come up.
@@ -185,10 +192,17 @@ pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Mom
             if unknown && place == 2 && starved() {
                 continue;
             }
-            let open = unknown
-                && ((changed && decided_by_few(world, *at, place, truth, error))
-                    || (place == 2 && comes_late(world, &settings)));
-            if open || (place > 0 && (within || parts || beside || raised)) {
+            let open =
+                unknown && (decided_by_few(world, *at, place, truth) || (place == 2 && comes_late(world, *at, truth)));
+            // Whoever is killed by the limit of its cgroup is so once it has touched that much: until then it holds its pages, and
+            // others may start.
+            let killed = |other: &usize| {
+                let by_limit = matches!(world.servers[*other].limit, Limit::Touched(_));
+                other != at && by_limit && moments.get(other).is_some_and(|it| it.boot == State::DoesNotStart)
+            };
+            let beside_killed =
+                place == 2 && moments.keys().any(killed) && ["none", "does_not_start"].contains(&foretold);
+            if open || beside_killed || (place > 0 && (parts || beside)) {
                 continue;
             }
             let without = matches!(settings.policy, Policy::Off | Policy::Automatic);
@@ -216,6 +230,7 @@ pub(crate) fn planned(
         wrong.push(format!("apply would not take it: {error}"));
     }
     wrong.extend(one_value_one_result(&plan));
+    wrong.extend(without_ground(&plan));
     let mut known = BTreeSet::new();
     for (when, after) in orders::between(world, &plan) {
         // What is wrong with fewer steps done is not said of more again.
@@ -234,8 +249,12 @@ pub(crate) fn planned(
     let to_learn = |warning: &String| warning.contains("an estimate until it has said or mapped them");
     // Pages of the old size that a server leaves are there for others that do not ask yet.
     let moved = options.page_size.is_some();
-    let learnt =
-        moved || plan.steps.iter().any(|step| step.id.starts_with("restart-")) && plan.warnings.iter().any(to_learn);
+    let restarts = |at: &usize| plan.steps.iter().any(|step| step.id == restart_of(&world.servers[*at]));
+    // So it does where a restart that was asked for gives other pages back than were held: they are others' to ask for.
+    let other_memory = before.keys().any(|at| restarts(at) && has_other_size(world, *at));
+    let learnt = moved
+        || other_memory
+        || plan.steps.iter().any(|step| step.id.starts_with("restart-")) && plan.warnings.iter().any(to_learn);
     let again = then.plan(options);
     let again = again.steps.iter().filter(|step| !learnt && !step.id.starts_with("restart-"));
     wrong.extend(again.map(|step| format!("a second plan has {}: {}", step.id, step.title)));
@@ -276,6 +295,15 @@ pub(crate) fn planned(
     (plan, wrong)
 }
 
+/// The step that restarts a server.
+fn restart_of(server: &Server) -> String {
+    match server.kind {
+        Kind::PostgreSql => format!("restart-postgresql-15/{}", server.name),
+        Kind::MariaDb => format!("restart-mariadb-{}", server.name),
+        _ => format!("restart-{:?}-{}", server.kind, server.name).to_lowercase(),
+    }
+}
+
 /// Servers that ask and are not well at some moment after all is done, and of which nothing is said.
 fn lacking(
     world: &World,
@@ -305,7 +333,8 @@ fn lacking(
         });
         let said = said || plan.warnings.iter().any(|warning| told(warning));
         let told = |warning: &String| warning.contains("has the last word") || warning.contains("is read after");
-        let said = said || plan.warnings.iter().any(told);
+        let by_hand = plan.instructions.iter().map(|it| &it.title);
+        let said = said || plan.warnings.iter().chain(by_hand).any(told);
         // Below 256 MiB nobody is told of a server that starts without.
         let (page, pages) = wants(server.kind, &settings);
         let mib = if server.kind == Kind::PostgreSql { POSTGRESQL[settings.size].1 } else { (pages * page) >> 20 };
@@ -374,6 +403,14 @@ fn still_there(plan: &Plan, before: &Seen, seen: &Seen, when: &[When]) -> Vec<St
         Some(format!("{} was to end {} {}: {}", step.id, it.code, it.when.as_str(), finding.summary))
     })
     .collect()
+}
+
+/// Steps that rely on others which the plan does not have.
+fn without_ground(plan: &Plan) -> Vec<String> {
+    let has = |id: &&String| plan.steps.iter().any(|step| step.id == **id);
+    let lacking =
+        plan.steps.iter().flat_map(|step| step.relies_on.iter().filter(|id| !has(id)).map(move |id| (step, id)));
+    lacking.map(|(step, id)| format!("{} relies on {id}, which the plan lacks", step.id)).collect()
 }
 
 /// No two changes leave one value with different results.

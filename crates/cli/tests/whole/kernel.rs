@@ -121,7 +121,7 @@ impl Kernel {
         }
     }
 
-    /// So many pages more in each pool that has any, or fewer, as far as they are free.
+    /// So many pages more in each pool that has any, or fewer, as far as they are free; or to be had on demand, where that is all.
     pub(crate) fn adjust(&mut self, pages: i64) {
         for page in self.pools.keys().copied().collect::<Vec<_>>() {
             let pool = &self.pools[&page];
@@ -132,6 +132,8 @@ impl Kernel {
                 let fewer = unused.min(pages.unsigned_abs());
                 let count = if pages < 0 { own - fewer } else { own + pages.unsigned_abs() };
                 self.write_pool(page, None, count);
+            } else if let Some(pool) = self.pools.get_mut(&page).filter(|pool| pool.overcommit > 0) {
+                pool.overcommit = pool.overcommit.saturating_add_signed(pages);
             }
         }
     }

@@ -45,7 +45,9 @@ pub(crate) fn differing(seen: &Seen, plan: &Plan) -> Vec<String> {
         let now = seen.host.pools.known().into_iter().flatten().find(|of| of.page_size.bytes().get() == page).unwrap();
         let own = now.total.get().unwrap_or_default().saturating_sub(now.surplus.get().unwrap_or_default()).get();
         let wanted = sized.get(&page).copied().unwrap_or_default();
-        if target > own && wanted != target {
+        // Where no server needs any, size has no number, and a pool may be filled up to its file all the same.
+        let is_sized = !sized.is_empty();
+        if is_sized && target > own && wanted != target {
             wrong.push(format!("size says {wanted} pages of {pool}, the metrics {target}"));
         }
         if let Some(planned) =
@@ -56,8 +58,10 @@ pub(crate) fn differing(seen: &Seen, plan: &Plan) -> Vec<String> {
         }
         let at_boot = plan.at_boot.iter().find(|of| of.page_size.bytes().get() == page).map(|of| of.pages);
         // A plan that is refused leaves the boot as it is.
-        if at_boot.is_some_and(|pages| pages < target && !refused) {
-            wrong.push(format!("the plan has the boot bring {at_boot:?} pages of {pool}, the metrics say {target}"));
+        let name = format!("hugewise_pool_boot_target_pages{{page_bytes=\"{page}\"}} ");
+        let kept = metrics.lines().find_map(|line| line.strip_prefix(&name)?.parse::<u64>().ok());
+        if at_boot.is_some_and(|pages| kept.is_none_or(|kept| pages < kept) && !refused) {
+            wrong.push(format!("the plan has the boot bring {at_boot:?} pages of {pool}, the metrics say {kept:?}"));
         }
     }
     wrong

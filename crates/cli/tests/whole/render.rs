@@ -40,6 +40,10 @@ impl World {
             "       key      shmid perms                  size  cpid  lpid nattch   uid   gid  cuid  cgid      atime      dtime      \
              ctime                   rss                  swap\n",
         );
+        for server in self.servers.iter().filter(|server| server.kind == Kind::PostgreSql) {
+            let data = format!("/var/lib/postgresql/15/{}", server.name);
+            source = source.file(&format!("{data}/PG_VERSION"), "15\n");
+        }
         for (at, server) in self.servers.iter().enumerate().filter(|(_, server)| server.is_up()) {
             source = self.process(source, at, server, &mut segments);
         }
@@ -214,7 +218,7 @@ impl World {
                 "{pid}\n{data}\n1760000000\n{}\n/var/run/postgresql\nlocalhost\n  123 4\nready   \n",
                 5432 + at
             );
-            source = source.file(&format!("{data}/PG_VERSION"), "15\n").file(&format!("{data}/postmaster.pid"), lock);
+            source = source.file(&format!("{data}/postmaster.pid"), lock);
         }
         if server.kind == Kind::MariaDb {
             source = source.file("/var/lib/mysql/mysql_upgrade_info", "10.11.19-MariaDB\n");
@@ -273,7 +277,7 @@ fn program(server: &Server) -> (String, Vec<String>, String) {
         Kind::Jvm => {
             let large = if server.running.policy == Policy::Off { "" } else { " -XX:+UseLargePages" };
             let text = format!("java {}{large} -jar {name}.jar", JVM[server.running.size].0);
-            ("/usr/lib/jvm/java-17-openjdk-amd64/bin/java".into(), words(text), "/opt".into())
+            (java(server).into(), words(text), "/opt".into())
         }
         Kind::Qemu => {
             let mib = QEMU[server.running.size];
@@ -294,6 +298,15 @@ fn program(server: &Server) -> (String, Vec<String>, String) {
             (exe.clone(), words(format!("{exe} 127.0.0.1:6379")), "/var/lib/redis".into())
         }
         Kind::Stranger => ("/home/eve/app".into(), vec!["/home/eve/app".into()], "/home/eve".into()),
+    }
+}
+
+/// Its program: of Debian's packages the path tells the release, of Oracle's archive the version.
+pub(crate) fn java(server: &Server) -> &'static str {
+    if server.tells_version {
+        "/usr/lib/jvm/jdk-17.0.15/bin/java"
+    } else {
+        "/usr/lib/jvm/java-17-openjdk-amd64/bin/java"
     }
 }
 

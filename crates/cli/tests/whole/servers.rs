@@ -143,8 +143,12 @@ pub(crate) struct Server {
     pub(crate) unlimited: bool,
     /// Whether it is known to run here, and starts at each boot.
     pub(crate) known: bool,
+    /// Whether its program's path tells its version.
+    pub(crate) tells_version: bool,
     /// Whether it uses all of its memory at once, or has yet to touch it.
     pub(crate) touches: bool,
+    /// Pages by which it asks for other than its settings come to: nobody has reckoned it better.
+    pub(crate) off_by: i64,
     /// What it has mapped; empty where it is down.
     pub(crate) pieces: Vec<Piece>,
 }
@@ -207,6 +211,7 @@ impl Server {
         match self.kind {
             Kind::PostgreSql => {
                 let bytes = POSTGRESQL[settings.size].1 << 20;
+                let bytes = bytes.saturating_add_signed(self.off_by << 21);
                 let huge = if off { None } else { self.huge(kernel, page, bytes, &[]) };
                 match huge {
                     Some(piece) => Some(vec![piece]),
@@ -229,6 +234,7 @@ impl Server {
             }
             Kind::Jvm => {
                 let (_, heap, rest) = JVM[settings.size];
+                let rest = rest.saturating_add_signed(self.off_by);
                 let mut pieces: Vec<Piece> = Vec::new();
                 for pages in [heap, rest] {
                     let huge = if off { None } else { self.huge(kernel, page, pages * MIB_2, &pieces) };

@@ -182,6 +182,13 @@ impl World {
         then
     }
 
+    /// The same world with a server that will ask for some pages more or less than it is thought to.
+    pub(crate) fn with_server_off_by(&self, at: usize, pages: i64) -> Self {
+        let mut then = self.clone();
+        then.servers[at].off_by = pages;
+        then
+    }
+
     /// How a server stands after its own restart with pools that are some pages larger or smaller by then.
     pub(crate) fn restarted_off_by(&self, at: usize, pages: i64) -> State {
         self.clone().restart_with(at, pages)

@@ -402,3 +402,19 @@ fn of_lists_without_end_some_are_looked_at() {
     assert_eq!(found.instances.len(), MOST);
     assert!(found.unread.iter().any(|unread| unread.what == "qemu servers that do not run"), "{:?}", found.unread);
 }
+
+/// A unit of more words than any start has: which server it is is known, and nothing of what it asks for.
+#[test]
+fn a_service_that_is_started_by_more_words_than_are_read_may_ask_for_anything() {
+    let unit = format!(
+        "[Service]\nEnvironment=A='{}'\nExecStart=/usr/sbin/mysqld {}\n",
+        "x ".repeat(3000),
+        "$A ".repeat(3000)
+    );
+    let found = asleep(&MapSource::new().file("/etc/systemd/system/mysqld.service", unit.clone()));
+    let said: Vec<_> = found.iter().map(|it| (it.asked, at_boot(it).0)).collect();
+    assert_eq!(said, [(Asked::Unknown, "unknown")]);
+    // By its program, whatever it is called.
+    let found = asleep(&MapSource::new().file("/etc/systemd/system/shop.service", unit));
+    assert_eq!(found.len(), 1);
+}

@@ -106,11 +106,16 @@ pub(super) fn percentage(text: &str) -> Option<u64> {
 
 /// A flag that is read, by the name that the machine has for it, and its value.
 pub(super) fn flag(word: &str) -> Option<(&'static str, String)> {
-    if let Some(value) = word.strip_prefix("-Xmx") {
-        return Some(("MaxHeapSize", value.to_owned()));
+    // The launcher makes -Xmx of -mx, and -Xms of -ms (java.c, AddOption).
+    let sized = |long: &str, short: &str| {
+        let is_size = |value: &&str| value.starts_with(|sign: char| sign.is_ascii_digit());
+        word.strip_prefix(long).or_else(|| word.strip_prefix(short).filter(is_size)).map(str::to_owned)
+    };
+    if let Some(value) = sized("-Xmx", "-mx") {
+        return Some(("MaxHeapSize", value));
     }
-    if let Some(value) = word.strip_prefix("-Xms") {
-        return Some(("InitialHeapSize", value.to_owned()));
+    if let Some(value) = sized("-Xms", "-ms") {
+        return Some(("InitialHeapSize", value));
     }
     if let Some(value) = word.strip_prefix("-Xmn") {
         return Some(("MaxNewSize", value.to_owned()));
@@ -341,6 +346,14 @@ mod tests {
         ] {
             assert_eq!(size(text), bytes.map(Bytes), "{text}");
         }
+    }
+
+    /// java -mx1g -XX:+PrintFlagsFinal of 17: MaxHeapSize is 1073741824.
+    #[test]
+    fn the_launchers_short_forms_are_read() {
+        assert_eq!(flag("-mx1g"), Some(("MaxHeapSize", "1g".to_owned())));
+        assert_eq!(flag("-ms512m"), Some(("InitialHeapSize", "512m".to_owned())));
+        assert_eq!(flag("-mxbean"), None);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use hugewise_model::{Bytes, Engine, HugePageUse, Instance, PageCount, PageSize};
 
 use super::cnf;
 use super::values::{self, Dialect, Read};
+use crate::Stretch;
 use crate::segments;
 use crate::settings::Settings;
 
@@ -108,6 +109,11 @@ impl Sizes {
         Self { pool, chunk, stretches, aligned: false, error_percent, is_whole: true }
     }
 
+    /// Whether its stretches are known to the byte.
+    const fn is_proven(&self) -> bool {
+        self.aligned && self.error_percent == 0
+    }
+
     /// Pages of one size with which it always starts wholly on them.
     fn pages(&self, page: PageSize) -> PageCount {
         self.least_pages(page) + self.chance(page)
@@ -124,7 +130,7 @@ impl Sizes {
     /// Where `held` bytes on huge pages are fewer than the settings come to, the smallest stretch that may have been refused.
     /// Only of the release whose stretches are known to the byte.
     pub(super) fn refused(&self, held: Bytes, page: PageSize) -> Option<Bytes> {
-        let known = self.aligned && self.error_percent == 0;
+        let known = self.is_proven();
         let short = held < self.least_pages(page).of(page);
         let sizes = self.stretches.iter().map(|(_, size)| *size).filter(|size| *size >= page.bytes().get());
         sizes.min().filter(|_| known && short).map(Bytes)
@@ -148,7 +154,11 @@ impl Sizes {
 
     /// The same as a demand.
     pub(super) fn demand(&self, page_size: PageSize) -> Option<Demand> {
-        let source = DemandSource::Estimated { error_percent: self.error_percent(page_size) };
+        let error_percent = self.error_percent(page_size);
+        let source = match self.is_proven() {
+            true => DemandSource::Enough { error_percent },
+            false => DemandSource::Estimated { error_percent },
+        };
         Some(Demand { page_size, pages: self.pages(page_size), source }).filter(|demand| demand.pages > PageCount::ZERO)
     }
 
@@ -193,12 +203,29 @@ pub(super) fn by_chance(instance: &Instance, page: PageSize) -> PageCount {
         return PageCount::ZERO;
     }
     let mapped = instance.segments.iter().map(|segment| page.pages_for(segment.size)).sum();
-    // Its settings are filled in where all of them are known.
-    let known = instance.settings.contains_key("innodb_buffer_pool_size");
-    let settings = known.then(|| Settings::all(&super::KIND, instance.settings.clone()));
+    sizes(instance).map_or_else(|| most_chance(page), |sizes| sizes.beyond(mapped, page))
+}
+
+/// What the settings of a MariaDB that was found come to; they are filled in where all of them are known.
+fn sizes(instance: &Instance) -> Option<Sizes> {
+    let known = instance.engine == Engine::MariaDb && instance.settings.contains_key("innodb_buffer_pool_size");
+    let settings = known.then(|| Settings::all(&super::KIND, instance.settings.clone()))?;
     let version = instance.version.known().and_then(|version| super::numbers(version));
-    let sizes = settings.and_then(|settings| Sizes::of(&settings, true, version));
-    sizes.map_or_else(|| most_chance(page), |sizes| sizes.beyond(mapped, page))
+    Sizes::of(&settings, true, version)
+}
+
+/// What a start of an instance asks for one after the other, where that is known: the caches of MyISAM and of Aria, the buffer
+/// pool, which the kernel may place so that it takes more, and the log buffers.
+pub(super) fn in_stretches(instance: &Instance, page: PageSize) -> Option<Vec<Stretch>> {
+    let sizes = sizes(instance).filter(Sizes::is_proven)?;
+    let [pool, logs, keys, aria] = sizes.stretches.as_slice() else { return None };
+    let pages = |of: &(u64, u64), more: PageCount| {
+        let each = page.pages_for(Bytes(of.1));
+        let count = if of.1 < page.bytes().get() { 0 } else { of.0 };
+        std::iter::repeat_n(Stretch { least: each, most: each + more }, usize::try_from(count).unwrap_or_default())
+    };
+    let (none, chance) = (PageCount::ZERO, sizes.chance(page));
+    Some(pages(keys, none).chain(pages(aria, none)).chain(pages(pool, chance)).chain(pages(logs, none)).collect())
 }
 
 /// Rounding that a number near the largest survives.

@@ -156,7 +156,7 @@ mod tests {
         for (settings, fewest, error_percent) in
             [("", 195, 3), ("innodb_buffer_pool_size=512M\n", 387, 2), ("innodb_buffer_pool_size=1G\n", 643, 1)]
         {
-            assert_eq!(pages(settings), (fewest + 5, DemandSource::Estimated { error_percent }), "{settings}");
+            assert_eq!(pages(settings), (fewest + 5, DemandSource::Enough { error_percent }), "{settings}");
         }
     }
 }

@@ -7,6 +7,7 @@ use hugewise_model::instance::Setting;
 use hugewise_model::{Host, Observed, Process, Reason};
 
 use super::cnf::{self, Content};
+use super::known;
 use super::values::{self, Dialect, Read};
 use crate::faults::{Fault, Verdict};
 use crate::options;
@@ -220,6 +221,12 @@ impl Reader<'_, '_> {
                         let what = "an option with a name that is none".to_owned();
                         self.settings.fault(Fault { place, what, verdict: Verdict::Refuses });
                     }
+                    ForServer::Yes if known::is_unknown(&name, self.groups.dialect()) => {
+                        // What its name is of is not known either: it may bear anything.
+                        let setting = Setting { name, value: NO_VALUE.into(), place: Some(place.clone()) };
+                        let what = format!("{}, an option that no server is known to have", setting.name);
+                        self.settings.fault(Fault { place, what, verdict: Verdict::Unclear(Some(setting)) });
+                    }
                     ForServer::Yes => {
                         set(&mut self.settings, &name, value.as_deref(), &place, self.groups.dialect());
                     }
@@ -349,6 +356,22 @@ mod tests {
         let (settings, unread) = read_from(&files(), "mariadbd --defaults-file=/none", true, None);
         assert!(settings.value_or("port", "3306").reason().is_some());
         assert_eq!(unread[0].what, "/none");
+    }
+
+    /// "unknown variable 'nosuchoption=1'", "Aborting"; what is for another group or version is not its business.
+    #[test]
+    fn a_name_that_no_server_knows_is_a_fault_of_its_next_start() {
+        let faults = |text: &str| {
+            let (settings, _) =
+                read_from(&MapSource::new().file("/etc/my.cnf", text), "mariadbd", true, Some("10.11.19"));
+            settings.faults.iter().map(|fault| (fault.place.to_string(), fault.is_refused())).collect::<Vec<_>>()
+        };
+        assert_eq!(faults("[mariadbd]\nport=1\nnosuchoption=1\n"), [("/etc/my.cnf:3".to_owned(), false)]);
+        assert_eq!(faults("[mysqld]\nset-variable=max_connections=500\n").len(), 1);
+        for text in ["[mysqld]\nloose-nosuchoption=1\n", "[client]\nnosuchoption=1\n", "[mysqld-5.5]\nnosuchoption=1\n"]
+        {
+            assert_eq!(faults(text), [], "{text}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod demand;
 mod described;
 mod files;
 mod kept;
+mod known;
 mod log;
 pub mod persisted;
 mod settable;
@@ -51,6 +52,7 @@ pub static KIND: Kind = Kind {
     start: Start {
         // The buffer pool comes in chunks, of 128 MiB by default.
         takes: |_| Takes::Pieces(Bytes::from_mib(128)),
+        stretches: demand::in_stretches,
         // MariaDB 10.11.12 and later, by where the kernel puts its buffer pool. An estimate has them within.
         by_chance: demand::by_chance,
         ..Start::PLAIN

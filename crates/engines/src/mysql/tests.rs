@@ -96,7 +96,7 @@ fn a_mariadb_on_base_pages_is_on_none() {
 fn the_estimate_keeps_to_its_error() {
     for (pool, taken) in [("64M", 163), ("512M", 387), ("1G", 643)] {
         let demand = mariadb(vec![], &format!("innodb_buffer_pool_size={pool}\n")).demand.unwrap();
-        let DemandSource::Estimated { error_percent } = demand.source else { panic!("{demand:?}") };
+        let DemandSource::Enough { error_percent } = demand.source else { panic!("{demand:?}") };
         assert!(demand.pages.get() >= taken, "{demand:?}");
         assert!((demand.pages.get() - taken) * 100 <= taken * u64::from(error_percent), "{demand:?}");
     }
@@ -104,6 +104,21 @@ fn the_estimate_keeps_to_its_error() {
     let source = MapSource::new().file("/etc/my.cnf", "[mysqld]\ninnodb_buffer_pool_size=1G\n");
     let demand = only(&host("mysqld", "mysqld", vec![]), &source).demand.unwrap();
     assert_eq!(demand.pages, PageCount(8 * 66 + 4));
+}
+
+#[test]
+fn a_start_asks_for_one_stretch_after_the_other() {
+    // 109,734,912 and 128,180,224 bytes of the caches, 1 GiB, and 16 MiB twice; the kernel may place the pool so that it takes
+    // up to five pages more.
+    let mut instance = mariadb(vec![], "innodb_buffer_pool_size=1G\n");
+    let pages = |instance: &hugewise_model::Instance| {
+        let stretches = super::demand::in_stretches(instance, hugewise_model::PageSize::MIB_2);
+        stretches.map(|all| all.iter().map(|one| (one.least.get(), one.most.get())).collect::<Vec<_>>())
+    };
+    assert_eq!(pages(&instance), Some(vec![(53, 53), (62, 62), (512, 517), (8, 8), (8, 8)]));
+    // Of a release that nobody has looked at they are not known.
+    instance.version = Observed::Known("10.11.18-MariaDB".into());
+    assert_eq!(pages(&instance), None);
 }
 
 #[test]

@@ -39,6 +39,9 @@ const SHORTEST: [(&str, &str); 12] = [
     ("max_connections", "max_connecti"),
 ];
 
+/// What may stand before an option's name.
+pub(super) const PREFIXES: [&str; 6] = ["skip_", "disable_", "enable_", "maximum_", "loose_", "autoset_"];
+
 /// Shorter beginnings than this say nothing of what was meant.
 const TELLING: usize = 6;
 
@@ -146,8 +149,7 @@ pub(super) fn option(name: &str, value: Option<&str>, dialect: Dialect) -> Optio
         if let Some((name, cut)) = cut_short(rest, dialect) {
             return own(name, cut);
         }
-        let prefixes = ["skip_", "disable_", "enable_", "maximum_", "loose_", "autoset_"];
-        beginning = prefixes.into_iter().find(|prefix| rest.starts_with(prefix))?;
+        beginning = PREFIXES.into_iter().find(|prefix| rest.starts_with(prefix))?;
         rest = rest.strip_prefix(beginning)?;
     }
 }

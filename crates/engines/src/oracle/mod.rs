@@ -22,8 +22,7 @@ use hugewise_host::{Door, Source};
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting, Startup, Trait};
 use hugewise_model::{
-    Asked, Bytes, DemandSource, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageCount, PageSize, Process,
-    Reason,
+    Asked, Bytes, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageCount, PageSize, Process, Reason,
 };
 
 use crate::next::{self, Files, Size};
@@ -379,10 +378,7 @@ fn next(scene: &Scene<'_>, instance: &Instance, complete: bool) -> Observed<Next
         (false, false) => {}
     }
     let size = described::estimated(scene, &then).ok().flatten().map(|(demand, name)| {
-        let error = match demand.source {
-            DemandSource::Estimated { error_percent } => error_percent.max(demand::HELD_ERROR),
-            DemandSource::Engine | DemandSource::Measured => demand::HELD_ERROR,
-        };
+        let error = demand.source.error_percent().unwrap_or_default().max(demand::HELD_ERROR);
         let setting = then.settings.get(name).cloned();
         Size::about(demand.pages.of(demand.page_size), error, vec![demand], setting)
     });

@@ -335,7 +335,11 @@ fn pages_of_two_sizes_are_counted_by_size() {
     // 1 GiB and 300 MiB: one page of the one and 150 of the other, not 662 of 2 MiB.
     let mixed = vec![segment(1, 1024, PageSize::GIB_1), segment(2, 300, PageSize::MIB_2)];
     let instance = prod(mixed, "sga_target=1300M\n");
-    let measured = |page_size, pages| Demand { page_size, pages: PageCount(pages), source: DemandSource::Measured };
+    let measured = |page_size, pages| Demand {
+        page_size,
+        pages: PageCount(pages),
+        source: hugewise_model::DemandSource::Measured,
+    };
     assert_eq!(instance.demand, Some(measured(PageSize::MIB_2, 150)));
     assert_eq!(instance.beside, [measured(PageSize::GIB_1, 1)]);
     assert_eq!(instance.huge_pages, HugePageUse::All);

@@ -83,7 +83,7 @@ impl Said {
                 Judged::NoValue => faults.push(Fault::refused(&setting(), place.clone())),
                 Judged::NoSetting => faults.push(Fault {
                     place: place.clone(),
-                    what: "a setting that it does not know".into(),
+                    what: "a setting that PostgreSQL does not know".into(),
                     verdict: Verdict::Refuses,
                 }),
                 // The name may be anything.
@@ -130,7 +130,7 @@ impl Said {
         let minimal = text("wal_level").is_some_and(|level| level.eq_ignore_ascii_case("minimal"));
         let archives = text("archive_mode").is_some_and(|mode| !["off", "false", "no", "0"].contains(&mode));
         (minimal && (archives || number("max_wal_senders", 10)? > 0))
-            .then(|| refused("wal_level", "minimal, which archives and serves no one"))
+            .then(|| refused("wal_level", "minimal, with archive_mode on or max_wal_senders above 0"))
             .flatten()
     }
 }

@@ -508,7 +508,7 @@ fn what_its_next_start_refuses_is_named_with_its_line() {
     for (line, what) in [
         ("shared_buffers = 4g", "shared_buffers=4g"),
         ("shared_buffers = 100kB", "shared_buffers=100kB"),
-        ("shared_buffer = 2GB", "a setting that it does not know"),
+        ("shared_buffer = 2GB", "a setting that PostgreSQL does not know"),
         ("huge_pages = t", "huge_pages=t"),
         ("max_connections = 3", "max_connections: no more than are reserved for superusers"),
     ] {

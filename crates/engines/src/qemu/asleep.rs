@@ -1,6 +1,8 @@
 //! Guests that do not run: those that libvirt has defined with memory on huge pages.
 
 use hugewise_host::Door;
+use hugewise_model::configuration::Place;
+use hugewise_model::instance::Setting;
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Asleep, AtBoot, Engine, Observed};
 
@@ -35,7 +37,10 @@ pub(super) fn asleep(estate: &mut Estate<'_>) {
         it.name.clone_from(&guest.name);
         it.owner = "libvirt-qemu".to_owned();
         if guest.pages == Pages::Untold {
-            (it.asked, it.setting, it.demand) = (Asked::Unknown, None, None);
+            let value = "for some of its nodes alone, which is not reckoned here".into();
+            let place = Some(Place { file: path.clone(), line: 0 });
+            let setting = Setting { name: "hugepages".into(), value, place };
+            (it.asked, it.setting, it.demand) = (Asked::Unknown, Some(setting), None);
             it.beside.clear();
         }
         let (asleep, voucher) = (Asleep::new(path, at_boot), Voucher::Listed);

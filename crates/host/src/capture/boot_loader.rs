@@ -60,9 +60,11 @@ pub(super) fn boot(name: &str, bytes: &[u8]) -> Vec<u8> {
         let first = trimmed.split(|sign: char| sign.is_ascii_whitespace() || sign == '=').next().unwrap_or_default();
         match first {
             // `linux /vmlinuz-6.1 root=... quiet`: the file, then the words.
-            "linux" | "linux16" | "linuxefi" => {
-                let file = trimmed.split_ascii_whitespace().nth(1).unwrap_or_default();
-                let words = trimmed.split_ascii_whitespace().skip(2).collect::<Vec<_>>().join(" ");
+            // GRUB before version 2 calls it `kernel`, and under Xen `module`, and may have options before the file.
+            "linux" | "linux16" | "linuxefi" | "kernel" | "module" => {
+                let behind = || trimmed.split_ascii_whitespace().skip(1).skip_while(|word| word.starts_with("--"));
+                let file = behind().next().unwrap_or_default();
+                let words = behind().skip(1).collect::<Vec<_>>().join(" ");
                 let file = if Shape::Path.fits(file) { file } else { NO_VALUE };
                 Some(format!("{indent}{first} {file} {}", kernel_words(&words)).trim_end().to_owned())
             }

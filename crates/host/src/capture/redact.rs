@@ -8,7 +8,7 @@ use super::processes::process_file;
 use super::settings::{binary, setting};
 use super::shape::{self, NO_VALUE};
 use crate::config::exec_start::WRAPPERS;
-use crate::config::scripts;
+use crate::config::{clusterware, kernel_config, scripts, starter};
 
 /// Keys of systemd units that are kept.
 const UNIT_KEYS: [&str; 22] = [
@@ -44,6 +44,9 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
     let name = parts.last().copied().unwrap_or_default();
     let has = |part: &str| parts.contains(&part);
+    if let Some(script) = starter::distilled(path, bytes).or_else(|| clusterware::distilled(path, bytes)) {
+        return Some(script);
+    }
     let rewritten = keeps.forms.iter().find_map(|forms| forms.rewrite?(path, bytes));
     match parts.as_slice() {
         _ if has("..") => None,
@@ -53,7 +56,9 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
             process_file(pid, rest, bytes, keeps)
         }
         ["proc" | "sys", ..] => crate::source::kernel_files::is_known(path).then(|| bytes.to_vec()),
-        _ if keeps.writers.contains(path) && !has("systemd") => Some(scripts::distilled(path, bytes, &keeps.writers)),
+        _ if keeps.writers.contains(path) && !has("systemd") && !is_profile(&parts) => {
+            Some(scripts::distilled(path, bytes, &keeps.writers))
+        }
         ["etc", "cloud", "cloud-init.disabled"] => Some(Vec::new()),
         ["etc", "shadow" | "gshadow" | "shadow-" | "gshadow-", ..] => None,
         ["etc", "passwd"] => Some(lines(bytes, |line| passwd(line, keeps))),
@@ -71,8 +76,9 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
         }
         ["etc", "security", ..] => Some(lines(bytes, |line| limit(line, keeps))),
         _ if has("tmpfiles.d") => Some(lines(bytes, tmpfiles)),
-        _ if has("tuned") => Some(tuned(name, bytes)),
+        _ if has("tuned") => Some(tuned(path, name, bytes, keeps)),
         _ if has("systemd") && !has("credstore") => Some(unit(path, bytes, keeps)),
+        _ if kernel_config::is_one(path) => Some(kernel_config::distilled(bytes)),
         ["boot", ..]
         | ["efi", ..]
         | ["etc", "default", ..]
@@ -244,7 +250,12 @@ fn tmpfiles(line: &str) -> Option<String> {
     (ours && !line.trim_start().starts_with('#')).then(|| if plain { kept } else { format!("w {path} - - - - ?") })
 }
 
-fn tuned(name: &str, bytes: &[u8]) -> Vec<u8> {
+/// Whether a path is that of a profile of TuneD's, which is kept as one whatever it starts.
+fn is_profile(parts: &[&str]) -> bool {
+    parts.contains(&"tuned") && parts.last() == Some(&"tuned.conf")
+}
+
+fn tuned(path: &str, name: &str, bytes: &[u8], keeps: &Keeps) -> Vec<u8> {
     if matches!(name, "active_profile" | "profile_mode") {
         return lines(bytes, |line| (line.len() < 256 && is_words(line)).then(|| line.to_owned()));
     }
@@ -255,6 +266,13 @@ fn tuned(name: &str, bytes: &[u8]) -> Vec<u8> {
         }
         let (key, value) = trimmed.split_once('=').filter(|_| !trimmed.starts_with(['#', ';']))?;
         let key = key.trim();
+        if matches!(key, "script" | "script_pre" | "script_post") {
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            let named = value.trim().trim_matches(['"', '\'']);
+            let whole = named.replace("${i:PROFILE_DIR}", folder);
+            let whole = if whole.starts_with('/') { whole } else { format!("{folder}/{whole}") };
+            return keeps.writers.contains(&whole).then(|| format!("{key}={whole}"));
+        }
         if key.starts_with("cmdline") {
             return Some(format!("{key}={}", kernel_words(value)));
         }
@@ -312,7 +330,10 @@ fn started(path: &str, number: u64, line: &str, keeps: &Keeps) -> Option<String>
     let (program, arguments) = words.split_first()?;
     let name = program.rsplit('/').next().unwrap_or_default();
     let is_told = value.contains('$') || value.contains(['"', '\'']) || PASSING_ON.contains(&name);
-    if !is_told || !keeps.has_program(name) || !shape::Shape::Path.fits(program) || scripts::of_command(value).is_some()
+    if !is_told
+        || !keeps.has_program(name)
+        || !shape::Shape::Path.fits(program)
+        || !scripts::of_command(value).is_empty()
     {
         return None;
     }
@@ -337,8 +358,9 @@ fn unit_line(line: &str, keeps: &Keeps) -> Option<String> {
     let (key, value) = trimmed.split_once('=')?;
     let key = key.trim();
     if key.starts_with("ExecStart") || key == "ExecCondition" {
-        if let Some(pool) = scripts::of_command(value) {
-            return Some(format!("{key}=/bin/sh -c \"{}\"", scripts::canonical(pool)));
+        let written: Vec<String> = scripts::of_command(value).iter().map(scripts::canonical).collect();
+        if !written.is_empty() {
+            return Some(format!("{key}=/bin/sh -c \"{}\"", written.join("; ")));
         }
         if let Some(script) = scripts::started(value, &keeps.writers) {
             let rights = if scripts::has_all_rights(value) { "+" } else { "" };

@@ -9,6 +9,7 @@ use hugewise_model::configuration::{BootEntry, Loader};
 use super::bls::{self, Entry};
 use super::files::{bounded, place};
 use super::grub::{self, Variables};
+use super::grub_legacy;
 use crate::Door;
 
 /// Where the entries of the Boot Loader Specification lie.
@@ -26,10 +27,29 @@ pub fn read(door: &mut Door<'_>) -> Observed<BootEntry> {
             let environment = read_environment(door, &file);
             environment.and_then(|environment| from_grub(door, &file, &menu, environment))
         }
-        Observed::Absent => read_systemd_boot(door),
+        Observed::Absent => read_grub_legacy(door).unwrap_or_else(|| read_systemd_boot(door)),
         Observed::Denied => Observed::Denied,
         Observed::Malformed(why) => Observed::Malformed(why),
     }
+}
+
+/// The menu of GRUB before version 2, where there is one.
+fn read_grub_legacy(door: &mut Door<'_>) -> Option<Observed<BootEntry>> {
+    let found =
+        grub_legacy::FILES.into_iter().map(|file| (file, door.read(file))).find(|(_, bytes)| !bytes.is_absent());
+    let (file, bytes) = found?;
+    let entry = bytes.and_then(|bytes| match grub_legacy::parse(&bytes).started() {
+        Some(entry) => Observed::Known(BootEntry {
+            loader: Loader::GrubLegacy,
+            command_line: entry.words.clone(),
+            place: place(file, entry.line),
+        }),
+        None => Observed::Malformed(format!("{file}: which entry is started by default is not known")),
+    });
+    if matches!(entry, Observed::Malformed(_)) {
+        door.note("boot loader's default entry", &entry);
+    }
+    Some(entry)
 }
 
 /// grub.cfg: where UEFI started the host and a link of the distribution tells of it, the one on the EFI partition.
@@ -198,6 +218,19 @@ mod tests {
         is(&newest, "bls", "root=/dev/sda2 transparent_hugepage=never", at);
         let second = newest.file("/boot/grub2/grubenv", "saved_entry=1\n");
         is(&second, "bls", "root=old", "/boot/loader/entries/m-4.18.0-80.el8.x86_64.conf:3");
+    }
+
+    #[test]
+    fn grub_before_version_2_has_a_menu_that_people_edit() {
+        let menu = "default=0\ntitle RHEL 6\n\tkernel /vmlinuz ro transparent_hugepage=never\n";
+        let source = MapSource::new().file("/boot/grub/grub.conf", menu);
+        is(&source, "grub-legacy", "ro transparent_hugepage=never", "/boot/grub/grub.conf:3");
+        let suse = MapSource::new().file("/boot/grub/menu.lst", menu);
+        is(&suse, "grub-legacy", "ro transparent_hugepage=never", "/boot/grub/menu.lst:3");
+        is(&source.file("/boot/grub2/grub.cfg", GRUB), "grub", "root=1 a b", "/boot/grub2/grub.cfg:4");
+        let saved =
+            MapSource::new().file("/boot/grub/grub.conf", menu.replace("=0", "=saved") + "title b\nkernel /b\n");
+        assert!(matches!(read(&mut Door::new(&saved)), Observed::Malformed(_)));
     }
 
     #[test]

@@ -47,22 +47,23 @@ pub(super) fn fill_in(source: &dyn Source, units: &mut [Unit], processes: &[&Pro
             let drop_ins = unit.files.iter().filter_map(folder).filter(|folder| folder.ends_with(".d"));
             let own = format!("/etc/systemd/system/{}.d", unit.name);
             let folders: BTreeSet<String> = drop_ins.chain([own]).collect();
-            let loaded = read(source, main, &unit.files, &folders.into_iter().collect::<Vec<_>>());
+            let paths: Vec<&str> = unit.files.iter().chain(&folders).map(String::as_str).collect();
             if other_command {
-                unit.start.loaded = loaded.clone();
+                unit.start.loaded = read(source, main, &unit.files, &paths);
             }
             if other_limit {
-                unit.loaded = loaded;
+                let with_defaults: Vec<&str> = paths.into_iter().chain(DEFAULTS).collect();
+                unit.loaded = read(source, main, &unit.files, &with_defaults);
             }
         }
     }
 }
 
-/// `main` is the first process of the service, `files` are the unit's and its drop-ins, `folders` those where drop-ins may be.
-/// Of a drop-in that is gone with its folder no file tells.
-fn read(source: &dyn Source, main: &Process, files: &[String], folders: &[String]) -> Observed<Loaded> {
+/// `main` is the first process of the service, `files` are the unit's and its drop-ins, `paths` these, the folders where
+/// drop-ins may be, and what else has a say. Of a drop-in that is gone with its folder no file tells.
+fn read(source: &dyn Source, main: &Process, files: &[String], paths: &[&str]) -> Observed<Loaded> {
     let owner = Owner::of(main);
-    let paths = || files.iter().chain(folders).map(String::as_str).chain(DEFAULTS);
+    let paths = || paths.iter().copied();
     let since = |path: &str| source.changed_since_start(&owner, path, main.pid);
     let answers = |mark: &&str| files.iter().any(|path| source.changed_after(path, mark).is_known());
     let Some(mark) = MARKS.into_iter().find(answers) else { return Observed::Absent };
@@ -88,7 +89,7 @@ mod tests {
 
     fn of(source: &MapSource) -> Observed<Loaded> {
         let main = Process { pid: 7, ..Process::default() };
-        read(source, &main, &[UNIT.into()], &[DROP_INS.into()])
+        read(source, &main, &[UNIT.into()], &[UNIT, DROP_INS])
     }
 
     /// The unit's file was changed since the start, or after the mark; the mark since the start.
@@ -120,6 +121,36 @@ mod tests {
     fn a_new_folder_of_drop_ins_counts() {
         let source = source(MARKS[0], false, false, false).changed_after(DROP_INS, MARKS[0], true);
         assert_eq!(of(&source), Observed::Known(Loaded::NotYet(DROP_INS.into())));
+    }
+
+    /// A new system.conf.d gives other limits, and no other command.
+    #[test]
+    fn defaults_of_all_units_bear_on_limits_alone() {
+        let source = source(MARKS[0], false, false, false).changed_after(DEFAULTS[1], MARKS[0], true);
+        let main = Process {
+            pid: 7,
+            memlock: Observed::Known(hugewise_model::process::SoftHard {
+                soft: Limit::Unlimited,
+                hard: Limit::Unlimited,
+            }),
+            cgroups: Observed::Known(
+                [hugewise_model::process::CgroupMembership {
+                    hierarchy: 0,
+                    controllers: Vec::new(),
+                    path: "/system.slice/x.service".into(),
+                }]
+                .into(),
+            ),
+            ..Process::default()
+        };
+        let mut unit = Unit { name: "x.service".into(), files: vec![UNIT.into()], ..Unit::default() };
+        unit.start.commands.push(hugewise_model::configuration::StartCommand {
+            words: vec!["/usr/bin/x".into()],
+            place: hugewise_model::configuration::Place { file: UNIT.into(), line: 2 },
+        });
+        fill_in(&source, std::slice::from_mut(&mut unit), &[&main]);
+        assert_eq!(unit.start.loaded, Observed::Known(Loaded::Unchanged));
+        assert_eq!(unit.loaded, Observed::Known(Loaded::NotYet(DEFAULTS[1].into())));
     }
 
     #[test]

@@ -6,13 +6,16 @@
 pub mod accounts;
 pub mod bls;
 pub mod boot;
+pub(crate) mod clusterware;
 pub mod cmdline;
 pub(crate) mod exec_start;
 pub mod files;
 mod filling;
 pub mod fstab;
 pub mod grub;
+pub mod grub_legacy;
 pub mod identity;
+pub mod kernel_config;
 pub mod kernel_value;
 pub mod limits;
 mod loaded;
@@ -20,6 +23,7 @@ pub mod pattern;
 pub mod read_line;
 pub(crate) mod scripts;
 pub mod services;
+pub(crate) mod starter;
 pub mod sysctl;
 pub mod systemd;
 pub mod tmpfiles;
@@ -29,7 +33,7 @@ pub(crate) mod unit_values;
 
 use std::collections::BTreeSet;
 
-use hugewise_model::configuration::{Configuration, MaskedService, Unit};
+use hugewise_model::configuration::{Configuration, Unit};
 use hugewise_model::host::{Accounts, HugetlbfsMount};
 use hugewise_model::{Host, Observed, Process};
 
@@ -82,6 +86,8 @@ pub(crate) fn read(door: &mut Door<'_>, host: &mut Host, files: Option<&Files>) 
 }
 
 fn read_anew(door: &mut Door<'_>, mounted: &Observed<Vec<HugetlbfsMount>>) -> OfHost {
+    let starter = starter::read(door);
+    let writers = scripts::read(door);
     OfHost {
         name: identity::read_name(door),
         os: identity::read_os(door),
@@ -96,20 +102,14 @@ fn read_anew(door: &mut Door<'_>, mounted: &Observed<Vec<HugetlbfsMount>>) -> Of
             tuned: tuned::read(door),
             tmpfiles: tmpfiles::read(door),
             hugetlbfs: fstab::read(door, mounted),
-            pool_writers: scripts::read(door),
-            masked: masked(door),
+            pool_writers: writers.pools,
+            thp_writers: writers.thp,
+            thp_of_kernel: kernel_config::read(door),
+            unheeded: starter.unheeded(door),
+            sysctl_files: starter.sysctl,
+            clusterware: clusterware::read(door),
         },
     }
-}
-
-/// Services whose files count for nothing, as they are masked.
-fn masked(door: &Door<'_>) -> Vec<MaskedService> {
-    let services = [(sysctl::SERVICE, "sysctl.d"), (tmpfiles::SERVICE, "tmpfiles.d")].into_iter();
-    let masked = |(name, files)| systemd::mask(door, name).map(|by| MaskedService { name, files, by });
-    services
-        .filter(|(name, _)| *name != sysctl::SERVICE || sysctl::started_by_systemd(door))
-        .filter_map(masked)
-        .collect()
 }
 
 /// The services that processes here run in, sorted by name, as their files describe them now.

@@ -1,22 +1,25 @@
-//! Who else writes a pool when the host boots: rc.local and init scripts, units that are enabled, cron's `@reboot`, and
-//! cloud-init's `bootcmd`. When such a line runs no file tells, nor whether it does: it is found and named, and no more.
+//! Who else writes a pool or switches THP when the host boots: rc.local and init scripts, units that are enabled, cron's `@reboot`,
+//! cloud-init's `bootcmd`, rules of udev, hooks of the network and of libvirt, and scripts of TuneD's active profile. When such a
+//! line runs no file tells, nor whether it does: it is found and named, and no more.
 //!
 //! Of a shell script that such a line starts the lines count too, one step deep. `runcmd` of cloud-init runs at an instance's
 //! first boot alone, and is left out; so are scripts below /home and /tmp. Whether rc.local may be executed is not asked.
 
+mod order;
+mod udev;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::Observed;
-use hugewise_model::configuration::{Place, PoolWriter, WrittenPool};
+use hugewise_model::configuration::{BootOrder, Place, PoolWriter, ThpWriter};
 
 use super::files::place;
-use super::systemd;
 use super::unit::{self, UnitName};
+use super::{systemd, tuned};
 use crate::Door;
 
-pub(crate) use words::{canonical, of_command};
+pub(crate) use words::{Written, canonical, of_command};
 
 /// The largest file that is looked through: what people write by hand is far smaller.
 const MOST: u64 = 256 << 10;
@@ -28,9 +31,19 @@ const MOST_WRITERS: usize = 32;
 const RC_LOCAL: [&str; 4] =
     ["/etc/rc.local", "/etc/rc.d/rc.local", "/etc/init.d/boot.local", "/etc/init.d/after.local"];
 
-/// Links to the init scripts that a boot starts.
-const RUN_LEVELS: [&str; 7] =
-    ["/etc/rcS.d", "/etc/rc2.d", "/etc/rc3.d", "/etc/rc5.d", "/etc/rc.d/rc2.d", "/etc/rc.d/rc3.d", "/etc/rc.d/rc5.d"];
+/// Links to the init scripts that a boot starts: of Debian and Red Hat, and of SUSE up to SLES 11.
+const RUN_LEVELS: [&str; 10] = [
+    "/etc/rcS.d",
+    "/etc/rc2.d",
+    "/etc/rc3.d",
+    "/etc/rc5.d",
+    "/etc/rc.d/rc2.d",
+    "/etc/rc.d/rc3.d",
+    "/etc/rc.d/rc5.d",
+    "/etc/init.d/boot.d",
+    "/etc/init.d/rc3.d",
+    "/etc/init.d/rc5.d",
+];
 
 /// Tables of cron; the last two are root's own.
 const CRON: [&str; 3] = ["/etc/crontab", "/var/spool/cron/crontabs/root", "/var/spool/cron/root"];
@@ -38,31 +51,87 @@ const CRON: [&str; 3] = ["/etc/crontab", "/var/spool/cron/crontabs/root", "/var/
 /// Scripts that cloud-init starts at each boot.
 const PER_BOOT: &str = "/var/lib/cloud/scripts/per-boot";
 
+/// Folders of scripts that what brings the network up starts, one by one: ifupdown, NetworkManager and networkd-dispatcher.
+const HOOKS: [&str; 9] = [
+    IF_PRE_UP,
+    IF_UP,
+    "/etc/NetworkManager/dispatcher.d",
+    "/etc/NetworkManager/dispatcher.d/pre-up.d",
+    "/etc/networkd-dispatcher/carrier.d",
+    "/etc/networkd-dispatcher/configured.d",
+    "/etc/networkd-dispatcher/routable.d",
+    "/etc/libvirt/hooks",
+    "/etc/libvirt/hooks/qemu.d",
+];
+const IF_PRE_UP: &str = "/etc/network/if-pre-up.d";
+const IF_UP: &str = "/etc/network/if-up.d";
+
+/// Scripts of Red Hat's that start with the network, and the file of ifupdown's own whose lines say what to start.
+const OF_NETWORK: [&str; 3] = [INTERFACES, "/sbin/ifup-local", "/etc/sysconfig/network-scripts/ifup-local"];
+const INTERFACES: &str = "/etc/network/interfaces";
+const INTERFACES_D: &str = "/etc/network/interfaces.d";
+
+/// Where people put rules of udev's.
+const UDEV: &str = "/etc/udev/rules.d";
+
 /// Where people put units, and enable those of packages.
 const UNITS: [&str; 2] = ["/etc/systemd/system", "/usr/local/lib/systemd/system"];
 
 /// Whether names in a folder are looked through for such lines: those of files that have none are nobody's business.
 pub(crate) fn looks_through(folder: &str) -> bool {
-    RUN_LEVELS.contains(&folder) || ["/etc/cron.d", "/etc/cloud/cloud.cfg.d", PER_BOOT].contains(&folder)
+    RUN_LEVELS.contains(&folder)
+        || HOOKS.contains(&folder)
+        || ["/etc/cron.d", "/etc/cloud/cloud.cfg.d", PER_BOOT, INTERFACES_D, UDEV].contains(&folder)
 }
 
-/// The lines that write a pool, as the files stand now.
-pub(crate) fn read(door: &mut Door<'_>) -> Vec<PoolWriter> {
-    let mut look = Look { door, found: Vec::new(), seen: BTreeSet::new() };
+/// The lines that write when the host boots.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Writers {
+    /// A pool.
+    pub(crate) pools: Vec<PoolWriter>,
+    /// THP's switch.
+    pub(crate) thp: Vec<ThpWriter>,
+}
+
+/// A line that writes.
+struct Writer {
+    what: Written,
+    place: Place,
+    by: Option<Place>,
+    order: BootOrder,
+}
+
+/// The lines that write a pool or THP's switch, as the files stand now.
+pub(crate) fn read(door: &mut Door<'_>) -> Writers {
+    let mut look = Look { door, found: Vec::new(), seen: BTreeSet::new(), order: BootOrder::Last };
     look.rc_local();
     look.init_scripts();
     look.cron();
     look.cloud_init();
     look.units();
-    look.found.truncate(MOST_WRITERS);
-    look.found
+    look.hooks();
+    look.udev();
+    look.tuned();
+    let mut writers = Writers::default();
+    for Writer { what, place, by, order } in look.found {
+        match what {
+            Written::Pool(pool) => writers.pools.push(PoolWriter { pool, place, by }),
+            Written::Thp(word) => writers.thp.push(ThpWriter { value: word.map(str::to_owned), place, by, order }),
+        }
+    }
+    writers.pools.truncate(MOST_WRITERS);
+    writers.thp.truncate(MOST_WRITERS);
+    writers
 }
 
-/// Of a file other than a unit the lines that write a pool or start a script that does, in a form that [`read`] takes and that
+/// Of a file other than a unit the lines that write a pool or THP's switch, or start a script that does, in a form that [`read`] takes and that
 /// holds nothing else. `scripts` are the files with such lines.
 pub(crate) fn distilled(path: &str, bytes: &[u8], scripts: &BTreeSet<String>) -> Vec<u8> {
     let lines = commands(path, bytes);
-    let written: BTreeMap<u64, WrittenPool> = words::written(&lines).into_iter().collect();
+    let mut written = BTreeMap::<u64, Vec<String>>::new();
+    for (number, what) in words::written(&lines) {
+        written.entry(number).or_default().push(canonical(&what));
+    }
     let mut kept: Vec<String> = bytes.split(|byte| *byte == b'\n').map(|_| String::new()).collect();
     // Whose job it is decides whether its scripts are looked into.
     let is_roots = |line: &str| !has_users(path) || user_of_job(line) == Some("root");
@@ -71,13 +140,16 @@ pub(crate) fn distilled(path: &str, bytes: &[u8], scripts: &BTreeSet<String>) ->
         Form::Cron if is_roots(line) => "@reboot root ",
         Form::Cron => "@reboot nobody ",
         Form::CloudConfig => "bootcmd: ",
+        Form::Interfaces => "up ",
+        Form::Udev => "RUN+=\"",
     };
+    let after = if Form::of(path) == Form::Udev { "\"" } else { "" };
     for (number, line) in &lines {
         let started = || scripts_in(line).find(|script| scripts.contains(*script)).map(str::to_owned);
-        let says = written.get(number).map(|pool| canonical(*pool)).or_else(started);
+        let says = written.get(number).map(|all| all.join("; ")).or_else(started);
         let at = usize::try_from(*number).unwrap_or_default().saturating_sub(1);
         if let (Some(says), Some(kept)) = (says, kept.get_mut(at)) {
-            *kept = format!("{}{says}", before(line));
+            *kept = format!("{}{says}{after}", before(line));
         }
     }
     if let Some(first) = kept.first_mut().filter(|first| first.is_empty() && bytes.starts_with(b"#!")) {
@@ -97,6 +169,8 @@ enum Form {
     Script,
     Cron,
     CloudConfig,
+    Interfaces,
+    Udev,
 }
 
 impl Form {
@@ -104,6 +178,8 @@ impl Form {
         match path {
             _ if path.starts_with("/etc/cron") || path.starts_with("/var/spool/cron/") => Self::Cron,
             _ if path.starts_with("/etc/cloud/") || path.ends_with("/cloud-config.txt") => Self::CloudConfig,
+            _ if path.starts_with(INTERFACES) => Self::Interfaces,
+            _ if path.starts_with("/etc/udev/") => Self::Udev,
             _ => Self::Script,
         }
     }
@@ -115,6 +191,14 @@ fn commands(path: &str, bytes: &[u8]) -> Vec<(u64, String)> {
     match Form::of(path) {
         Form::Script => all.collect(),
         Form::Cron => all.filter(|(_, line)| line.trim_start().starts_with("@reboot")).collect(),
+        Form::Udev => all.map(|(number, line)| (number, udev::commands(&line))).collect(),
+        Form::Interfaces => {
+            let is_up = |line: &str| {
+                let first = line.split_ascii_whitespace().next().unwrap_or_default();
+                ["up", "pre-up", "post-up"].contains(&first)
+            };
+            all.filter(|(_, line)| is_up(line)).collect()
+        }
         Form::CloudConfig => {
             let mut inside = false;
             let mut is_command = |line: &str| {
@@ -174,9 +258,11 @@ fn is_script(path: &str) -> bool {
 /// A look through a host's files.
 struct Look<'a, 'b> {
     door: &'a mut Door<'b>,
-    found: Vec<PoolWriter>,
+    found: Vec<Writer>,
     /// Files that were looked through.
     seen: BTreeSet<String>,
+    /// When what is looked at now runs, beside systemd-tmpfiles.
+    order: BootOrder,
 }
 
 impl Look<'_, '_> {
@@ -205,8 +291,8 @@ impl Look<'_, '_> {
     /// whoever's they run as, and he cannot write a pool. Whether that is anything.
     fn take(&mut self, file: &str, lines: &[(u64, String)], as_root: &dyn Fn(&str) -> bool) -> bool {
         let before = self.found.len();
-        for (line, pool) in words::written(lines) {
-            self.found.push(PoolWriter { pool, place: place(file, line), by: None });
+        for (line, what) in words::written(lines) {
+            self.found.push(Writer { what, place: place(file, line), by: None, order: self.order });
         }
         let starts = |text: &str| text.contains('/') && !text.trim_start().starts_with('#') && as_root(text);
         for (line, text) in lines.iter().filter(|(_, text)| starts(text)) {
@@ -227,9 +313,10 @@ impl Look<'_, '_> {
         if !written.is_empty() {
             self.keep(path);
         }
-        let writers =
-            written.into_iter().map(|(line, pool)| PoolWriter { pool, place: place(path, line), by: Some(by.clone()) });
-        self.found.extend(writers);
+        let order = self.order;
+        let writer =
+            |(line, what): (u64, Written)| Writer { what, place: place(path, line), by: Some(by.clone()), order };
+        self.found.extend(written.into_iter().map(writer));
     }
 
     fn file(&mut self, path: &str, starts_scripts: bool, notes: bool) {
@@ -289,11 +376,55 @@ impl Look<'_, '_> {
         let parts = self.names(folder).into_iter().filter(|name| name.ends_with(".cfg"));
         let parts: Vec<String> = parts.map(|name| format!("{folder}/{name}")).collect();
         let whole = ["/etc/cloud/cloud.cfg", "/var/lib/cloud/instance/cloud-config.txt"].map(str::to_owned);
+        // `bootcmd` runs in cloud-init.service, which is as early as systemd-tmpfiles-setup.service.
+        self.order = BootOrder::Untold;
         for path in whole.into_iter().chain(parts) {
             self.file(&path, true, false);
         }
+        self.order = BootOrder::Last;
         for name in self.names(PER_BOOT) {
             self.file(&format!("{PER_BOOT}/{name}"), true, false);
+        }
+    }
+
+    /// What starts when a network or a guest does: some networks are up before systemd-tmpfiles has run.
+    fn hooks(&mut self) {
+        let of_interfaces: Vec<String> =
+            self.names(INTERFACES_D).into_iter().map(|name| format!("{INTERFACES_D}/{name}")).collect();
+        self.order = BootOrder::Untold;
+        for path in OF_NETWORK.map(str::to_owned).into_iter().chain(of_interfaces) {
+            self.file(&path, true, false);
+        }
+        for folder in HOOKS {
+            // run-parts(8) passes over names with a dot in them.
+            let by_run_parts = [IF_PRE_UP, IF_UP].contains(&folder);
+            let counts = |name: &str| match by_run_parts {
+                true => name.bytes().all(|sign| sign.is_ascii_alphanumeric() || b"_-".contains(&sign)),
+                false => !name.starts_with('.') && !name.ends_with('~'),
+            };
+            self.order = if by_run_parts { BootOrder::Untold } else { BootOrder::Last };
+            for name in self.names(folder).into_iter().filter(|name| counts(name)) {
+                self.file(&format!("{folder}/{name}"), true, false);
+            }
+        }
+        self.order = BootOrder::Last;
+    }
+
+    fn udev(&mut self) {
+        self.order = BootOrder::Untold;
+        for name in self.names(UDEV).into_iter().filter(|name| name.ends_with(".rules")) {
+            self.file(&format!("{UDEV}/{name}"), true, false);
+        }
+        self.order = BootOrder::Last;
+    }
+
+    fn tuned(&mut self) {
+        let started = tuned::started(self.door);
+        for (by, script) in &started.scripts {
+            self.script(script, by);
+        }
+        for (place, command) in &started.writes {
+            self.take(&place.file, &[(place.line, command.clone())], &|_| false);
         }
     }
 
@@ -367,6 +498,7 @@ impl Look<'_, '_> {
         if !words::may_write(&bytes) && !lines.iter().any(|(_, line)| scripts_in(line).next().is_some()) {
             return false;
         }
+        self.order = order::of_unit(&bytes);
         let target = || match self.door.source.link(path) {
             Observed::Known(target) if target.starts_with('/') => Some(target),
             _ => None,
@@ -374,6 +506,7 @@ impl Look<'_, '_> {
         let file = if path.contains(".wants/") || path.contains(".requires/") { target() } else { None };
         let file = file.unwrap_or_else(|| path.to_owned());
         let any = self.take(&file, &lines, &|line| is_roots || has_all_rights(line));
+        self.order = BootOrder::Last;
         if any {
             self.keep(&file);
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::configuration::ServiceStart;
-use hugewise_model::{AtBoot, Observed, Reason};
+use hugewise_model::{AtBoot, Observed, Reason, Unread};
 
 use super::exec_start::{self, filled};
 use super::systemd::{Files, Wanted, is_null, lasting, look_up, read_wanted};
@@ -30,6 +30,8 @@ pub struct Service {
     pub masked: Option<String>,
     /// Whether the boot starts it.
     pub at_boot: AtBoot,
+    /// Why what it starts is not known beyond its program, where that is so.
+    pub untold: Option<Unread>,
 }
 
 /// Where the people of a host put their own units: all of them are looked at.
@@ -98,6 +100,7 @@ fn bare(name: &str, file: String, at_boot: AtBoot) -> Service {
         user: None,
         masked: None,
         at_boot,
+        untold: None,
     }
 }
 
@@ -164,14 +167,25 @@ fn whole(
         let value = of_service().rfind(|one| one.key == key).and_then(|one| filled(&name, &one.value).ok());
         value.filter(|value| !value.is_empty())
     };
-    let start = exec_start::read(door, &name, &assignments).unwrap_or_else(|too_long| {
-        door.tell(format!("what {name} starts ({})", service.file), Reason::Malformed(too_long.to_string()));
-        ServiceStart::default()
-    });
-    let words = start.commands.into_iter().next().map(|command| command.words).unwrap_or_default();
+    let (start, untold) = match exec_start::read(door, &name, &assignments) {
+        Ok(start) => (start, None),
+        Err(too_long) => {
+            let what = format!("what {name} starts ({})", service.file);
+            let why = Reason::Malformed(too_long.to_string());
+            door.tell(what.clone(), why.clone());
+            (ServiceStart::default(), Some(Unread { what, why }))
+        }
+    };
+    // Its program is told by the first word of what is too long.
+    let program = || {
+        let line = of_service().find(|one| one.key == "ExecStart" && untold.is_some())?;
+        Some(line.value.split_ascii_whitespace().next()?.trim_start_matches(['@', '-', ':', '+', '!']).to_owned())
+    };
+    let words = start.commands.into_iter().next().map(|command| command.words);
+    let words = words.unwrap_or_else(|| program().into_iter().collect());
     let environment = start.environment;
     let directory = last("WorkingDirectory").map(|path| path.trim_start_matches('-').to_owned());
-    Service { command: words, environment, directory, user: last("User"), at_boot, ..service }
+    Service { command: words, environment, directory, user: last("User"), at_boot, untold, ..service }
 }
 
 #[cfg(test)]
@@ -258,7 +272,9 @@ mod tests {
             let source = MapSource::new().file(&format!("/etc/systemd/system/{name}"), format!("[Service]\n{text}"));
             let mut door = Door::new(&source);
             let all = read_services(&mut door, &|name| name.starts_with("postgresql"), &|_| false, &|_| false);
-            assert!(all.iter().all(|service| service.command.is_empty() && service.environment.is_empty()), "{name}");
+            // The program alone is told.
+            let is_short = |service: &Service| service.command.len() <= 1 && service.environment.is_empty();
+            assert!(all.iter().all(|service| is_short(service) && service.untold.is_some()), "{name}");
             let said: Vec<String> = door.unread.iter().map(ToString::to_string).collect();
             assert_eq!(said.len(), 1, "{said:?}");
             assert!(said[0].contains(&format!("what {name} starts")) && said[0].contains("16384 words"), "{said:?}");

@@ -2,20 +2,21 @@
 //!
 //! Where systemd starts the host, systemd-sysctl reads sysctl.d alone; /etc/sysctl.conf counts through
 //! a link in /etc/sysctl.d (`99-sysctl.conf` on Debian and Red Hat), and not at all where that link is
-//! missing (Debian 13). Without systemd an init script runs `sysctl --system` of procps, which reads
-//! /etc/sysctl.conf last.
+//! missing (Debian 13). Without systemd a script decides, see [`super::starter`]: `sysctl --system` of procps, which reads
+//! /etc/sysctl.conf last; /etc/sysctl.conf first and /etc/sysctl.d after it; or /etc/sysctl.conf alone.
 //!
 //! Files below /run count for neither: /run is empty when a host boots.
 
 mod procps;
 mod settle;
 
-use hugewise_model::{Observed, configuration::Place, configuration::SysctlAssignment};
+use hugewise_model::Observed;
+use hugewise_model::configuration::{Place, SysctlAssignment, SysctlFiles};
 
 use super::files::{Names, joined, place, stacked};
 use super::pattern;
 use super::read_line::{read_lines, strip};
-use super::systemd;
+use super::{starter, systemd};
 use crate::Door;
 
 pub use settle::{Kind, SETTINGS, settled};
@@ -23,8 +24,11 @@ pub use settle::{Kind, SETTINGS, settled};
 /// Folders, the strongest first (systemd 252). /lib is /usr/lib by another name or, in archives, its only copy.
 const FOLDERS: [&str; 4] = ["/etc/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"];
 
-/// systemd's service that applies the files: nothing in them counts where it is masked.
-pub(super) const SERVICE: &str = "systemd-sysctl.service";
+/// The folder that rc.sysinit reads.
+const FOLDER: &str = "/etc/sysctl.d";
+
+/// Files that rc.sysinit passes over: `is_ignored_file` of initscripts.
+const IGNORED: [&str; 6] = ["~", ".bak", ".orig", ".rpmnew", ".rpmorig", ".rpmsave"];
 
 /// A line that systemd-sysctl takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,24 +41,68 @@ pub struct Line {
     pub place: Place,
 }
 
-/// Who carries the files out.
+/// How the lines of files are carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {
     /// systemd-sysctl: of one key the last line alone is written.
     Systemd,
-    /// `sysctl --system` of procps: every line is written, in order.
+    /// sysctl of procps: every line is written, in order.
     Procps,
 }
 
 /// All assignments that count, in the order in which they are made; the last one of a key wins. Patterns stand as the
-/// settings of [`SETTINGS`] that they match. Absent where the host has neither sysctl.d nor a sysctl.conf that counts.
+/// settings of [`SETTINGS`] that they match. Absent where the host has no file that counts.
 pub fn read(door: &mut Door<'_>) -> Observed<Vec<SysctlAssignment>> {
-    let program = if started_by_systemd(door) { Program::Systemd } else { Program::Procps };
-    if program == Program::Systemd && systemd::mask(door, SERVICE).is_some() {
-        return Observed::Known(Vec::new());
+    let with_dots = Names { any_hides: true, dotted: true };
+    let without_dots = Names { any_hides: true, dotted: false };
+    match starter::read(door).sysctl {
+        SysctlFiles::Folders if systemd::mask(door, starter::SYSCTL_SERVICE).is_some() => Observed::Known(Vec::new()),
+        SysctlFiles::Folders => {
+            let files = stacked(door, &FOLDERS, ".conf", without_dots);
+            files.and_then(|paths| joined(door, &paths, parse_lines)).map(|lines| settled(&lines, Program::Systemd))
+        }
+        SysctlFiles::FoldersThenConf => {
+            let files = stacked(door, &FOLDERS, ".conf", with_dots);
+            in_turn(door, files, Conf::Last, procps::parse_lines)
+        }
+        SysctlFiles::ConfThenFolder { any_name } => {
+            let mut files = stacked(door, &[FOLDER], if any_name { "" } else { ".conf" }, without_dots);
+            if let Observed::Known(paths) = &mut files {
+                paths.retain(|path| !IGNORED.iter().any(|end| path.ends_with(end)));
+            }
+            in_turn(door, files, Conf::First, procps::parse_old_lines)
+        }
+        SysctlFiles::Conf => in_turn(door, Observed::Absent, Conf::First, procps::parse_old_lines),
+        SysctlFiles::ConfAtLeast => {
+            let files = stacked(door, &[FOLDER], "", without_dots);
+            let folder = in_turn(door, files, Conf::Neither, procps::parse_old_lines);
+            let known = |one: &SysctlAssignment| SETTINGS.iter().any(|(setting, _)| *setting == one.key);
+            if let Some(first) = folder.known().and_then(|all| all.iter().find(|one| known(one))) {
+                let why = format!("whether {} is read at boot is not known", first.place.file);
+                return Observed::Malformed(why);
+            }
+            in_turn(door, Observed::Absent, Conf::First, procps::parse_old_lines)
+        }
     }
-    let files = stacked(door, &FOLDERS, ".conf", Names { any_hides: true, dotted: program == Program::Procps });
-    let own = if program == Program::Systemd { Observed::Absent } else { door.read("/etc/sysctl.conf") };
+}
+
+/// Where /etc/sysctl.conf is read among other files.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Conf {
+    First,
+    Last,
+    Neither,
+}
+
+/// Files of which every line is written, in order.
+fn in_turn(
+    door: &mut Door<'_>,
+    files: Observed<Vec<String>>,
+    conf: Conf,
+    parse: fn(&str, &[u8]) -> Vec<Line>,
+) -> Observed<Vec<SysctlAssignment>> {
+    const CONF: &str = "/etc/sysctl.conf";
+    let own = if conf == Conf::Neither { Observed::Absent } else { door.read(CONF) };
     let mut paths = match files {
         Observed::Known(paths) => paths,
         Observed::Absent if own.is_absent() => return Observed::Absent,
@@ -62,19 +110,10 @@ pub fn read(door: &mut Door<'_>) -> Observed<Vec<SysctlAssignment>> {
         unknown => return unknown.map(|_| Vec::new()),
     };
     if !own.is_absent() {
-        paths.push("/etc/sysctl.conf".to_owned());
+        let at = if conf == Conf::First { 0 } else { paths.len() };
+        paths.insert(at, CONF.to_owned());
     }
-    let parse = if program == Program::Systemd { parse_lines } else { procps::parse_lines };
-    joined(door, &paths, parse).map(|lines| settled(&lines, program))
-}
-
-pub(super) fn started_by_systemd(door: &Door<'_>) -> bool {
-    match door.source.read("/proc/1/comm") {
-        Observed::Known(comm) => comm.trim_ascii() == b"systemd",
-        _ => ["/etc/systemd/system.conf", "/usr/lib/systemd/system.conf"]
-            .iter()
-            .any(|path| !door.source.read(path).is_absent()),
-    }
+    joined(door, &paths, parse).map(|lines| settled(&lines, Program::Procps))
 }
 
 /// Assignments of one file as they are written: keys may be patterns, and values are whatever stands behind the sign.
@@ -203,6 +242,40 @@ mod tests {
         assert_eq!(winner(&systemd, "vm.nr_hugepages"), won("4", "/etc/sysctl.d/99-zz.conf:1"));
         let nothing = MapSource::new();
         assert_eq!(read(&mut Door::new(&nothing)), Observed::Absent);
+    }
+
+    /// `apply_sysctl` of initscripts: sysctl.conf, then every file of /etc/sysctl.d but backups; of `sysctl -p` every line is
+    /// written, and procps 3.2 knows neither `-key` nor patterns.
+    #[test]
+    fn rc_sysinit_reads_sysctl_conf_first_and_the_folder_where_it_does_at_all() {
+        let files = MapSource::new()
+            .file("/proc/1/comm", "init\n")
+            .file("/etc/sysctl.conf", "vm.nr_hugepages=3\nvm.swappiness=10\n")
+            .file("/etc/sysctl.d/oracle", "vm.nr_hugepages = 4\n-vm.nr_hugepages=5\nvm.*=6\n")
+            .file("/etc/sysctl.d/.hidden", "vm.nr_hugepages=7\n")
+            .file("/etc/sysctl.d/zz.rpmsave", "vm.nr_hugepages=7\n")
+            .link("/etc/sysctl.d/zz", "/dev/null")
+            .file("/usr/lib/sysctl.d/zz.conf", "vm.nr_hugepages=8\n");
+        let by = |script: &str| files.clone().file("/etc/rc.d/rc.sysinit", script);
+        let rhel6 = by("apply_sysctl\n");
+        assert_eq!(winner(&rhel6, "vm.nr_hugepages"), won("4", "/etc/sysctl.d/oracle:1"));
+        assert_eq!(winner(&rhel6, "vm.swappiness"), won("10", "/etc/sysctl.conf:2"));
+        let rhel4 = by("action $\"Configuring kernel parameters: \" sysctl -e -p /etc/sysctl.conf\n");
+        assert_eq!(winner(&rhel4, "vm.nr_hugepages"), won("3", "/etc/sysctl.conf:1"));
+        let debian = by("").file("/etc/init.d/procps", "sysctl --system\n");
+        assert_eq!(winner(&debian, "vm.nr_hugepages"), won("3", "/etc/sysctl.conf:1"));
+    }
+
+    #[test]
+    fn where_it_is_not_known_that_the_folder_is_read_no_line_in_it_is_passed_over() {
+        let suse = MapSource::new()
+            .file("/etc/os-release", "PRETTY_NAME=\"SUSE Linux Enterprise Server 11 SP4\"\n")
+            .file("/etc/sysctl.conf", "vm.nr_hugepages=3\n")
+            .file("/etc/sysctl.d/net", "net.ipv4.ip_forward=1\n");
+        assert_eq!(winner(&suse, "vm.nr_hugepages"), won("3", "/etc/sysctl.conf:1"));
+        let both = suse.file("/etc/sysctl.d/pages", "vm.nr_hugepages=4\n");
+        let why = "whether /etc/sysctl.d/pages is read at boot is not known".to_owned();
+        assert_eq!(read(&mut Door::new(&both)), Observed::Malformed(why));
     }
 
     #[test]

@@ -18,15 +18,12 @@ use self::specifiers::Here;
 use super::files::{Names, joined, place, stacked};
 use super::pattern::{alternatives, covers};
 use super::read_line::read_lines;
-use super::systemd;
+use super::{starter, systemd};
 use crate::Door;
 
 /// Folders, the strongest first. /lib is /usr/lib by another name or, in archives, its only copy.
 /// /run is empty when a host boots.
 const FOLDERS: [&str; 4] = ["/etc/tmpfiles.d", "/usr/local/lib/tmpfiles.d", "/usr/lib/tmpfiles.d", "/lib/tmpfiles.d"];
-
-/// systemd's service that carries the files out: nothing in them counts where it is masked.
-pub(super) const SERVICE: &str = "systemd-tmpfiles-setup.service";
 
 /// Types of lines about one path, and about patterns of paths (systemd 252).
 const OF_PATHS: &str = "fFdDvqQpLcbC";
@@ -47,9 +44,10 @@ struct Item {
     place: Place,
 }
 
-/// Writes below /sys and /proc in the order in which they are made. Paths may be patterns without braces.
+/// Writes below /sys and /proc in the order in which they are made; none where systemd does not start the host. Paths may be
+/// patterns without braces.
 pub fn read(door: &mut Door<'_>) -> Observed<Vec<TmpfilesWrite>> {
-    if systemd::mask(door, SERVICE).is_some() {
+    if !starter::read(door).tmpfiles || systemd::mask(door, starter::TMPFILES_SERVICE).is_some() {
         return Observed::Known(Vec::new());
     }
     let here = Here::new(Some(door.source));

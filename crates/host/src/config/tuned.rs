@@ -2,12 +2,14 @@
 
 mod condition;
 mod reapplied;
+mod started;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::{Observed, Reason, Unread, configuration::SysctlAssignment, configuration::Tuned};
 
 pub use condition::Here;
+pub(crate) use started::started;
 
 use super::files::{lines, place};
 use crate::{Door, ParseError};
@@ -60,7 +62,7 @@ pub fn read(door: &mut Door<'_>) -> Observed<Tuned> {
         if names.is_empty() {
             return Observed::Absent;
         }
-        let mut loader = Loader { door, done: Vec::new(), open: Vec::new(), named: 0, merged: Sections::new() };
+        let mut loader = Loader::new(door);
         match loader.load_all(&names).and_then(|()| variables_of(&loader.merged).map(drop)) {
             Ok(()) => {
                 let merged = loader.merged;
@@ -93,9 +95,15 @@ struct Loader<'a, 'b> {
     /// How often a profile was named.
     named: usize,
     merged: Sections,
+    /// Scripts by section: those of a profile come after those of what it includes, and none takes another's place.
+    scripts: Vec<(String, Setting)>,
 }
 
-impl Loader<'_, '_> {
+impl<'a, 'b> Loader<'a, 'b> {
+    const fn new(door: &'a mut Door<'b>) -> Self {
+        Self { door, done: Vec::new(), open: Vec::new(), named: 0, merged: Sections::new(), scripts: Vec::new() }
+    }
+
     fn load_all(&mut self, names: &[String]) -> Result<(), Failure> {
         names.iter().try_for_each(|name| self.load(name))
     }
@@ -148,6 +156,8 @@ impl Loader<'_, '_> {
         }
         self.open.pop();
         self.done.push(file.clone());
+        self.scripts.retain(|(name, _)| profile.get(name).and_then(|newer| is_true(newer, "replace")) != Some(true));
+        self.scripts.extend(started::of_profile(&profile));
         merge(&mut self.merged, profile);
         if self.merged.values().map(Vec::len).sum::<usize>() > MOST_OPTIONS {
             return malformed(format!("profiles with more than {MOST_OPTIONS} options"));

@@ -2,7 +2,7 @@
 //! (Documentation/admin-guide/mm/hugetlbpage.rst).
 
 use hugewise_model::host::NodePool;
-use hugewise_model::{Observed, PageCount, PageSize, Pool};
+use hugewise_model::{KernelRelease, Observed, PageCount, PageSize, Pool};
 
 use super::meminfo::Meminfo;
 use super::text::digits;
@@ -56,6 +56,13 @@ pub fn read(
         Observed::Absent => known,
         pool => pool,
     }
+}
+
+/// Whether the kernel knows pages of one size alone: the folder came with several sizes in Linux 2.6.27
+/// (<https://kernelnewbies.org/Linux_2_6_27>). Of the kernels that followed it a capture may have been made without the folder:
+/// up to 2.6.28, after which smaps tells sizes, it is no loss to take them for older.
+pub fn is_one_size(door: &mut Door<'_>, kernel: &Observed<KernelRelease>) -> bool {
+    kernel.known().is_some_and(|kernel| kernel.is_before_2_6(29)) && door.list(FOLDER).is_absent()
 }
 
 /// A node's part of the pool of that folder name; `None` where the kernel keeps none by node.

@@ -47,6 +47,12 @@ pub fn parse(bytes: &[u8]) -> Result<Meminfo, ParseError> {
             "AnonHugePages" => &mut memory.anonymous_huge,
             "ShmemHugePages" => &mut memory.shmem_huge,
             "ShmemPmdMapped" => &mut memory.shmem_huge_mapped,
+            "Buffers" => &mut memory.buffers,
+            "Cached" => &mut memory.cached,
+            "Mapped" => &mut memory.mapped,
+            "Active(file)" => &mut memory.active_file,
+            "Inactive(file)" => &mut memory.inactive_file,
+            "SReclaimable" => &mut memory.slab_reclaimable,
             "SUnreclaim" => &mut memory.slab_unreclaimable,
             "KernelStack" => &mut memory.kernel_stack,
             "SwapTotal" => &mut memory.swap_total,
@@ -94,7 +100,7 @@ fn malformed<T>(line: u64) -> Observed<T> {
 }
 
 /// The fields of [`Memory`] that come from here.
-pub(super) fn amounts(memory: &mut Memory) -> [&mut Observed<Bytes>; 16] {
+pub(super) fn amounts(memory: &mut Memory) -> [&mut Observed<Bytes>; 22] {
     [
         &mut memory.total,
         &mut memory.free,
@@ -105,6 +111,12 @@ pub(super) fn amounts(memory: &mut Memory) -> [&mut Observed<Bytes>; 16] {
         &mut memory.anonymous_huge,
         &mut memory.shmem_huge,
         &mut memory.shmem_huge_mapped,
+        &mut memory.buffers,
+        &mut memory.cached,
+        &mut memory.mapped,
+        &mut memory.active_file,
+        &mut memory.inactive_file,
+        &mut memory.slab_reclaimable,
         &mut memory.slab_unreclaimable,
         &mut memory.kernel_stack,
         &mut memory.swap_total,

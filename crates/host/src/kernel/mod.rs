@@ -53,6 +53,7 @@ pub(crate) fn read_after(
     host.nodes = nodes::read(door, &nodes);
     host.default_huge_page = meminfo.as_ref().and_then(|all| all.default_huge_page.clone());
     host.pools = hugepages::read(door, &nodes, &meminfo, &host.kernel_settings.nr_overcommit_hugepages);
+    host.one_huge_page_size = hugepages::is_one_size(door, &host.kernel);
     let mounts = mounts::read(door);
     host.hugetlbfs_mounts = mounts.as_ref().parse(|mounts| mounts::hugetlbfs(mounts, &host.default_huge_page));
     if mounts.is_known() {

@@ -1,13 +1,10 @@
 //! Transparent huge pages (Documentation/admin-guide/mm/transhuge.rst).
 
 use hugewise_model::PageSize;
-use hugewise_model::host::{Thp, ThpSize};
+use hugewise_model::host::{THP_FOLDERS, Thp, ThpSize};
 
 use super::{hugepages, number};
 use crate::{Door, ParseError};
-
-/// The folder, and where RHEL 6 has it.
-pub const FOLDERS: [&str; 2] = ["/sys/kernel/mm/transparent_hugepage", "/sys/kernel/mm/redhat_transparent_hugepage"];
 
 /// The choice in brackets: `always [madvise] never`.
 ///
@@ -22,6 +19,12 @@ pub fn parse(bytes: &[u8]) -> Result<String, ParseError> {
     }
 }
 
+/// All the words, without the brackets.
+fn choices(bytes: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(bytes);
+    text.split_ascii_whitespace().map(|word| word.trim_matches(['[', ']']).to_owned()).collect()
+}
+
 /// khugepaged's numbers; RHEL 6 prints a switch among them as `[yes] no`.
 fn parse_khugepaged(bytes: &[u8]) -> Result<u64, ParseError> {
     match parse(bytes).as_deref() {
@@ -33,16 +36,19 @@ fn parse_khugepaged(bytes: &[u8]) -> Result<u64, ParseError> {
 
 /// Reads the switches of the host.
 pub fn read(door: &mut Door<'_>) -> Thp {
-    let [usual, old] = FOLDERS;
-    let mut folder = usual;
-    let mut enabled = door.parse(&format!("{usual}/enabled"), parse);
-    if enabled.is_absent() {
+    let [usual, old] = THP_FOLDERS;
+    let mut thp = Thp { enabled: door.parse(&format!("{usual}/enabled"), parse), ..Thp::default() };
+    if thp.enabled.is_absent() {
         let there = door.parse(&format!("{old}/enabled"), parse);
         if !there.is_absent() {
-            (folder, enabled) = (old, there);
+            (thp.of_rhel_6, thp.enabled) = (true, there);
         }
     }
-    let mut thp = Thp { enabled, ..Thp::default() };
+    let folder = thp.folder();
+    if thp.enabled.is_known() {
+        let text = door.read(&format!("{folder}/enabled")).into_known();
+        thp.choices = text.map(|bytes| choices(&bytes)).unwrap_or_default();
+    }
     thp.defrag = door.parse(&format!("{folder}/defrag"), parse);
     thp.shmem_enabled = door.parse(&format!("{folder}/shmem_enabled"), parse);
     let pmd = format!("{folder}/hpage_pmd_size");

@@ -9,11 +9,17 @@
 //! [`Earlier::TURNS`]: its sums of memory (reclaim) and its parent are read. That it got other limits (prlimit(2)) or another
 //! cgroup, that its program or a segment was removed, or its folder renamed, is rarer and costs most to see: at one turn in
 //! [`Earlier::WHOLE`] it is read whole.
+//!
+//! Of one that has run, and is still the one that it was by the inode of its folder, all is read that programs change as they
+//! go: its status, its title, its folder, and what it maps, unless the kernel says that each mapping is where it was and the
+//! sums are what they were. Its limits, cgroup, namespaces and root are set up by whoever starts it, or by itself before it
+//! becomes another user or program: as long as it has the same ones, they are read at its turn.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::Files;
+use crate::source::Listed;
 use hugewise_model::{Host, Observed, PageSize, Process};
 
 /// The processes of an earlier reading, through a source to the same machine.
@@ -56,6 +62,17 @@ impl<'a> Earlier<'a> {
         Some((before, has_turn))
     }
 
+    /// The process as it was read, where it is still that one, however much it has run; none where it has its turn, or where
+    /// something of it went unread.
+    pub(super) fn ran(&self, listed: Listed) -> Option<&'a Arc<Process>> {
+        let identity = listed.identity?;
+        if self.has_turn(listed.pid) {
+            return None;
+        }
+        let at = self.processes.binary_search_by_key(&listed.pid, |process| process.pid).ok()?;
+        self.processes.get(at).filter(|before| before.identity == Some(identity) && whole(before))
+    }
+
     /// Whether it was no user process, and has not run since.
     pub(super) fn is_other(&self, other: (u32, Duration)) -> bool {
         !self.has_turn(other.0) && self.others.binary_search(&other).is_ok()
@@ -90,8 +107,8 @@ fn whole(process: &Process) -> bool {
 mod tests {
     use super::super::{Facts, read};
     use super::*;
-    use crate::Door;
     use crate::source::{Live, MapSource};
+    use crate::{Door, Source};
 
     const FACTS: Facts<'_> = Facts {
         base_page: Some(PageSize::KIB_4),
@@ -99,6 +116,7 @@ mod tests {
         hugetlbfs: &[],
         smallest_huge_page: None,
         has_reserved: false,
+        one_size: false,
     };
 
     /// Process 20, of which everything can be read, that ran so many nanoseconds, with page tables, a title and a limit.
@@ -155,6 +173,100 @@ mod tests {
     #[test]
     fn who_has_run_is_read() {
         assert_eq!(title(&next(&source(8, 40, "busy", 1), 1)), "busy");
+    }
+
+    /// A process that ran until then, by the inode of its folder, with a name and a program.
+    fn who(ran: u64, identity: u64, name: &str, program: &str) -> MapSource {
+        let status = format!(
+            "Name:\t{name}\nPPid:\t1\nUid:\t0\t5\t5\t5\nGid:\t0\t6\t6\t6\nVmSize:\t100 kB\n\
+             VmPTE:\t{ran} kB\nThreads:\t1\n"
+        );
+        source(ran, 0, &format!("title {ran}"), ran)
+            .identity(20, identity)
+            .file("/proc/20/status", status)
+            .link("/proc/20/exe", program)
+            .link("/proc/20/cwd", &format!("/{ran}"))
+    }
+
+    #[test]
+    fn of_one_that_has_run_only_that_is_not_read_which_its_program_and_user_decide() {
+        let first = reading(&who(7, 1, "x", "/bin/x"), BEGIN);
+        let next = |then: &MapSource, turn: u64| {
+            let mut found = reading(then, Some(Earlier { processes: &first, others: &[], turn, files: None }));
+            Arc::unwrap_or_clone(found.remove(0))
+        };
+        let after = next(&who(9, 1, "x", "/bin/x"), 1);
+        assert_eq!(after.command, Observed::Known(vec!["title 9".to_owned()]));
+        assert_eq!(after.page_tables.get().map(|tables| tables.get()), Some(9 << 10));
+        assert_eq!(after.directory, Observed::Known("/9".to_owned()));
+        assert_eq!(after.cpu_time, Some(Duration::from_nanos(9)));
+        assert_eq!((&after.memlock, &after.mappings), (&first[0].memlock, &first[0].mappings));
+        let whole = |then: &MapSource, turn: u64| {
+            let found = next(then, turn);
+            assert_eq!(found, *reading(then, BEGIN)[0]);
+            assert_ne!(found.memlock, first[0].memlock);
+        };
+        // Another process has its number; it has become another program, or calls itself so; it has its turn.
+        whole(&who(9, 2, "x", "/bin/x"), 1);
+        whole(&who(9, 1, "x", "/bin/y"), 1);
+        whole(&who(9, 1, "y", "/bin/x"), 1);
+        whole(&who(9, 1, "x", "/bin/x"), 4);
+        let of_other_user = String::from_utf8(who(9, 1, "x", "/bin/x").read("/proc/20/status").into_known().unwrap());
+        let of_other_user = of_other_user.unwrap().replace("Uid:\t0\t5", "Uid:\t0\t8");
+        whole(&who(9, 1, "x", "/bin/x").file("/proc/20/status", of_other_user), 1);
+    }
+
+    #[test]
+    fn one_that_became_a_zombie_is_no_user_process() {
+        let first = reading(&who(7, 1, "x", "/bin/x"), BEGIN);
+        let zombie = who(9, 1, "x", "/bin/x").file("/proc/20/status", "Name:\tx\nState:\tZ\nUid:\t0\t5\t5\t5\n");
+        let found = read(
+            &mut Door::new(&zombie),
+            FACTS,
+            Some(Earlier { processes: &first, others: &[], turn: 1, files: None }),
+        );
+        assert_eq!(found.processes, Observed::Known(Vec::new()));
+        assert_eq!(found.others, [(20, Duration::from_nanos(9))]);
+    }
+
+    /// A shell that does as it is told, told of by one reading after the other.
+    #[test]
+    fn what_a_real_process_does_to_itself_is_seen_at_the_next_reading() {
+        use std::io::Write as _;
+        let mut shell = std::process::Command::new("sh").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let mut input = shell.stdin.take().unwrap();
+        let (pid, between) = (shell.id(), crate::source::Between::default());
+        let (mut before, mut turn) = (Vec::new(), u64::from(pid));
+        let mut seen = |line: &str, is_done: &dyn Fn(&Process) -> bool| {
+            writeln!(input, "{line}").unwrap();
+            let begun = std::time::Instant::now();
+            loop {
+                // Never its turn.
+                turn += if u64::from(pid) % Earlier::TURNS == (turn + 1) % Earlier::TURNS { 2 } else { 1 };
+                let live = Live::after(&between);
+                let earlier = Some(Earlier { processes: &before, others: &[], turn, files: None });
+                let found = read(&mut Door::new(&live), FACTS, earlier).processes.into_known().unwrap();
+                let done = found.iter().any(|process| process.pid == pid && is_done(process));
+                before = found;
+                if done {
+                    return;
+                }
+                assert!(begun.elapsed().as_secs() < 60, "{line}");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        };
+        seen("", &|process| process.executable.is_known());
+        seen("cd /proc", &|process| process.directory == Observed::Known("/proc".to_owned()));
+        seen("exec sleep 600", &|process| process.name == "sleep" && process.command.known().unwrap()[1] == "600");
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+        assert!(!reading_of(&between, &before).iter().any(|process| process.pid == pid), "it has ended");
+    }
+
+    fn reading_of(between: &crate::source::Between, before: &[Arc<Process>]) -> Vec<Arc<Process>> {
+        let live = Live::after(between);
+        let earlier = Some(Earlier { processes: before, others: &[], turn: 1, files: None });
+        read(&mut Door::new(&live), FACTS, earlier).processes.into_known().unwrap()
     }
 
     #[test]

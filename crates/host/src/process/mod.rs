@@ -15,13 +15,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hugewise_model::process::{CgroupMembership, Namespaces};
-use hugewise_model::{Observed, PageSize, Process, Reason, Unread};
+use hugewise_model::{Bytes, Mapping, Observed, PageSize, Process, Reason, Unread};
 
 pub use earlier::Earlier;
 pub(crate) use page_size::BUDGET;
 pub use page_size::Facts;
 pub(crate) use page_size::from_tables;
 
+use crate::source::{Listed, Next};
 use crate::{Door, Source};
 use status::Matters;
 
@@ -52,16 +53,15 @@ pub(crate) fn read_timed(
     elapsed: &dyn Fn() -> Duration,
 ) -> Found {
     let none = |processes| Found { processes, others: Vec::new(), sees_first: false, unseen: 0 };
-    let names = door.list("/proc");
-    let mut pids: Vec<u32> = match &names {
-        Observed::Known(names) => names.iter().filter_map(|name| name.parse().ok()).collect(),
-        other => return none(other.as_ref().map(|_| Vec::new())),
+    let mut listed: Vec<Listed> = match door.processes() {
+        Observed::Known(listed) => listed,
+        other => return none(other.map(|_| Vec::new())),
     };
-    if pids.is_empty() {
+    if listed.is_empty() {
         return none(Observed::Absent);
     }
-    pids.sort_unstable();
-    pids.dedup();
+    listed.sort_unstable_by_key(|listed| listed.pid);
+    listed.dedup_by_key(|listed| listed.pid);
     let mut reader = Reader {
         source: door.source,
         earlier,
@@ -76,23 +76,27 @@ pub(crate) fn read_timed(
         unread: Vec::new(),
         commands: commands::Commands::default(),
     };
-    let sees_first = pids.first() == Some(&1);
-    let mut known = Vec::with_capacity(pids.len());
-    for pid in pids {
-        known.extend(reader.known(pid).map(|known| (pid, known)));
+    let sees_first = listed.first().is_some_and(|first| first.pid == 1);
+    let mut known = Vec::with_capacity(listed.len());
+    for listed in listed {
+        known.extend(reader.known(listed).map(|known| (listed, known)));
     }
     for (_, known) in &known {
         if let Known::Still(process) | Known::Turn(process) = known {
             reader.commands.count(process.caller.unwrap_or(process.uid), &process.command);
         }
     }
-    let anew: Vec<u32> =
-        known.iter().filter(|(_, known)| matches!(known, Known::Not(_))).map(|(pid, _)| *pid).collect();
-    door.source.ahead(&anew, reader.matters);
-    let processes = known.into_iter().filter_map(|(pid, known)| match known {
+    let next = |(listed, known): &(Listed, Known)| match known {
+        Known::Still(_) | Known::Turn(_) => None,
+        Known::Ran(before, _) => Some(Next { pid: listed.pid, before: Some(Arc::clone(before)) }),
+        Known::Not(_) => Some(Next { pid: listed.pid, before: None }),
+    };
+    door.source.ahead(&known.iter().filter_map(next).collect::<Vec<_>>(), reader.matters);
+    let processes = known.into_iter().filter_map(|(listed, known)| match known {
         Known::Still(process) => Some(process),
         Known::Turn(process) => reader.seen_again(process),
-        Known::Not(cpu_time) => reader.process(pid, cpu_time),
+        Known::Ran(before, cpu_time) => reader.ran(&before, cpu_time),
+        Known::Not(cpu_time) => reader.process(listed, cpu_time),
     });
     let processes: Vec<_> = processes.collect();
     // Half of a capture that was unpacked, or the folders without what was in them.
@@ -108,6 +112,17 @@ pub(crate) fn read_timed(
     let unread = reader.finish();
     door.unread.extend(unread);
     Found { processes, others, sees_first, unseen }
+}
+
+/// Whether a process has the name, the user and the groups that it had, and is a user process still.
+fn is_same_program(before: &Process, status: &status::Status) -> bool {
+    let caller = (status.real_uid != status.uid).then_some(status.real_uid);
+    let caller_group = (status.real_gid != status.gid).then_some(status.real_gid);
+    status.size.is_known()
+        && (&status.name, &status.groups, &status.namespace_pids)
+            == (&before.name, &before.groups, &before.namespace_pids)
+        && (status.uid, status.gid, caller, caller_group)
+            == (before.uid, before.gid, before.caller, before.caller_group)
 }
 
 /// Inode numbers of a process's namespaces; `process` is a pid or `self`.
@@ -142,6 +157,8 @@ enum Known {
     Still(Arc<Process>),
     /// The same, but for what others may have changed of it.
     Turn(Arc<Process>),
+    /// Who it is: it has run since the reading before, so much by now.
+    Ran(Arc<Process>, Duration),
     /// Nothing but what it has run so far, where that is asked.
     Not(Option<Duration>),
 }
@@ -168,13 +185,17 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// What is known of a process before it is read; `None` where it is no user process.
-    fn known(&mut self, pid: u32) -> Option<Known> {
+    fn known(&mut self, listed: Listed) -> Option<Known> {
+        let pid = listed.pid;
         let Some(earlier) = self.earlier else { return Some(Known::Not(None)) };
         // Before all the rest: whatever it runs from here on is added.
         let cpu_time = self.source.cpu_time(pid).into_known();
         if let Some((process, has_turn)) = earlier.still(pid, cpu_time) {
             let process = Arc::clone(process);
             return Some(if has_turn { Known::Turn(process) } else { Known::Still(process) });
+        }
+        if let Some((before, cpu_time)) = cpu_time.and_then(|time| Some((earlier.ran(listed)?, time))) {
+            return Some(Known::Ran(Arc::clone(before), cpu_time));
         }
         if let Some(other) = cpu_time.map(|cpu_time| (pid, cpu_time))
             && (earlier.is_other(other) || (earlier.was_other(pid) && self.has_no_program(pid)))
@@ -192,7 +213,8 @@ impl Reader<'_> {
     }
 
     /// One process; `None` for kernel threads, zombies, and what ended while it was read.
-    fn process(&mut self, pid: u32, cpu_time: Option<Duration>) -> Option<Arc<Process>> {
+    fn process(&mut self, listed: Listed, cpu_time: Option<Duration>) -> Option<Arc<Process>> {
+        let Listed { pid, identity } = listed;
         let other = cpu_time.map(|cpu_time| (pid, cpu_time));
         let status = self.status(pid)?;
         if status.size.is_absent() && !status.is_cut_off {
@@ -215,21 +237,14 @@ impl Reader<'_> {
         self.note(pid, "cwd", &directory);
         // Who may not look there may not open files through it either.
         let root = self.source.link(&format!("/proc/{pid}/root"));
-        let maps_hugetlb = status.hugetlb.get().is_some_and(|hugetlb| hugetlb.get() > 0);
-        // Thousands of shells and sleepers have none, and the kernel takes its time over that file.
-        let mut mappings = if status.could_map(self.matters) {
-            self.file(pid, "maps", |bytes| {
-                maps::parse_kept(bytes, |line| line.matters() || (maps_hugetlb && line.could_be_hugetlb()))
-            })
-        } else {
-            Observed::Known(Vec::new())
-        };
+        let (mapped, mappings) = self.mappings(pid, &status);
         // It ended in between: half of a process is none.
         if memlock.is_absent() && mappings.is_absent() && self.source.read(&format!("/proc/{pid}/status")).is_absent() {
             return None;
         }
         let mut process = Process {
             pid,
+            identity,
             parent: status.parent,
             name: status.name,
             command,
@@ -256,10 +271,31 @@ impl Reader<'_> {
             executable,
             directory,
             root,
+            mapped,
             mappings: Observed::Absent,
         };
+        process.mappings = self.with_page_sizes(&process, mappings);
+        Some(Arc::new(process))
+    }
+
+    /// How much a process maps, where its mappings were looked at, and those of them that may matter, without their page sizes.
+    fn mappings(&mut self, pid: u32, status: &status::Status) -> (Option<[Bytes; 4]>, Observed<Vec<Mapping>>) {
+        // Thousands of shells and sleepers have none, and the kernel takes its time over that file.
+        if !status.could_map(self.matters) {
+            return (None, Observed::Known(Vec::new()));
+        }
+        let maps_hugetlb = status.hugetlb.get().is_some_and(|hugetlb| hugetlb.get() > 0);
+        let mappings = self.file(pid, "maps", |bytes| {
+            maps::parse_kept(bytes, |line| line.matters() || (maps_hugetlb && line.could_be_hugetlb()))
+        });
+        (status.mapped(), mappings)
+    }
+
+    /// The mappings that matter with the sizes of their pages.
+    fn with_page_sizes(&mut self, process: &Process, mappings: Observed<Vec<Mapping>>) -> Observed<Vec<Mapping>> {
+        let mut mappings = mappings;
         if let Observed::Known(mappings) = &mut mappings {
-            self.page_sizes.fill(&process, mappings);
+            self.page_sizes.fill(process, mappings);
             let base = self.base_page;
             mappings.retain(|mapping| {
                 let huge = mapping.page_size.get().is_some_and(|size| Some(size) > base);
@@ -268,7 +304,61 @@ impl Reader<'_> {
                     || mapping.page_size.get().is_none()
             });
         }
-        process.mappings = mappings;
+        mappings
+    }
+
+    /// A process that has run since it was read, and is the one that it was: what its program and its user set up for it and
+    /// leave alone then is as it was, as long as it has the same ones. `None` where it has ended.
+    fn ran(&mut self, before: &Process, cpu_time: Duration) -> Option<Arc<Process>> {
+        let pid = before.pid;
+        let listed = Listed { pid, identity: before.identity };
+        let status = self.status(pid)?;
+        let executable = self.source.link(&format!("/proc/{pid}/exe"));
+        if !is_same_program(before, &status) || executable != before.executable {
+            return self.process(listed, Some(cpu_time));
+        }
+        let command = self.command(pid, status.real_uid);
+        let directory = self.source.link(&format!("/proc/{pid}/cwd"));
+        self.note(pid, "cwd", &directory);
+        let mut process = Process {
+            pid,
+            identity: before.identity,
+            parent: status.parent,
+            name: status.name.clone(),
+            command,
+            uid: status.uid,
+            caller: before.caller,
+            gid: status.gid,
+            caller_group: before.caller_group,
+            groups: status.groups.clone(),
+            threads: status.threads.clone(),
+            cpu_time: Some(cpu_time),
+            page_tables: status.page_tables.clone(),
+            hugetlb: status.hugetlb.clone(),
+            rss_shmem: status.rss_shmem.clone(),
+            rss_anon: status.rss_anon.clone(),
+            swap: status.swap.clone(),
+            locked: status.locked.clone(),
+            ipc_lock: status.ipc_lock.clone(),
+            thp_enabled: status.thp_enabled.clone(),
+            nodes_allowed: status.nodes_allowed.clone(),
+            memlock: before.memlock.clone(),
+            cgroups: before.cgroups.clone(),
+            namespaces: before.namespaces.clone(),
+            namespace_pids: status.namespace_pids.clone(),
+            executable,
+            directory,
+            root: before.root.clone(),
+            mapped: before.mapped,
+            mappings: Observed::Absent,
+        };
+        process.mappings = if self.source.maps_hold(pid) {
+            before.mappings.clone()
+        } else {
+            let (mapped, mappings) = self.mappings(pid, &status);
+            process.mapped = mapped;
+            self.with_page_sizes(&process, mappings)
+        };
         Some(Arc::new(process))
     }
 
@@ -277,7 +367,7 @@ impl Reader<'_> {
         let pid = before.pid;
         let status = self.status(pid)?;
         if (&status.name, status.uid, &status.namespace_pids) != (&before.name, before.uid, &before.namespace_pids) {
-            return self.process(pid, before.cpu_time);
+            return self.process(Listed { pid, identity: before.identity }, before.cpu_time);
         }
         if status.size.is_absent() && !status.is_cut_off {
             return None;
@@ -376,6 +466,7 @@ mod tests {
         hugetlbfs: &[],
         smallest_huge_page: None,
         has_reserved: false,
+        one_size: false,
     };
 
     fn status(name: &str, hugetlb_kib: u64) -> String {
@@ -498,5 +589,26 @@ mod tests {
         let own = processes.iter().find(|process| process.pid == std::process::id()).unwrap();
         assert!(own.mappings.is_known() && own.memlock.is_known() && own.namespaces.mount.is_known());
         assert!(own.executable.known().unwrap().contains("hugewise"));
+    }
+
+    /// Kernels before 2.6.27 know one size of huge pages and say `huge` and no more; their smaps tells no sizes.
+    #[test]
+    fn huge_without_a_size_is_the_only_size_of_an_old_kernel() {
+        let source = MapSource::new()
+            .file("/proc/10/status", status("oracle", 0))
+            .file("/proc/10/maps", shared("/SYSV00000000 (deleted)", 32769))
+            .file("/proc/10/numa_maps", "7f1000000000 default file=/SYSV00000000\\040(deleted) huge dirty=300 N0=300\n")
+            .file("/proc/10/smaps", shared("/SYSV00000000 (deleted)", 32769) + "Size: 1048576 kB\nRss: 0 kB\n")
+            .file("/proc/11/status", status("oracle", 0))
+            .file("/proc/11/maps", shared("/SYSV00000000 (deleted)", 65538))
+            .file("/proc/11/numa_maps", "7f1000000000 default file=/SYSV00000000\\040(deleted) dirty=300 N0=300\n");
+        let sizes = |one_size| {
+            let facts = Facts { one_size, ..FACTS };
+            let processes = read(&mut Door::new(&source), facts, None).processes.into_known().unwrap();
+            let size = |process: &Arc<Process>| process.mappings.known().unwrap()[0].page_size.clone();
+            processes.iter().map(size).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(true), [Observed::Known(PageSize::MIB_2), Observed::Known(PageSize::KIB_4)]);
+        assert_eq!(sizes(false), [Observed::Absent, Observed::Known(PageSize::KIB_4)]);
     }
 }

@@ -9,7 +9,7 @@ use crate::ParseError;
 pub enum Told {
     /// `kernelpagesize_kB=`.
     Size(PageSize),
-    /// `huge` without a size: nothing of it has been touched.
+    /// `huge` without a size: nothing of it has been touched, or the kernel does not say sizes (before 3.9).
     SomeHuge,
     /// No `huge`: the base page.
     Base,

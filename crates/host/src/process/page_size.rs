@@ -28,9 +28,16 @@ pub struct Facts<'a> {
     pub smallest_huge_page: Option<PageSize>,
     /// Whether some pool may have pages that are promised and not touched yet.
     pub has_reserved: bool,
+    /// Whether the kernel knows huge pages of one size alone, and does not say which where it says that pages are huge.
+    pub one_size: bool,
 }
 
 impl Facts<'_> {
+    /// The size of pages that are said to be huge and no more.
+    fn only_huge_page(&self) -> Option<PageSize> {
+        self.default_huge_page.filter(|_| self.one_size)
+    }
+
     /// Which mappings can matter: where the huge pages are not known, any.
     pub(super) fn matters(&self) -> Matters {
         Matters { least: self.smallest_huge_page.map_or(Bytes(1), PageSize::bytes), code: self.has_reserved }
@@ -111,7 +118,7 @@ impl<'a> PageSizes<'a> {
             let what = format!("page size of {} in /proc/{}/numa_maps", mapping.name, process.pid);
             self.skipped.entry(segment).or_insert(what);
         } else {
-            let told = tables.page_size(mapping.start, self.facts.base_page);
+            let told = tables.page_size(mapping.start, self.facts.base_page, self.facts.only_huge_page());
             if !told.is_absent() {
                 return told;
             }
@@ -147,13 +154,21 @@ struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    fn page_size(&mut self, start: u64, base_page: Option<PageSize>) -> Observed<PageSize> {
+    fn page_size(
+        &mut self,
+        start: u64,
+        base_page: Option<PageSize>,
+        only_huge_page: Option<PageSize>,
+    ) -> Observed<PageSize> {
         let (source, pid) = (self.source, self.pid);
         let read = |file: &str| source.read(&format!("/proc/{pid}/{file}"));
         let numa_maps = self.numa_maps.get_or_insert_with(|| read("numa_maps"));
         let told = numa_maps.as_ref().parse(|bytes| numa_maps::page_size_at(bytes, start));
         match told {
             Observed::Known(Some(numa_maps::Told::Size(size))) => return Observed::Known(size),
+            Observed::Known(Some(numa_maps::Told::SomeHuge)) if only_huge_page.is_some() => {
+                return only_huge_page.into();
+            }
             Observed::Known(Some(numa_maps::Told::Base)) if base_page.is_some() => return base_page.into(),
             Observed::Denied => return Observed::Denied,
             _ => {}
@@ -170,5 +185,5 @@ pub(crate) fn from_tables(
     start: u64,
     base_page: Option<PageSize>,
 ) -> Observed<PageSize> {
-    Tables { source, pid, numa_maps: None, smaps: None }.page_size(start, base_page)
+    Tables { source, pid, numa_maps: None, smaps: None }.page_size(start, base_page, None)
 }

@@ -101,6 +101,11 @@ pub struct Matters {
 }
 
 impl Status {
+    /// What it maps in all, and of that as data, as stack and as code, where the kernel says all of it.
+    pub fn mapped(&self) -> Option<[Bytes; 4]> {
+        Some([self.size.get()?, self.data.get()?, self.stack.get()?, self.code.get()?])
+    }
+
     /// Whether it may have a mapping that matters: the kernel counts every mapping once, as data, stack, code, or else in
     /// `VmSize` alone (mm/mmap.c: vm_stat_account).
     pub fn could_map(&self, matters: Matters) -> bool {

@@ -2,7 +2,8 @@
 //!
 //! Two threads go through the processes and hand over what they have read some processes at a time, so that reading,
 //! parsing and waiting are at work at once. One of them may be kept waiting for ever (see [`patient`](super::patient)): it
-//! is left behind then, with the process that keeps it, and another one goes on after that.
+//! is left behind then, with the process that keeps it, and another one goes on after that. Of few processes one thread reads
+//! all before anybody is woken: to change between threads costs more than it brings.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,9 +16,12 @@ use hugewise_model::Observed;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
+use super::Next;
 use super::beneath::{open_to_read, read_into, read_link};
 use super::errno::kernels_not_known;
 use super::patient::Patient;
+use super::still::still_mapped;
+use super::threads::Threads;
 use crate::process::status::{self, Matters};
 
 /// What is read of each process: files, and links.
@@ -32,11 +36,16 @@ const MAPS: &str = "maps";
 const COMMAND: &str = "cmdline";
 const LONG_COMMAND: u64 = 64 << 10;
 
+/// What is read of one that was read before and has run since: what else there is of it changes with its program or user.
+const OF_KNOWN: [&str; 5] = ["status", COMMAND, MAPS, "exe", "cwd"];
+
 /// Processes that are handed over at once, and how often a thread may do so before anybody has asked.
 const AT_ONCE: usize = 8;
 const WAITING: usize = 2;
-/// Below this many processes a second thread costs more than it brings.
+/// Below this many processes a second thread costs more than it brings, and so does handing them over one after the other,
+/// unless they have more bytes than that.
 const FEW: usize = 64;
+const MANY_BYTES: usize = 256 << 10;
 
 /// What was read of a process. Each answer is given once: whoever asks again wants to know how it is by then.
 #[derive(Debug)]
@@ -44,14 +53,30 @@ struct Shown {
     pid: u32,
     files: [Option<Observed<Vec<u8>>>; FILES.len()],
     links: [Option<Observed<String>>; LINKS.len()],
+    /// Whether it maps what it mapped when it was read before.
+    maps_hold: bool,
+}
+
+impl Shown {
+    fn bytes(&self) -> usize {
+        self.files.iter().flatten().filter_map(Observed::known).map(Vec::len).sum()
+    }
+}
+
+/// Some processes that were read.
+#[derive(Debug)]
+struct Handed {
+    shown: Vec<Shown>,
+    /// Whether these were the last ones of their part.
+    ends_part: bool,
 }
 
 /// A thread that reads, and what is left for it.
 #[derive(Debug)]
 struct Worker {
     /// In the order in which they are handed over.
-    left: VecDeque<Vec<u32>>,
-    shown: Receiver<Vec<Shown>>,
+    left: VecDeque<Vec<Next>>,
+    shown: Receiver<Handed>,
     /// The process that it is at.
     at: Arc<AtomicU32>,
 }
@@ -60,6 +85,7 @@ struct Worker {
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     workers: Vec<Worker>,
+    threads: Threads,
     /// The smallest mapping that anybody asks for.
     matters: Matters,
     /// Whose turn it is to hand over.
@@ -71,18 +97,25 @@ pub(super) struct Ahead {
 
 impl Ahead {
     /// Begins with these processes, which are then asked for in this order.
-    pub(super) fn of(pids: &[u32], matters: Matters, patient: &Patient) -> Self {
-        let pids: Vec<u32> = pids.iter().copied().filter(|pid| !patient.is_silent(*pid)).collect();
-        let count = if pids.len() < FEW { 1 } else { 2 };
+    pub(super) fn of(next: &[Next], matters: Matters, patient: &Patient, threads: &Threads) -> Self {
+        let next: Vec<&Next> = next.iter().filter(|next| !patient.is_silent(next.pid)).collect();
+        if next.is_empty() {
+            return Self::default();
+        }
+        let (count, at_once) = if next.len() < FEW { (1, FEW) } else { (2, AT_ONCE) };
         let mut shares = vec![VecDeque::new(); count];
-        for (part, at) in pids.chunks(AT_ONCE).zip((0..count).cycle()) {
+        for (part, at) in next.chunks(at_once).zip((0..count).cycle()) {
             if let Some(share) = shares.get_mut(at) {
-                share.push_back(part.to_vec());
+                share.push_back(part.iter().copied().cloned().collect());
             }
         }
-        let workers: Option<Vec<Worker>> = shares.into_iter().map(|share| Worker::start(share, matters)).collect();
+        let workers: Option<Vec<Worker>> =
+            shares.into_iter().map(|share| Worker::start(share, matters, threads)).collect();
         match workers {
-            Some(workers) => Self { workers, matters, expected: pids.into_iter().collect(), ..Self::default() },
+            Some(workers) => {
+                let expected = next.into_iter().map(|next| next.pid).collect();
+                Self { workers, threads: threads.clone(), matters, expected, ..Self::default() }
+            }
             // Without threads everything is read as it is asked for.
             None => Self::default(),
         }
@@ -100,6 +133,11 @@ impl Ahead {
         let (pid, name) = split(path)?;
         let at = LINKS.iter().position(|link| *link == name)?;
         self.shown(pid, patient)?.links.get_mut(at)?.take()
+    }
+
+    /// Whether a process was read ahead and maps what it mapped before.
+    pub(super) fn maps_hold(&mut self, pid: u32, patient: &Patient) -> bool {
+        self.shown(pid, patient).is_some_and(|shown| shown.maps_hold)
     }
 
     /// What was read of a process. Whatever came before it is not asked for any more.
@@ -133,9 +171,14 @@ impl Ahead {
         loop {
             let patience = patient.patience();
             match worker.shown.recv_timeout(patience) {
-                Ok(shown) => {
-                    worker.left.pop_front();
-                    self.turn = (self.turn + 1) % self.workers.len().max(1);
+                Ok(Handed { shown, ends_part }) => {
+                    if let Some(part) = worker.left.front_mut() {
+                        part.drain(..shown.len().min(part.len()));
+                    }
+                    if ends_part {
+                        worker.left.pop_front();
+                        self.turn = (self.turn + 1) % self.workers.len().max(1);
+                    }
                     return Some(shown);
                 }
                 Err(RecvTimeoutError::Timeout) => {
@@ -156,8 +199,8 @@ impl Ahead {
             self.workers.clear();
             return None;
         }
-        left.iter_mut().for_each(|part| part.retain(|pid| !patient.is_silent(*pid)));
-        match Worker::start(left, self.matters) {
+        left.iter_mut().for_each(|part| part.retain(|next| !patient.is_silent(next.pid)));
+        match Worker::start(left, self.matters, &self.threads) {
             Some(another) => *worker = another,
             None => self.workers.clear(),
         }
@@ -172,34 +215,49 @@ fn split(path: &str) -> Option<(u32, &str)> {
 }
 
 impl Worker {
-    fn start(left: VecDeque<Vec<u32>>, matters: Matters) -> Option<Self> {
+    fn start(left: VecDeque<Vec<Next>>, matters: Matters, threads: &Threads) -> Option<Self> {
         let (hand, shown) = sync_channel(WAITING);
         let at = Arc::new(AtomicU32::new(0));
         let (parts, own) = (left.clone(), Arc::clone(&at));
-        let work = move || work(&parts, matters, &own, &hand);
-        std::thread::Builder::new().name("proc".into()).stack_size(256 << 10).spawn(work).ok()?;
+        threads.give(Box::new(move |buffer| work(&parts, matters, &own, &hand, buffer)))?;
         Some(Self { left, shown, at })
     }
 }
 
-fn work(parts: &VecDeque<Vec<u32>>, matters: Matters, at: &AtomicU32, hand: &SyncSender<Vec<Shown>>) {
-    let mut buffer = Vec::with_capacity(16 << 10);
+/// Reads these processes, until nobody takes them any more.
+fn work(
+    parts: &VecDeque<Vec<Next>>,
+    matters: Matters,
+    at: &AtomicU32,
+    hand: &SyncSender<Handed>,
+    buffer: &mut Vec<u8>,
+) {
     for part in parts {
-        let read = |pid: &u32| {
-            at.store(*pid, Ordering::Relaxed);
-            show(*pid, matters, &mut buffer)
-        };
-        if hand.send(part.iter().map(read).collect()).is_err() {
+        let (mut shown, mut bytes) = (Vec::with_capacity(part.len()), 0);
+        for next in part {
+            at.store(next.pid, Ordering::Relaxed);
+            let one = show(next, matters, buffer);
+            bytes += one.bytes();
+            shown.push(one);
+            if bytes > MANY_BYTES {
+                bytes = 0;
+                if hand.send(Handed { shown: std::mem::take(&mut shown), ends_part: false }).is_err() {
+                    return;
+                }
+            }
+        }
+        if hand.send(Handed { shown, ends_part: true }).is_err() {
             return;
         }
     }
 }
 
 /// Reads a process through its folder, which stays its own whoever has its number by then.
-fn show(pid: u32, matters: Matters, buffer: &mut Vec<u8>) -> Shown {
+fn show(next: &Next, matters: Matters, buffer: &mut Vec<u8>) -> Shown {
+    let pid = next.pid;
     let root = format!("/proc/{pid}");
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut shown = Shown { pid, files: Default::default(), links: Default::default() };
+    let mut shown = Shown { pid, files: Default::default(), links: Default::default(), maps_hold: false };
     let folder = match openat(CWD, &root, flags, Mode::empty()) {
         Ok(folder) => folder,
         Err(error) => {
@@ -208,8 +266,9 @@ fn show(pid: u32, matters: Matters, buffer: &mut Vec<u8>) -> Shown {
             return shown;
         }
     };
+    let is_wanted = |name: &&str| next.before.is_none() || OF_KNOWN.contains(name);
     let mut has_mappings = true;
-    for (name, answer) in FILES.iter().zip(&mut shown.files) {
+    for (name, answer) in FILES.iter().zip(&mut shown.files).filter(|(name, _)| is_wanted(name)) {
         if *name == MAPS && !has_mappings {
             continue;
         }
@@ -226,8 +285,12 @@ fn show(pid: u32, matters: Matters, buffer: &mut Vec<u8>) -> Shown {
             return shown;
         }
         has_mappings = status.could_map(matters);
+        if has_mappings && let Some(before) = &next.before {
+            shown.maps_hold = still_mapped(folder.as_fd(), &status, before);
+            has_mappings = !shown.maps_hold;
+        }
     }
-    for (name, answer) in LINKS.iter().zip(&mut shown.links) {
+    for (name, answer) in LINKS.iter().zip(&mut shown.links).filter(|(name, _)| is_wanted(name)) {
         *answer = Some(read_link(folder.as_fd(), name).unwrap_or_else(|error| kernels_not_known(&root, error)));
     }
     shown
@@ -246,6 +309,11 @@ mod tests {
     use std::process::{Child, Command};
 
     const ANY: Matters = Matters { least: hugewise_model::Bytes(1), code: false };
+
+    /// Processes of which nothing is known.
+    fn new(pids: &[u32]) -> Vec<Next> {
+        pids.iter().map(|pid| Next { pid: *pid, before: None }).collect()
+    }
 
     use super::*;
     use crate::Source;
@@ -299,7 +367,7 @@ mod tests {
     fn what_is_read_ahead_is_what_is_there() {
         let asleep = Asleep::new(FEW + 40);
         let (ahead, plain) = (Live::new(), Live::new());
-        ahead.ahead(&asleep.pids(), ANY);
+        ahead.ahead(&new(&asleep.pids()), ANY);
         for pid in asleep.pids() {
             for name in FILES {
                 let path = format!("/proc/{pid}/{name}");
@@ -318,7 +386,7 @@ mod tests {
         let pids = asleep.pids();
         let live = Live::new();
         // In any order, and not all of them; the last one is none.
-        live.ahead(&[pids[0], pids[1], pids[2], u32::MAX - 1], ANY);
+        live.ahead(&new(&[pids[0], pids[1], pids[2], u32::MAX - 1]), ANY);
         let status = |pid: u32| live.read(&format!("/proc/{pid}/status"));
         assert!(status(pids[1]).is_known());
         for child in &mut asleep.0 {
@@ -337,7 +405,7 @@ mod tests {
     fn who_is_waited_for_in_vain_keeps_nobody_else() {
         let asleep = Asleep::new(3);
         let (pids, patient) = (asleep.pids(), Patient::default());
-        let mut ahead = Ahead::of(&pids, ANY, &patient);
+        let mut ahead = Ahead::of(&new(&pids), ANY, &patient, &Threads::default());
         // A thread that was handed the same work and never comes back from the second one.
         let (_hand, shown) = sync_channel(WAITING);
         let left = ahead.workers[0].left.clone();
@@ -361,7 +429,7 @@ mod tests {
         while all.pids().iter().any(|pid| live.read(&format!("/proc/{pid}/cmdline")) == Observed::Known(Vec::new())) {
             std::thread::yield_now();
         }
-        let mut ahead = Ahead::of(&all.pids(), ANY, &patient);
+        let mut ahead = Ahead::of(&new(&all.pids()), ANY, &patient, &Threads::default());
         let lengths: Vec<(bool, Option<usize>)> = all
             .0
             .iter()

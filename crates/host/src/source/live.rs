@@ -1,13 +1,14 @@
 //! The running machine.
 
 use std::cell::{OnceCell, RefCell};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use hugewise_model::host::TlbLevel;
 use hugewise_model::{Observed, PageSize};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Stat, fstat, openat, statat};
 use rustix::io::{Errno, Result};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -18,10 +19,12 @@ use super::beneath::{
 };
 use super::bounds::{SETTLED, most_of, since};
 use super::errno::{kernels_not_known, not_known, observed};
+use super::kept_open::{KeptOpen, ONE_VALUE};
 use super::kernel_systems::{is_kernels, is_kernels_path, kernels};
 use super::owner::{Found, Ways, link_as, locate_as, own_root};
 use super::patient::{Patient, locked_by};
-use super::{Machine, Owner, Part, Source, Stamp, split_process_root};
+use super::threads::Threads;
+use super::{Listed, Machine, Next, Owner, Part, Source, Stamp, split_process_root};
 use crate::process::status::{self, Matters};
 use crate::sys;
 
@@ -38,6 +41,16 @@ pub struct Live {
     ahead: RefCell<Ahead>,
     /// Ways of servers' owners to their files.
     ways: Ways,
+    threads: Threads,
+    /// Files that are kept open for the one after this.
+    files: Option<Arc<KeptOpen>>,
+}
+
+/// What one source to the running machine leaves to the one after it: no answers, but ways to them.
+#[derive(Clone, Debug, Default)]
+pub struct Between {
+    threads: Threads,
+    files: Arc<KeptOpen>,
 }
 
 /// A tick of `starttime` in /proc/PID/stat: USER_HZ, which is 100 on every architecture that Linux supports today.
@@ -96,7 +109,7 @@ fn read_kernels(path: &str) -> Observed<Vec<u8>> {
 /// Files that the kernel fills in one go: an answer that is shorter than was asked for is all of it.
 fn is_one_value(path: &str) -> bool {
     let of_process = || path.strip_prefix("/proc/").and_then(|rest| rest.split_once('/'));
-    ["/proc/sys/", "/sys/kernel/mm/", "/sys/devices/system/"].iter().any(|folder| path.starts_with(folder))
+    ONE_VALUE.iter().any(|folder| path.starts_with(folder))
         || of_process().is_some_and(|(_, name)| matches!(name, "status" | "limits" | "cgroup"))
 }
 
@@ -110,6 +123,11 @@ impl Live {
     /// Opens nothing yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// For who reads again and again: opens nothing that one before it has open.
+    pub fn after(between: &Between) -> Self {
+        Self { threads: between.threads.clone(), files: Some(Arc::clone(&between.files)), ..Self::default() }
     }
 
     fn has_own_pids(&self) -> bool {
@@ -170,6 +188,19 @@ fn process_root(root: &str) -> Observed<OwnedFd> {
     observed(openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))
 }
 
+/// Processes in /proc; one answer of the kernel holds a thousand.
+fn listed() -> Result<Observed<Vec<Listed>>> {
+    let folder = openat(CWD, "/proc", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let mut buffer = [const { MaybeUninit::uninit() }; 32 << 10];
+    let (mut entries, mut listed) = (RawDir::new(folder, &mut buffer), Vec::with_capacity(512));
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let pid = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
+        listed.extend(pid.map(|pid| Listed { pid, identity: Some(entry.ino()) }));
+    }
+    Ok(Observed::Known(listed))
+}
+
 fn locate_plain(path: &str) -> Observed<Located> {
     if has_descriptors() {
         let file = observed(openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()));
@@ -190,6 +221,9 @@ impl Source for Live {
         // Opening one of these has no effect, and they are always regular files.
         if super::kernel_files::is_known(path) {
             if let Some(answer) = self.ahead.borrow_mut().file(path, &self.patient) {
+                return answer;
+            }
+            if let Some(answer) = self.files.as_ref().and_then(|files| files.read(path)) {
                 return answer;
             }
             return match locked_by(path) {
@@ -270,8 +304,16 @@ impl Source for Live {
         }
     }
 
-    fn ahead(&self, pids: &[u32], matters: Matters) {
-        *self.ahead.borrow_mut() = Ahead::of(pids, matters, &self.patient);
+    fn processes(&self) -> Observed<Vec<Listed>> {
+        listed().unwrap_or_else(|error| kernels_not_known("/proc", error))
+    }
+
+    fn ahead(&self, next: &[Next], matters: Matters) {
+        *self.ahead.borrow_mut() = Ahead::of(next, matters, &self.patient, &self.threads);
+    }
+
+    fn maps_hold(&self, pid: u32) -> bool {
+        self.ahead.borrow_mut().maps_hold(pid, &self.patient)
     }
 
     fn owner_of_executable(&self, pid: u32) -> Observed<u32> {

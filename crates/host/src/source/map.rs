@@ -6,7 +6,7 @@ use std::time::Duration;
 use hugewise_model::{Observed, PageSize};
 
 use super::tree::Tree;
-use super::{Machine, Owner, Source};
+use super::{Listed, Machine, Owner, Source};
 
 /// A host in memory: paths with their bytes.
 ///
@@ -16,6 +16,7 @@ pub struct MapSource {
     tree: Tree,
     page_sizes: BTreeMap<(u32, u64), PageSize>,
     cpu_times: BTreeMap<u32, Duration>,
+    identities: BTreeMap<u32, u64>,
     changed_since_start: BTreeMap<(u32, String), bool>,
     changed_after: BTreeMap<(String, String), bool>,
     /// Files that were changed since a process began, where that is known of all.
@@ -78,6 +79,13 @@ impl MapSource {
         self
     }
 
+    /// The inode of the folder of `pid`.
+    #[must_use]
+    pub fn identity(mut self, pid: u32, identity: u64) -> Self {
+        self.identities.insert(pid, identity);
+        self
+    }
+
     /// Whether what lies at `path` was changed since that process began.
     #[must_use]
     pub fn changed_since_start(mut self, pid: u32, path: &str, changed: bool) -> Self {
@@ -122,6 +130,14 @@ impl Source for MapSource {
 
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
         self.page_sizes.get(&(pid, start)).copied().into()
+    }
+
+    fn processes(&self) -> Observed<Vec<Listed>> {
+        let listed = |name: &String| {
+            let pid = name.parse().ok()?;
+            Some(Listed { pid, identity: self.identities.get(&pid).copied() })
+        };
+        self.list("/proc").map(|names| names.iter().filter_map(listed).collect())
     }
 
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {

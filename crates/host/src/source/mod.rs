@@ -65,6 +65,7 @@ pub(crate) mod captured;
 mod errno;
 pub mod files;
 pub mod folder;
+mod kept_open;
 pub(crate) mod kernel_files;
 mod kernel_systems;
 pub mod live;
@@ -78,14 +79,17 @@ mod patient;
 pub mod recording;
 pub mod remembered;
 mod sosreport;
+mod still;
 pub mod tarred;
+mod threads;
 pub(crate) mod tree;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use hugewise_model::{Observed, PageSize, Unread};
+use hugewise_model::{Observed, PageSize, Process, Unread};
 
 use crate::kernel::meminfo;
 use crate::process::status::Matters;
@@ -93,7 +97,7 @@ use crate::process::status::Matters;
 pub use archive::Archive;
 pub(crate) use bounds::LONGEST_COMMAND;
 pub use folder::Folder;
-pub use live::Live;
+pub use live::{Between, Live};
 pub use map::MapSource;
 pub use once::Once;
 pub use overlay::Overlay;
@@ -211,10 +215,23 @@ pub trait Source {
         Observed::Absent
     }
 
+    /// Processes that /proc lists, in any order.
+    fn processes(&self) -> Observed<Vec<Listed>> {
+        let listed = |name: &String| Some(Listed { pid: name.parse().ok()?, identity: None });
+        self.list("/proc").map(|names| names.iter().filter_map(listed).collect())
+    }
+
     /// Says that these processes will be asked for next, in this order: a source that can read ahead does. Nobody will ask
     /// for the mappings of one that [has none](crate::process::status::Status::could_map) that matters.
-    fn ahead(&self, pids: &[u32], matters: Matters) {
-        let _ = (pids, matters);
+    fn ahead(&self, next: &[Next], matters: Matters) {
+        let _ = (next, matters);
+    }
+
+    /// Whether one of the [next](Self::ahead) processes was found to map what it mapped when it was read before. A source that
+    /// does not read ahead does not look.
+    fn maps_hold(&self, pid: u32) -> bool {
+        let _ = pid;
+        false
     }
 
     /// Facts that are in no file: what the processor and the C library's calls tell.
@@ -229,6 +246,25 @@ pub trait Source {
     fn torn(&self) -> Option<String> {
         None
     }
+}
+
+/// A process that /proc lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its number, which another process may have once it has ended.
+    pub pid: u32,
+    /// The inode of its folder: the kernel gives each process's another one, and gives one anew where it forgot the old one for
+    /// want of memory. `None` where nobody can be asked, as in a capture.
+    pub identity: Option<u64>,
+}
+
+/// A process that will be asked for next.
+#[derive(Clone, Debug)]
+pub struct Next {
+    /// Its number.
+    pub pid: u32,
+    /// As it was read before, where it is that one and has run since.
+    pub before: Option<Arc<Process>>,
 }
 
 /// A part of a file that may be too large to be read whole: a server's log.

@@ -3,17 +3,17 @@
 //! Several mechanisms go by the same files: units say what may be locked, which servers belong here, and what writes a pool at
 //! a boot. Whoever gathers a host lays this over its source: the first who asks has the machine asked, the others get the
 //! same answer, so that all speak of one moment. What a folder's names do not show is not looked for, and where /lib is
-//! /usr/lib it is not read twice.
+//! /usr/lib it is not read twice. So it is with a server's own files, which several settings of it are looked for in.
 
 use std::borrow::Cow;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hugewise_model::{Observed, PageSize, Unread};
 
 use super::owned::bounded;
-use super::{Machine, Owner, Part, Source, Stamp};
+use super::{Listed, Machine, Next, Owner, Part, Source, Stamp};
 use crate::process::status::Matters;
 
 /// Below these a host is configured. Other files may be of anybody, or change while the host is read.
@@ -21,6 +21,12 @@ const CONFIGURATION: [&str; 5] = ["/etc/", "/run/systemd/", "/usr/lib/", "/usr/l
 
 /// What is larger is asked for anew: it is no unit, and there is but one who reads it.
 const MOST: usize = 64 << 10;
+
+/// What is kept of servers' own files together: the files of some ten servers. Those of more are asked for anew.
+const MOST_OF_OWNERS: usize = 512 << 10;
+
+/// What an answer takes beside its bytes.
+const ENTRY: usize = 256;
 
 /// A source of which each file, folder and link of the configuration is asked for once. It is for one gathering: an answer
 /// stays what it was the first time.
@@ -33,7 +39,15 @@ pub struct Once<'a> {
     links: RefCell<BTreeMap<String, Observed<String>>>,
     /// By path, and whether links were followed.
     stamps: RefCell<BTreeMap<(String, bool), Option<Stamp>>>,
+    /// What owners of servers were told.
+    files_of: RefCell<BTreeMap<AsOwner, Observed<Vec<u8>>>>,
+    lists_of: RefCell<BTreeMap<AsOwner, Observed<Vec<String>>>>,
+    /// Bytes of that.
+    held: Cell<usize>,
 }
+
+/// A path, who asks, and how much for at most.
+type AsOwner = (String, Owner, u64);
 
 /// A file's bytes.
 struct File {
@@ -52,7 +66,31 @@ impl<'a> Once<'a> {
             lists: RefCell::default(),
             links: RefCell::default(),
             stamps: RefCell::default(),
+            files_of: RefCell::default(),
+            lists_of: RefCell::default(),
+            held: Cell::default(),
         }
+    }
+
+    /// What an owner was told before, or is told now.
+    fn as_owner<T: Clone>(
+        &self,
+        kept: &RefCell<BTreeMap<AsOwner, Observed<T>>>,
+        question: AsOwner,
+        length: impl FnOnce(&T) -> usize,
+        ask: impl FnOnce(&AsOwner) -> Observed<T>,
+    ) -> Observed<T> {
+        if let Some(answer) = kept.borrow().get(&question) {
+            return answer.clone();
+        }
+        let answer = ask(&question);
+        let held = [self.held.get(), question.0.len(), ENTRY, answer.known().map_or(0, length)];
+        let held = held.into_iter().fold(0, usize::saturating_add);
+        if held <= MOST_OF_OWNERS {
+            self.held.set(held);
+            kept.borrow_mut().insert(question, answer.clone());
+        }
+        answer
     }
 
     /// The path by which a file of the configuration is kept; `None` for all the others.
@@ -171,7 +209,8 @@ impl Source for Once<'_> {
     }
 
     fn read_as(&self, owner: &Owner, path: &str, most: u64) -> Observed<Vec<u8>> {
-        self.source.read_as(owner, path, most)
+        let question = (path.to_owned(), owner.clone(), most);
+        self.as_owner(&self.files_of, question, Vec::len, |(path, owner, most)| self.source.read_as(owner, path, *most))
     }
 
     fn read_part_as(&self, owner: &Owner, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
@@ -179,7 +218,9 @@ impl Source for Once<'_> {
     }
 
     fn list_as(&self, owner: &Owner, folder: &str, most: u64) -> Observed<Vec<String>> {
-        self.source.list_as(owner, folder, most)
+        let question = (folder.to_owned(), owner.clone(), most);
+        let length = |names: &Vec<String>| names.iter().map(|name| name.len().saturating_add(32)).sum();
+        self.as_owner(&self.lists_of, question, length, |(path, owner, most)| self.source.list_as(owner, path, *most))
     }
 
     fn link_as(&self, owner: &Owner, path: &str) -> Observed<String> {
@@ -210,8 +251,16 @@ impl Source for Once<'_> {
         self.source.cpu_time(pid)
     }
 
-    fn ahead(&self, pids: &[u32], matters: Matters) {
-        self.source.ahead(pids, matters);
+    fn processes(&self) -> Observed<Vec<Listed>> {
+        self.source.processes()
+    }
+
+    fn ahead(&self, next: &[Next], matters: Matters) {
+        self.source.ahead(next, matters);
+    }
+
+    fn maps_hold(&self, pid: u32) -> bool {
+        self.source.maps_hold(pid)
     }
 
     fn machine(&self) -> Machine {

@@ -27,7 +27,7 @@ const READ: u32 = 4;
 const MOST_STEPS: usize = 256;
 
 /// Who a server is run by, as far as its files are concerned.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Owner {
     /// The server's main process: `/proc/PID/root` of it is the one such path that leads anywhere.
     pub pid: u32,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::{Observed, PageSize, Unread};
 
-use super::{MAX_FILE, Machine, Owner, Part, Source};
+use super::{MAX_FILE, Machine, Next, Owner, Part, Source};
 use crate::process::status::Matters;
 
 /// Wraps any source and remembers every answer; the last one counts.
@@ -94,8 +94,8 @@ impl Source for Recording<'_> {
         answer
     }
 
-    fn ahead(&self, pids: &[u32], matters: Matters) {
-        self.source.ahead(pids, matters);
+    fn ahead(&self, next: &[Next], matters: Matters) {
+        self.source.ahead(next, matters);
     }
 
     fn owner_of(&self, path: &str) -> Observed<u32> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use hugewise_model::{Observed, PageSize, Unread};
 
-use super::{Machine, Owner, Part, Source};
+use super::{Machine, Next, Owner, Part, Source};
 use crate::Door;
 use crate::process::status::Matters;
 
@@ -203,8 +203,8 @@ impl Source for Witness<'_> {
         self.not_kept(self.source.cpu_time(pid))
     }
 
-    fn ahead(&self, pids: &[u32], matters: Matters) {
-        self.source.ahead(pids, matters);
+    fn ahead(&self, next: &[Next], matters: Matters) {
+        self.source.ahead(next, matters);
     }
 
     fn machine(&self) -> Machine {

@@ -261,7 +261,9 @@ impl From<&hugewise_model::Demand> for Demand {
         let (source, error_percent) = match demand.source {
             DemandSource::Engine => ("engine", None),
             DemandSource::Measured => ("measured", None),
-            DemandSource::Estimated { error_percent } => ("estimated", Some(error_percent)),
+            DemandSource::Estimated { error_percent } | DemandSource::Enough { error_percent } => {
+                ("estimated", Some(error_percent))
+            }
         };
         Self { page_bytes: demand.page_size.into(), needed_pages: demand.pages.get(), source, error_percent }
     }

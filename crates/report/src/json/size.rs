@@ -256,7 +256,9 @@ impl SizedInstance {
         let (source, error_percent) = match sized.source {
             DemandSource::Engine => ("engine", None),
             DemandSource::Measured => ("measured", None),
-            DemandSource::Estimated { error_percent } => ("estimated", Some(error_percent)),
+            DemandSource::Estimated { error_percent } | DemandSource::Enough { error_percent } => {
+                ("estimated", Some(error_percent))
+            }
         };
         let itself = report.instances.iter().find(|it| it.engine == sized.engine && it.name == sized.name);
         Self {

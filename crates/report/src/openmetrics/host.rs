@@ -94,8 +94,12 @@ fn pools(out: &mut Families, checked: &Checked<'_>) {
     let Some(pools) = checked.host.pools.known() else { return };
     let situation = &checked.assessment.situation;
     let target = |pool: &Pool| Some(checked.assessment.target.pool(pool.page_size)?.goal.get());
+    let at_boot = |pool: &Pool| {
+        let goal = checked.assessment.target.pool(pool.page_size)?;
+        Some(goal.pages_at_boot(checked.host, checked.instances).get())
+    };
     let pages = |fact: &Observed<PageCount>| fact.get().map(PageCount::get);
-    let facts: [PoolFact<'_>; 9] = [
+    let facts: [PoolFact<'_>; 10] = [
         ("hugewise_pool_pages", "Pages in the pool, surplus ones included.", &|pool| pages(&pool.total)),
         ("hugewise_pool_free_pages", "Pages not handed out, reserved ones included.", &|pool| pages(&pool.free)),
         ("hugewise_pool_reserved_pages", "Pages promised and not yet touched.", &|pool| pages(&pool.reserved)),
@@ -111,6 +115,7 @@ fn pools(out: &mut Families, checked: &Checked<'_>) {
             shortfall(pool, situation)
         }),
         ("hugewise_pool_target_pages", "Pages that it is to have for the servers here.", &target),
+        ("hugewise_pool_boot_target_pages", "Pages that the next boot is to bring for them.", &at_boot),
     ];
     for (name, help, fact) in facts {
         out.family(name, Kind::Gauge, help);

@@ -3,7 +3,8 @@
 use std::io;
 
 use hugewise_advice::case::Case;
-use hugewise_model::{Finding, Level};
+use hugewise_model::instance::Mechanism;
+use hugewise_model::{Finding, InstanceId, Level};
 
 use super::chain;
 use super::labels::{LABELS, TEXT, at_the_edge, labelled};
@@ -25,11 +26,16 @@ pub(super) fn first(screen: &mut Screen<'_>, checked: &Checked<'_>, cases: &[Cas
 
 /// All cases, and what is to be done about them. Of the first one, which stands on top, what was not said there.
 pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>, cases: &[Case<'_>]) -> io::Result<()> {
+    let mut costs: Vec<&str> = Vec::new();
     for (at, case) in cases.iter().enumerate() {
+        // What several cases cost in the same words is said once.
+        let is_told = costs.contains(&case.cost.as_str());
+        costs.push(&case.cost);
         if screen.verbose() {
             in_full(screen, checked, case)?;
         } else {
-            in_short(screen, case, at == 0 && worst(cases).is_some(), cases.len() == 1)?;
+            let on_top = at == 0 && worst(cases).is_some();
+            in_short(screen, case, Place { on_top, alone: cases.len() == 1, is_told })?;
         }
     }
     let mut start = "do";
@@ -43,7 +49,12 @@ pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>, cases: &[Cas
 /// Every finding of a case with all that it rests on.
 fn in_full(screen: &mut Screen<'_>, checked: &Checked<'_>, case: &Case<'_>) -> io::Result<()> {
     finding(screen, case.cause, true)?;
-    let title = case.cause.instance.as_ref();
+    // Of a server that has no way to a pool there is no chain to one.
+    let has_way = |id: &InstanceId| {
+        let itself = checked.instances.iter().find(|instance| instance.id() == *id);
+        itself.is_none_or(|instance| instance.mechanism != Mechanism::None)
+    };
+    let title = case.cause.instance.as_ref().filter(|id| has_way(id));
     if let Some(chain) = checked.assessment.chains.iter().find(|chain| Some(&chain.instance) == title) {
         chain::write(screen, chain)?;
     }
@@ -56,9 +67,19 @@ fn in_full(screen: &mut Screen<'_>, checked: &Checked<'_>, case: &Case<'_>) -> i
     Ok(())
 }
 
-/// The cause, and a line for each symptom that warns. `on_top` says that the first three lines are of this case, `alone` that
-/// there is no other.
-fn in_short(screen: &mut Screen<'_>, case: &Case<'_>, on_top: bool, alone: bool) -> io::Result<()> {
+/// Where a case stands among the others.
+struct Place {
+    /// The first three lines are of this one.
+    on_top: bool,
+    /// There is no other.
+    alone: bool,
+    /// Its cost was told above, of another.
+    is_told: bool,
+}
+
+/// The cause, and a line for each symptom that warns.
+fn in_short(screen: &mut Screen<'_>, case: &Case<'_>, place: Place) -> io::Result<()> {
+    let Place { on_top, alone, is_told } = place;
     let least = if alone && case.level() == Level::Info { Level::Info } else { Level::Warn };
     let symptoms: Vec<&Finding> = case.unsaid().filter(|symptom| symptom.level >= least).collect();
     let in_whole = headline(case.cause, screen.width().saturating_sub(LABELS)) == case.cause.summary;
@@ -67,7 +88,7 @@ fn in_short(screen: &mut Screen<'_>, case: &Case<'_>, on_top: bool, alone: bool)
     if !is_said {
         finding(screen, case.cause, false)?;
     }
-    if !on_top && case.level() >= Level::Warn {
+    if !on_top && case.level() >= Level::Warn && !is_told {
         cost(screen, &case.cost)?;
     }
     let (mut label, hang) = if is_said { (at_the_edge("also"), LABELS) } else { (labelled("also"), TEXT) };

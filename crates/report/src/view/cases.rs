@@ -14,9 +14,11 @@ pub(crate) fn of<'a>(checked: &'a Checked<'_>) -> Vec<Case<'a>> {
     cases(checked.host, checked.instances, checked.assessment)
 }
 
-/// The case that stands above everything else; none where all is well.
+/// The case that stands above everything else; none where all is well. A note does where its cure is a larger pool: a plan would
+/// set it.
 pub(crate) fn worst<'a, 'b>(cases: &'b [Case<'a>]) -> Option<&'b Case<'a>> {
-    cases.first().filter(|case| case.level() >= Level::Warn)
+    let sets_a_pool = |case: &Case<'_>| case.cause.remedies.iter().any(|it| matches!(it, Remedy::SetPool(_)));
+    cases.first().filter(|case| case.level() >= Level::Warn || sets_a_pool(case))
 }
 
 /// What is wrong, in so many columns: the whole sentence where it fits, else the fact that matters.
@@ -36,9 +38,10 @@ pub(crate) fn symptom(cause: &Finding, symptom: &Finding) -> String {
 /// The command that goes on from here, as it can be pasted.
 pub(crate) fn next(checked: &Checked<'_>, cases: &[Case<'_>]) -> String {
     let in_plan = |remedy: &Remedy| !matches!(remedy, Remedy::Consider(_));
-    let warns = checked.assessment.findings.iter().filter(|finding| finding.level >= Level::Warn);
+    let least = least(checked);
+    let counts = checked.assessment.findings.iter().filter(|finding| finding.level >= least);
     match cases.first() {
-        Some(case) if !warns.flat_map(|finding| &finding.remedies).any(in_plan) => {
+        Some(case) if !counts.flat_map(|finding| &finding.remedies).any(in_plan) => {
             format!("hugewise rules {}", case.cause.code)
         }
         _ => match checked.root {
@@ -51,12 +54,16 @@ pub(crate) fn next(checked: &Checked<'_>, cases: &[Case<'_>]) -> String {
 /// What is to be done, each thing once, in its order: for what warns and what a plan does beside, or where nothing warns
 /// for what is worth a note. With everything that would help too, or without it where there is something better.
 pub(crate) fn to_do(checked: &Checked<'_>, everything: bool) -> Vec<String> {
-    let worst = checked.assessment.findings.iter().map(|finding| finding.level).max();
-    let least = worst.unwrap_or(Level::Info).min(Level::Warn);
-    let all = remedy::to_do(checked.host, checked.instances, checked.assessment, least);
+    let all = remedy::to_do(checked.host, checked.instances, checked.assessment, least(checked));
     let only_considered = all.iter().all(|(remedy, _)| matches!(remedy, Remedy::Consider(_)));
     let wanted = |remedy: &Remedy| everything || only_considered || !matches!(remedy, Remedy::Consider(_));
     all.into_iter().filter(|(remedy, _)| wanted(remedy)).map(|(_, what)| what).collect()
+}
+
+/// The least level that something is to be done about: warnings, or notes where nothing warns.
+fn least(checked: &Checked<'_>) -> Level {
+    let worst = checked.assessment.findings.iter().map(|finding| finding.level).max();
+    worst.unwrap_or(Level::Info).min(Level::Warn)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The host in three lines, or in two for those who know it.
 
-use hugewise_model::host::Memory;
+use hugewise_model::obtainable::ObtainableBy;
 use hugewise_model::{Bytes, Host, Observed, PageCount, PageSize, Pool};
 
 use super::shown;
@@ -19,7 +19,7 @@ pub(crate) fn brief(host: &Host) -> [Vec<Spans>; 2] {
     let os = host.os.known().map(|os| os.split(" (").next().unwrap_or_default());
     machine.extend(os.map(Spans::from));
     let mut size = processors(host);
-    size.push(format!("{} of memory{}", shown(&host.memory.total), left(&host.memory)));
+    size.push(format!("{} of memory{}", shown(&host.memory.total), left(host)));
     machine.push(Spans::from(size.join(", ").as_str()));
 
     let [tables, pools, thp] = pages(host);
@@ -49,12 +49,13 @@ fn processors(host: &Host) -> Vec<String> {
     all
 }
 
-/// `, 3.0 GiB available`
-fn left(memory: &Memory) -> String {
-    match (memory.available.get(), memory.free.get()) {
-        (Some(available), _) => format!(", {available} available"),
-        (None, Some(free)) => format!(", {free} free"),
-        (None, None) => String::new(),
+/// `, 3.0 GiB available`; `about` where it is an estimate, as old kernels do not say it.
+fn left(host: &Host) -> String {
+    let Some(memory) = host.obtainable_memory() else { return String::new() };
+    match memory.by {
+        ObtainableBy::Kernel => format!(", {} available", memory.bytes),
+        ObtainableBy::Estimate => format!(", about {} available", memory.bytes),
+        ObtainableBy::Free => format!(", {} free", memory.bytes),
     }
 }
 
@@ -81,7 +82,7 @@ fn memory(host: &Host) -> Vec<Spans> {
         _ => shown(&memory.swap_total),
     };
     vec![
-        field("memory", &format!("{}{}", shown(&memory.total), left(memory))),
+        field("memory", &format!("{}{}", shown(&memory.total), left(host))),
         field("swap", &swap),
         field("base page", &shown(&host.base_page)),
     ]

@@ -79,7 +79,12 @@ fn on_asleep(checked: &Checked<'_>) -> Vec<(String, String)> {
     let mut notes: Vec<(String, String)> = asleep.iter().take(MOST_ASLEEP).filter_map(|it| on_one(it)).collect();
     if let Some(more) = asleep.len().checked_sub(MOST_ASLEEP).filter(|more| *more > 0) {
         let at_boot = asleep.iter().skip(MOST_ASLEEP).filter(|it| !it.waits_for_hands()).count();
-        let what = format!("not running either; the boot starts {at_boot} of them, for all that can be told");
+        let starts = match at_boot {
+            0 => "none of them".to_owned(),
+            all if all == more => "all of them, for all that can be told".to_owned(),
+            some => format!("{some} of them, for all that can be told"),
+        };
+        let what = format!("not running; the boot starts {starts}");
         notes.push((format!("{more} more"), what));
     }
     notes
@@ -126,13 +131,7 @@ fn title(instance: &Instance) -> Cell {
 
 /// A moment in one word.
 fn outlook(standing: &Standing) -> Cell {
-    let word = match standing {
-        Standing::DoesNotStart => "fails",
-        Standing::Unknown => "?",
-        Standing::NotRunning | Standing::NotCounted(_) => "-",
-        Standing::All | Standing::Partly | Standing::None => standing.as_str(),
-    };
-    Cell::new(roles::role(standing), word)
+    Cell::new(roles::role(standing), standing.in_a_word())
 }
 
 fn segments(instance: &Instance) -> String {
@@ -224,7 +223,7 @@ mod tests {
     fn fifty_that_do_not_run_do_not_drown_the_table() {
         let (few, many) = (with_asleep(5).text(100), with_asleep(50).text(100));
         assert!(many.lines().count() <= few.lines().count() + 2, "{many}");
-        assert!(many.contains("45 more: not running either; the boot starts 20 of them"), "{many}");
+        assert!(many.contains("45 more: not running; the boot starts 20 of them"), "{many}");
         assert_eq!(with_asleep(50).json()["instances"].as_array().unwrap().len(), 52);
     }
 

@@ -63,16 +63,26 @@ pub(crate) fn next_start_notes(report: &SizeReport<'_>) -> Vec<(String, &'static
         itself.is_some_and(Instance::is_asleep)
     };
     let changed = "its settings were changed since it started: all of this is of its memory as they make it";
-    let down = "it does not run: this is what its files come to, with the error that they may have";
-    next.map(|sized| (sized.title(), if asleep(sized) { down } else { changed })).collect()
+    let down = "it does not run: this is what its files come to";
+    let about = "it does not run: this is what its files come to, and as much more as the estimate may be off";
+    let of_asleep = |sized: &Sized| if is_exact(sized.source) { down } else { about };
+    next.map(|sized| (sized.title(), if asleep(sized) { of_asleep(sized) } else { changed })).collect()
+}
+
+fn is_exact(source: DemandSource) -> bool {
+    source.error_percent().unwrap_or_default() == 0
 }
 
 fn source(source: DemandSource) -> String {
     match source {
         DemandSource::Engine => "the server's word".into(),
         DemandSource::Measured => "its mappings".into(),
-        DemandSource::Estimated { error_percent: 0 } => "reckoned, exact".into(),
-        DemandSource::Estimated { error_percent } => format!("estimate, {error_percent} % off at most"),
+        DemandSource::Estimated { error_percent: 0 } | DemandSource::Enough { error_percent: 0 } => {
+            "reckoned, exact".into()
+        }
+        DemandSource::Estimated { error_percent } | DemandSource::Enough { error_percent } => {
+            format!("estimate, {error_percent} % off at most")
+        }
     }
 }
 
@@ -379,6 +389,7 @@ mod tests {
             goal: super::PageCount(pages),
             nodes: Vec::new(),
             needed: super::PageCount(0),
+            kept: None,
             not_now: None,
             crowds: false,
         };

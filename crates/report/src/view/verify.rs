@@ -34,8 +34,12 @@ fn row(verified: &Verified<'_>, instance: &Instance, standing: &Standing) -> Vec
     let source = demand.as_ref().map(|demand| match demand.source {
         DemandSource::Engine => "the server's word".to_owned(),
         DemandSource::Measured => "its mappings".to_owned(),
-        DemandSource::Estimated { error_percent: 0 } => "reckoned, exact".to_owned(),
-        DemandSource::Estimated { error_percent } => format!("estimate, {error_percent} %"),
+        DemandSource::Estimated { error_percent: 0 } | DemandSource::Enough { error_percent: 0 } => {
+            "reckoned, exact".to_owned()
+        }
+        DemandSource::Estimated { error_percent } | DemandSource::Enough { error_percent } => {
+            format!("estimate, {error_percent} %")
+        }
     });
     let shown = match standing {
         Standing::NotCounted(_) => instance.huge_pages.as_str(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hugewise_advice::situation::{Moment, Moments, Outlook};
 use hugewise_advice::stranger;
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Bytes, Chain, Finding, HugePageUse, Instance, InstanceId, Observed, PageCount, PageSize, Pool};
@@ -164,11 +165,11 @@ impl InstanceRow {
         self.page_tables?.get().checked_div(sessions).map(Bytes)
     }
 
-    fn of(instance: &Instance, chain: Option<&Chain>) -> Self {
+    fn of(instance: &Instance, chain: Option<&Chain>, moments: Option<&Moments>) -> Self {
         Self {
             id: Some(instance.id()),
             title: instance.title(),
-            facts: facts(instance),
+            facts: facts(instance, moments),
             sessions: instance.sessions.get(),
             session_model: instance.session_model,
             segments: instance.segment_bytes(),
@@ -180,9 +181,18 @@ impl InstanceRow {
     }
 }
 
-fn facts(instance: &Instance) -> Vec<(&'static str, String)> {
+/// `fails: needs 537 pages of 2 MiB and finds 0`
+fn outlook(outlook: &Outlook) -> String {
+    let word = outlook.standing.in_a_word();
+    outlook.why.as_ref().map_or_else(|| word.to_owned(), |why| format!("{word}: {why}"))
+}
+
+fn facts(instance: &Instance, moments: Option<&Moments>) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     let mut fact = |label, value: Option<String>| facts.extend(value.map(|value| (label, value)));
+    for (label, moment) in [("restart", Moment::Restart), ("reboot", Moment::Boot)] {
+        fact(label, moments.map(|moments| outlook(moments.at(moment))));
+    }
     fact("version", instance.version.known().cloned());
     fact("process", Some(format!("{} of {}, {} in all", instance.pid, instance.owner_in_words(), instance.pids.len())));
     fact("unit", instance.unit.clone());
@@ -232,7 +242,7 @@ fn frame(reading: &Reading, point: Option<&Point>) -> Frame {
             instances
                 .iter()
                 .filter(|it| !it.is_asleep())
-                .map(|instance| InstanceRow::of(instance, chain(instance)))
+                .map(|instance| InstanceRow::of(instance, chain(instance), assessment.situation.of(instance)))
                 .collect()
         }),
         findings: assessment.findings.clone(),
@@ -261,6 +271,8 @@ fn gauges(reading: &Reading, point: Option<&Point>) -> Gauges {
 
 #[cfg(test)]
 mod tests {
+    use hugewise_advice::standing::Standing;
+
     use super::*;
     use crate::testing;
 
@@ -280,7 +292,7 @@ mod tests {
     fn only_sessions_that_are_processes_have_page_tables_of_their_own() {
         let mut instance = testing::instance("PROD");
         instance.page_tables = Observed::Known(Bytes(1000));
-        let row = |instance: &Instance| InstanceRow::of(instance, None).page_tables_a_session();
+        let row = |instance: &Instance| InstanceRow::of(instance, None, None).page_tables_a_session();
         assert_eq!(row(&instance), None);
         instance.sessions = Observed::Known(0);
         assert_eq!(row(&instance), None);
@@ -288,6 +300,19 @@ mod tests {
         assert_eq!(row(&instance), Some(Bytes(100)));
         instance.session_model = SessionModel::Threads;
         assert_eq!(row(&instance), None);
+    }
+
+    #[test]
+    fn what_comes_of_a_restart_and_of_the_boot_is_a_line_each() {
+        let outlook = |standing, why: Option<&str>| Outlook { standing, why: why.map(str::to_owned), obstacle: None };
+        let moments = Moments {
+            now: outlook(Standing::All, None),
+            restart: outlook(Standing::All, None),
+            boot: outlook(Standing::DoesNotStart, Some("needs 537 pages of 2 MiB and finds 0")),
+        };
+        let row = InstanceRow::of(&testing::instance("PROD"), None, Some(&moments));
+        let facts: Vec<_> = row.facts.iter().take(2).map(|(label, text)| (*label, text.as_str())).collect();
+        assert_eq!(facts, [("restart", "all"), ("reboot", "fails: needs 537 pages of 2 MiB and finds 0")]);
     }
 
     #[test]

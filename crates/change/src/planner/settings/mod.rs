@@ -3,6 +3,7 @@
 mod placed;
 
 use hugewise_advice::demand;
+use hugewise_advice::standing::Standing;
 use hugewise_advice::target::{Insist, NotYet};
 use hugewise_engines::settable::{Assignment, Settable};
 use hugewise_engines::{Kind, SettingsBy};
@@ -47,7 +48,7 @@ fn server(
     let id = format!("{}-{}", instance.engine, instance.name);
     let mut step = Drafted::from(Step::new(id, format!("{title}: {shown}"), Risk::Restart, why)).of(instance);
     if insists {
-        step.relies_on.push(pools_now::id(page));
+        step.relies_on.extend(pools_now::of(draft, page));
     }
     let sizes = |(name, _): &&Assignment| settable.page_size.is_some_and(|setting| *name == setting.name);
     let resized = wanted.iter().any(|it| sizes(&it));
@@ -73,7 +74,7 @@ fn server(
         Err(why) => {
             let mut lines = (settable.by_hand)(instance, &wanted, &why.to_string());
             if !matches!(instance.asked, Asked::Try | Asked::Must) {
-                lines.extend(commands::restart(instance));
+                lines.extend(commands::restart(ask.host, instance));
             }
             draft.instruct_for(setting, format!("{title}: {shown}"), &lines, Risk::Restart, Some(instance));
         }
@@ -100,6 +101,16 @@ fn wanted(
         if draft.pool(page).is_some_and(|pool| pool.crowds) {
             // It would leave pages that it has for such as the host is not to have.
             draft.warn(format!("{} keeps its page size: no pages of {page} are made for it", instance.title()));
+            return Vec::new();
+        }
+        // Pages that the boot brings it now are not left for such as no boot brings.
+        let boot = ask.assessment.situation.of(instance).map(|moments| &moments.boot);
+        let has_some = boot.is_some_and(|boot| matches!(boot.standing, Standing::All | Standing::Partly));
+        if has_some && !draft.pool(page).is_some_and(|pool| pool.at_boot || pool.by_hand) {
+            draft.warn(format!(
+                "{} keeps its page size: the next boot brings no pages of {page} for it",
+                instance.title()
+            ));
             return Vec::new();
         }
         match may_insist(ask, draft, insist, instance) {

@@ -132,7 +132,10 @@ fn a_server_insists_only_where_its_pages_are_sure() {
 #[test]
 fn a_server_is_restarted_where_it_was_named_and_nowhere_else() {
     let base = source("arm64-64k-pages");
-    let world = World::new(&*base);
+    let mut world = World::new(&*base);
+    // Pages of 512 MiB are made of free memory alone.
+    let meminfo = world.text("/proc/meminfo").replace("MemFree:        12582912 kB", "MemFree:        41943040 kB");
+    world.put("/proc/meminfo", &meminfo);
     let options = Options { restart: vec!["5432".into()], ..Options::default() };
     let (plan, after) = holds("restart", &world, &options, &Request::default());
     let restart = step(&plan, "restart-postgresql-5432");
@@ -312,6 +315,20 @@ fn memlock_is_set_for_log_ins_and_for_the_unit() {
     assert!(!has(&plan, "memlock-dbora.service"));
     let place = "/etc/systemd/system/dbora.service.d/zzz.conf:2";
     assert!(plan.warnings.iter().any(|it| it.starts_with(place)), "{}", shown(&plan));
+}
+
+/// A line that has the last word on the pool keeps the boot from bringing all pages: a limit costs nothing, and with
+/// use_large_pages=ONLY its server would be down without.
+#[test]
+fn memlock_is_set_whoever_has_the_last_word_on_the_pool() {
+    let base = source("rhel7-oracle-memlock");
+    let mut world = World::new(&*base);
+    world.put("/etc/sysctl.d/zzz-last.conf", "vm.nr_hugepages = 4000\n");
+    let (options, request) = defaults();
+    let plan = world.plan(&options, &request);
+    let by_hand = "zzz-last.conf:1, which has the last word";
+    assert!(plan.instructions.iter().any(|it| it.title.contains(by_hand)), "{}", shown(&plan));
+    assert!(has(&plan, "memlock-dbora.service"), "{}", shown(&plan));
 }
 
 /// A limit that stands in a file which systemd has yet to load helps no restart.

@@ -15,9 +15,8 @@ fn a_file_that_has_the_last_word_is_named_with_its_line() {
     world.put("/etc/sysctl.d/zzz-other.conf", "# theirs\nvm.nr_hugepages=8\n");
     let (options, request) = defaults();
     let (plan, _) = holds("zzz", &world, &options, &request);
-    let warning = "/etc/sysctl.d/zzz-other.conf:2 has the last word on the 2 MiB pool of the next boot; \
-                   take that line out and plan again";
-    assert!(plan.warnings.iter().any(|it| it == warning), "{}", shown(&plan));
+    let by_hand = "take out /etc/sysctl.d/zzz-other.conf:2, which has the last word on the 2 MiB pool of the next boot";
+    assert!(plan.instructions.iter().any(|it| it.title == by_hand), "{}", shown(&plan));
     // A server that insists would not start after the next boot.
     assert!(!has(&plan, "postgresql-5433"), "{}", shown(&plan));
 }

@@ -169,11 +169,11 @@ fn the_last_word_is_named_once() {
     let plan = world.plan(&options, &request);
     let why = &step(&plan, "pools-boot").why;
     assert!(why.contains("40-first.conf:1 (50)") && !why.contains("zzz-last"), "{why}");
-    let by_hand = plan.instructions.iter().map(|it| it.text.clone());
+    let by_hand = plan.instructions.iter().map(|it| it.title.clone());
     let of_pool =
         by_hand.chain(plan.warnings.clone()).filter(|it| it.contains("at each boot") || it.contains("zzz-last"));
     let of_pool: Vec<String> = of_pool.collect();
-    assert!(of_pool.len() == 1 && of_pool[0].contains("zzz-last.conf:1 has the last word"), "{of_pool:?}");
+    assert!(of_pool.len() == 1 && of_pool[0].contains("zzz-last.conf:1, which has the last word"), "{of_pool:?}");
     let told = to_do(&world);
     assert!(
         told.iter()

@@ -187,6 +187,9 @@ impl<'a> World<'a> {
 
     /// As the kernel does: pages in use stay, new ones are spread over the nodes, and memory is less by them.
     pub(super) fn set_pool(&mut self, pool: PoolRef, pages: u64) {
+        if self.text("/proc/sys/kernel/osrelease").starts_with("2.6.18") {
+            return self.set_only_pool(pages);
+        }
         let whole = PoolRef { node: None, ..pool };
         let kib = pool.page_size.bytes().get() >> 10;
         let nodes: Vec<u32> = (0..64)
@@ -243,6 +246,23 @@ impl<'a> World<'a> {
             let pages = self.number(&format!("{}/nr_hugepages", whole.folder()));
             self.put("/proc/sys/vm/nr_hugepages", format!("{pages}\n"));
         }
+    }
+
+    /// The same of a kernel that has no folder of pools.
+    fn set_only_pool(&mut self, pages: u64) {
+        let before = self.number("/proc/sys/vm/nr_hugepages");
+        let meminfo = self.text("/proc/meminfo");
+        let line = |line: &str| {
+            let (name, value) = line.split_once(':').unwrap();
+            match (name, value.trim().parse::<u64>()) {
+                ("HugePages_Total", Ok(_)) => format!("{name}: {pages}\n"),
+                ("HugePages_Free", Ok(free)) => format!("{name}: {}\n", free + pages - before),
+                _ => format!("{line}\n"),
+            }
+        };
+        let meminfo: String = meminfo.lines().map(line).collect();
+        self.put("/proc/meminfo", meminfo);
+        self.put("/proc/sys/vm/nr_hugepages", format!("{pages}\n"));
     }
 
     fn move_by(&mut self, at: PoolRef, change: i64) {
@@ -337,6 +357,10 @@ pub(super) fn tried<'a>(world: &World<'a>, options: &Options, request: &Request)
     let by_restart =
         |it: &Expected| plan.steps.iter().any(|step| step.id.starts_with("restart-") && step.expects.contains(it));
     let mut problems: Vec<String> = allowed.into_iter().collect();
+    let has = |id: &&String| plan.steps.iter().any(|step| step.id == **id);
+    let lacking =
+        plan.steps.iter().flat_map(|step| step.relies_on.iter().filter(|id| !has(id)).map(move |id| (step, id)));
+    problems.extend(lacking.map(|(step, id)| format!("{} relies on {id}, which the plan lacks", step.id)));
     problems.extend(still_there(&plan, &seen, &[When::Now], by_restart));
     let restart_promised =
         plan.instructions.iter().any(|it| it.title.starts_with("restart ")) || !after.restarted.is_empty();

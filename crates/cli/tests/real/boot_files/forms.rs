@@ -326,6 +326,43 @@ fn placed(mechanism: &str) -> Vec<Form> {
     forms
 }
 
+/// Which files count without systemd, and in which order.
+pub(crate) fn of_rc_sysinit() -> Vec<Form> {
+    let conf = ("/etc/sysctl.conf".to_owned(), "vm.nr_hugepages=103\nvm.swappiness = 7\n".to_owned());
+    let named = |name: &str| (format!("/etc/sysctl.d/{name}"), "vm.nr_hugepages = 101\n".to_owned());
+    let mut forms = vec![form("sysctl.conf alone", std::slice::from_ref(&conf))];
+    let names = [
+        "50.conf",
+        "oracle",
+        "zz-hugewise-pool.conf",
+        ".hidden",
+        ".hidden.conf",
+        "a.rpmsave",
+        "a.conf.rpmnew",
+        "a.bak",
+        "a.orig",
+        "a.rpmorig",
+        "a.conf~",
+        "README",
+        "a b",
+    ];
+    forms.extend(names.iter().map(|name| form(format!("{name} beside sysctl.conf"), &[conf.clone(), named(name)])));
+    forms.extend(names.iter().map(|name| form(format!("{name} alone"), &[named(name)])));
+    let other = |name: &str, text: &str| (format!("/etc/sysctl.d/{name}"), text.to_owned());
+    for text in
+        ["vm.nr_hugepages=102\n", "vm/nr_hugepages=102\n", "# vm.nr_hugepages=102\n", "; x\n", "vm.swappiness=9\n"]
+    {
+        forms.push(form(format!("60: {text}"), &[conf.clone(), named("50.conf"), other("60", text)]));
+    }
+    let link = |name: &str, to: &str| (format!("/etc/sysctl.d/{name}"), format!("->{to}"));
+    for to in ["/dev/null", "../sysctl.conf", "/nowhere"] {
+        forms.push(form(format!("a link to {to}"), &[conf.clone(), named("50.conf"), link("99-x", to)]));
+    }
+    let elsewhere = ("/usr/lib/sysctl.d/99-z.conf".to_owned(), "vm.nr_hugepages=102\n".to_owned());
+    forms.push(form("a folder that nothing reads", &[conf, elsewhere]));
+    forms
+}
+
 /// Forms of sysctl.d.
 pub(crate) fn of_sysctl() -> Vec<Form> {
     const FILE: &str = "/etc/sysctl.d/50.conf";

@@ -70,6 +70,31 @@ impl Programs {
     }
 }
 
+/// `apply_sysctl` of Red Hat's initscripts since 9.03.24, as its documentation and tests of it say what it does: sysctl.conf, then
+/// each file of the folder that is no backup.
+pub(crate) const RC_SYSINIT: &str = "\
+sysctl -e -p /etc/sysctl.conf >/dev/null 2>&1
+for file in /etc/sysctl.d/*; do
+    case \"$file\" in *~ | *.bak | *.orig | *.rpmnew | *.rpmorig | *.rpmsave) continue ;; esac
+    [ -f \"$file\" ] && sysctl -e -p \"$file\" >/dev/null 2>&1
+done
+";
+
+/// What it did before, and what RHEL 4 does.
+pub(crate) const RC_SYSINIT_BEFORE: &str = "sysctl -e -p /etc/sysctl.conf >/dev/null 2>&1\n";
+
+/// Carries such a script out.
+pub(crate) fn rc_sysinit(script: &str) {
+    run("/bin/sh", &["-c", script]);
+}
+
+/// This host as started by such a script.
+pub(crate) fn started_by_script<'a>(live: &'a Live, script: &str) -> Overlay<'a> {
+    let mut source = started_by(live, "init");
+    source.set("/etc/rc.d/rc.sysinit", Some(script.as_bytes().to_vec()));
+    source
+}
+
 /// Lines that a program refuses make it fail; what it wrote is what counts. A boot finds nothing below /run.
 fn run(program: &str, arguments: &[&str]) {
     let below_run = FOLDERS.iter().filter(|folder| folder.starts_with("/run/"));

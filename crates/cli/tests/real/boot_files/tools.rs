@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use hugewise_host::Door;
 use hugewise_host::config::pattern::covers;
 use hugewise_host::config::sysctl::file_of;
 use hugewise_host::config::{sysctl, tmpfiles};
 use hugewise_host::source::Live;
+use hugewise_host::{Door, Source};
 use hugewise_lab::require;
 
 use super::forms::{self, POOL, THP};
-use super::{FOLDERS, Form, Programs, own_folders, place, started_by};
+use super::{
+    FOLDERS, Form, Programs, RC_SYSINIT, RC_SYSINIT_BEFORE, own_folders, place, rc_sysinit, started_by,
+    started_by_script,
+};
 use crate::namespace;
 
 /// Files that stand for the kernel's: whatever is written there stays to be read.
@@ -57,8 +60,11 @@ fn first_lines(written: BTreeMap<String, String>) -> BTreeMap<String, String> {
 /// Which settings, by the files that stand for them, are foretold to get which text last.
 fn settings_foretold(files: &[String], init: &str) -> BTreeMap<String, String> {
     let live = Live::new();
-    let source = started_by(&live, init);
-    let assignments = sysctl::read(&mut Door::new(&source)).into_known().unwrap_or_default();
+    settings_read(files, &started_by(&live, init))
+}
+
+fn settings_read(files: &[String], source: &dyn Source) -> BTreeMap<String, String> {
+    let assignments = sysctl::read(&mut Door::new(source)).into_known().unwrap_or_default();
     let all = assignments.into_iter().map(|it| (file_of(&it.key), it.value));
     // What is empty already is not emptied again; the kernel's own files refuse it.
     let last: BTreeMap<String, String> = all.filter(|(file, _)| files.contains(file)).collect();
@@ -147,6 +153,33 @@ fn settings_are_foretold_as_procps_writes_them() {
         }
     }
     verdict("sysctl --system", forms.len(), &wrong);
+}
+
+/// A shell carries the lines of initscripts out, with procps' own sysctl. Lines that sysctl of procps 4 takes and that of 3.2 does
+/// not are left out.
+#[test]
+fn settings_are_foretold_as_rc_sysinit_writes_them() {
+    if !require!(namespace::inside("boot_files::tools::settings_are_foretold_as_rc_sysinit_writes_them")) {
+        return;
+    }
+    require!(Programs::find());
+    let files = stand_ins();
+    make(&files);
+    let forms = forms::of_rc_sysinit();
+    let mut wrong = Vec::new();
+    let scripts = [RC_SYSINIT, RC_SYSINIT_BEFORE];
+    for (form, script) in forms.iter().flat_map(|form| scripts.map(|script| (form, script))) {
+        place(form);
+        empty(&files);
+        rc_sysinit(script);
+        let live = Live::new();
+        let foretold = settings_read(&files, &started_by_script(&live, script));
+        let found = first_lines(written(&files));
+        if found != foretold {
+            wrong.push(compared(form, &found, &foretold));
+        }
+    }
+    verdict("rc.sysinit", forms.len() * scripts.len(), &wrong);
 }
 
 #[test]

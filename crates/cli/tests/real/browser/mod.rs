@@ -177,7 +177,8 @@ fn the_dashboard_lives_in_a_browser() {
     let title = format!("postgresql {}", text(&harness::check().instance("postgresql", server.pid)["name"]));
     harness::wait_for("the server in the page, and why it is on base pages", || {
         let card = page.card(&title)?;
-        (card.contains("on base pages") && card.contains("✗ room is broken")).then_some(())
+        (card.contains("on base pages") && card.contains("Next boot") && card.contains("✗ room is broken"))
+            .then_some(())
     });
     page.wait_for("#findings", &title);
     what_if_has_numbers(&page, pages);

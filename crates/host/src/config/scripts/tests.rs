@@ -2,7 +2,12 @@ use super::*;
 use crate::source::map::MapSource;
 
 fn found(source: &MapSource) -> Vec<String> {
-    read(&mut Door::new(source)).iter().map(ToString::to_string).collect()
+    read(&mut Door::new(source)).pools.iter().map(ToString::to_string).collect()
+}
+
+fn thp(source: &MapSource) -> Vec<(Option<String>, String)> {
+    let found = read(&mut Door::new(source)).thp.into_iter();
+    found.map(|it| (it.value.clone(), it.to_string())).collect()
 }
 
 const WRITES: &str = "#!/bin/sh\n# pages\nsysctl -w vm.nr_hugepages=100\n";
@@ -119,7 +124,7 @@ fn scripts_of_those_who_are_not_root_are_theirs() {
 fn what_is_denied_is_noted() {
     let source = MapSource::new().denied("/etc/rc.local").denied("/etc/cloud/cloud.cfg.d/90.cfg");
     let mut door = Door::new(&source);
-    assert!(read(&mut door).is_empty());
+    assert!(read(&mut door).pools.is_empty());
     assert_eq!(door.unread.iter().map(|unread| unread.what.as_str()).collect::<Vec<_>>(), ["/etc/rc.local"]);
 }
 
@@ -134,6 +139,14 @@ fn a_distilled_file_says_the_same_and_nothing_else() {
         (
             "/etc/cron.d/a",
             "MAILTO=S3\n@reboot S3 curl -u S3 x; sysctl -w vm.nr_hugepages=5\n* * * * * S3 /opt/pages.sh\n@reboot root /opt/pages.sh\n@reboot S3 /opt/pages.sh\n",
+        ),
+        (
+            "/etc/udev/rules.d/9.rules",
+            "# S3\nSUBSYSTEM==\"S3\", SYSCTL{vm/nr_hugepages}=\"5\"\nACTION==\"add\", RUN+=\"/opt/pages.sh S3\"\n",
+        ),
+        (
+            "/etc/network/interfaces",
+            "iface S3 inet\n  wpa-psk S3\n  up sysctl -w vm.nr_hugepages=5\n  post-up /opt/pages.sh S3\n",
         ),
         (
             "/etc/cloud/cloud.cfg",
@@ -151,4 +164,125 @@ fn a_distilled_file_says_the_same_and_nothing_else() {
         assert_eq!(read(&kept), read(text.as_bytes()));
         assert_eq!(read(&kept).len(), 2, "{path}");
     }
+}
+
+#[test]
+fn lines_that_switch_thp_are_found_with_their_word() {
+    let never = |place: &str| vec![(Some("never".to_owned()), place.to_owned())];
+    // Red Hat's and Oracle's documents have these lines for rc.local.
+    let rc_local = "#!/bin/sh\nif test -f /sys/kernel/mm/transparent_hugepage/enabled; then\n\
+        echo never > /sys/kernel/mm/transparent_hugepage/enabled\nfi\n\
+        if test -f /sys/kernel/mm/redhat_transparent_hugepage/defrag; then\n\
+        echo never > /sys/kernel/mm/redhat_transparent_hugepage/defrag\nfi\n";
+    assert_eq!(thp(&MapSource::new().file("/etc/rc.d/rc.local", rc_local)), never("/etc/rc.d/rc.local:3"));
+    // MongoDB's init script.
+    let script = "#!/bin/bash\ncase $1 in\n  start)\n    if [ -d /sys/kernel/mm/transparent_hugepage ]; then\n\
+        thp_path=/sys/kernel/mm/transparent_hugepage\n    elif [ -d /sys/kernel/mm/redhat_transparent_hugepage ]; then\n\
+        thp_path=/sys/kernel/mm/redhat_transparent_hugepage\n    fi\n    echo 'never' > ${thp_path}/enabled\n\
+        echo 'never' > ${thp_path}/defrag\nesac\n";
+    let init = MapSource::new()
+        .file("/etc/init.d/disable-transparent-hugepages", script)
+        .link("/etc/rc.d/rc3.d/S50disable-transparent-hugepages", "../init.d/disable-transparent-hugepages");
+    assert_eq!(thp(&init), never("/etc/init.d/disable-transparent-hugepages:9"));
+    let unit =
+        "[Service]\nExecStart=/bin/sh -c 'echo never | tee /sys/kernel/mm/transparent_hugepage/enabled > /dev/null'\n";
+    let wants = "/etc/systemd/system/basic.target.wants/thp.service";
+    let on =
+        MapSource::new().file("/etc/systemd/system/thp.service", unit).link(wants, "/etc/systemd/system/thp.service");
+    assert_eq!(thp(&on), never("/etc/systemd/system/thp.service:2"));
+    for (line, word) in [
+        ("echo \"$1\" > /sys/kernel/mm/transparent_hugepage/enabled", Some(None)),
+        ("echo always>/sys/kernel/mm/redhat_transparent_hugepage/enabled", Some(Some("always"))),
+        ("echo never; echo madvise > /sys/kernel/mm/transparent_hugepage/enabled", Some(Some("madvise"))),
+        ("cat /sys/kernel/mm/transparent_hugepage/enabled", None),
+        ("grep never /sys/kernel/mm/transparent_hugepage/enabled > /dev/null", None),
+        ("echo never > /sys/kernel/mm/transparent_hugepage/defrag", None),
+    ] {
+        let found = thp(&MapSource::new().file("/etc/rc.local", format!("#!/bin/sh\n{line}\n")));
+        let expected = word.map(|word: Option<&str>| (word.map(str::to_owned), "/etc/rc.local:2".to_owned()));
+        assert_eq!(found, Vec::from_iter(expected), "{line}");
+    }
+}
+
+/// RHEL 6 has the scripts in /etc/rc.d/init.d and the links in /etc/rc.d/rcN.d, with /etc/init.d and /etc/rcN.d links to them.
+#[test]
+fn init_scripts_count_without_systemd() {
+    let rhel6 = MapSource::new()
+        .file("/proc/1/comm", "init\n")
+        .file("/etc/rc.d/rc.sysinit", "apply_sysctl\n")
+        .file("/etc/init.d/pages", WRITES)
+        .link("/etc/rc.d/rc5.d/S10pages", "../init.d/pages");
+    assert_eq!(found(&rhel6), ["/etc/init.d/pages:3"]);
+    // SUSE's links, which are in /etc/init.d, and its scripts of the boot itself.
+    let suse = MapSource::new().file("/etc/init.d/pages", WRITES).link("/etc/init.d/rc3.d/S10pages", "../pages");
+    assert_eq!(found(&suse), ["/etc/init.d/pages:3"]);
+    let boot = MapSource::new()
+        .file("/etc/init.d/boot.pages", WRITES)
+        .link("/etc/init.d/boot.d/S10boot.pages", "../boot.pages");
+    assert_eq!(found(&boot), ["/etc/init.d/boot.pages:3"]);
+}
+
+/// f5, f6, f11 and f13 of a reader's hosts, and their like.
+#[test]
+fn hooks_rules_and_profiles_count() {
+    for (path, text, line) in [
+        ("/etc/network/if-up.d/huge", WRITES, 3),
+        ("/etc/network/if-pre-up.d/huge", WRITES, 3),
+        ("/etc/NetworkManager/dispatcher.d/50-huge", WRITES, 3),
+        ("/etc/networkd-dispatcher/routable.d/huge", WRITES, 3),
+        ("/etc/libvirt/hooks/qemu", "#!/bin/sh\nhugeadm --pool-pages-min 2MB:100\n", 2),
+        ("/etc/libvirt/hooks/qemu.d/huge", WRITES, 3),
+        ("/etc/network/interfaces", "iface eth0 inet dhcp\n  post-up sysctl -w vm.nr_hugepages=100\n", 2),
+        (
+            "/etc/udev/rules.d/99-huge.rules",
+            "# x\nSUBSYSTEM==\"node\", ATTR{hugepages/hugepages-2048kB/nr_hugepages}=\"100\"\n",
+            2,
+        ),
+        ("/etc/udev/rules.d/99-huge.rules", "RUN+=\"/bin/sh -c 'echo 5 > /proc/sys/vm/nr_hugepages'\"\n", 1),
+    ] {
+        assert_eq!(found(&MapSource::new().file(path, text)), [format!("{path}:{line}")]);
+    }
+    for (path, text) in [
+        // run-parts(8) takes no name with a dot.
+        ("/etc/network/if-up.d/huge.sh", WRITES),
+        ("/etc/NetworkManager/dispatcher.d/huge~", WRITES),
+        ("/etc/network/interfaces", "  down sysctl -w vm.nr_hugepages=100\n"),
+        ("/etc/udev/rules.d/99-huge.rules", "ATTR{hugepages/hugepages-2048kB/nr_hugepages}==\"100\", NAME=\"x\"\n"),
+        ("/etc/udev/rules.d/99-huge.rules.off", "SYSCTL{vm/nr_hugepages}=\"5\"\n"),
+    ] {
+        assert!(found(&MapSource::new().file(path, text)).is_empty(), "{path}: {text}");
+    }
+    let by_rule =
+        MapSource::new().file("/etc/udev/rules.d/9.rules", "RUN+=\"/opt/p.sh add\"\n").file("/opt/p.sh", WRITES);
+    assert_eq!(found(&by_rule), ["/opt/p.sh:3 (started by /etc/udev/rules.d/9.rules:1)"]);
+    let profile = MapSource::new()
+        .file("/etc/tuned/active_profile", "mine\n")
+        .file("/etc/tuned/mine/tuned.conf", "[main]\n[script]\nscript=${i:PROFILE_DIR}/s.sh\n")
+        .file("/etc/tuned/mine/s.sh", WRITES);
+    assert_eq!(found(&profile), ["/etc/tuned/mine/s.sh:3 (started by /etc/tuned/mine/tuned.conf:3)"]);
+    let idle = profile.file("/etc/tuned/active_profile", "other\n");
+    assert!(found(&idle).is_empty());
+    let of_sysfs = MapSource::new()
+        .file("/etc/tuned/active_profile", "mine\n")
+        .file("/etc/tuned/mine/tuned.conf", "[sysfs]\n/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages=5\n");
+    assert_eq!(found(&of_sysfs), ["/etc/tuned/mine/tuned.conf:2"]);
+}
+
+/// MongoDB's documents have a unit that basic.target wants and that comes after sysinit.target.
+#[test]
+fn a_unit_that_switches_thp_says_when() {
+    let order = |text: &str| {
+        let unit = format!(
+            "{text}[Service]\nExecStart=/bin/sh -c 'echo never > /sys/kernel/mm/transparent_hugepage/enabled'\n"
+        );
+        let wants = "/etc/systemd/system/basic.target.wants/thp.service";
+        let on = MapSource::new()
+            .file("/etc/systemd/system/thp.service", unit)
+            .link(wants, "/etc/systemd/system/thp.service");
+        read(&mut Door::new(&on)).thp.remove(0).order
+    };
+    assert_eq!(order(""), BootOrder::Last);
+    assert_eq!(order("[Unit]\nDefaultDependencies=no\nAfter=sysinit.target local-fs.target\n"), BootOrder::Last);
+    assert_eq!(order("[Unit]\nDefaultDependencies=no\nBefore=systemd-tmpfiles-setup.service\n"), BootOrder::First);
+    assert_eq!(order("[Unit]\nDefaultDependencies=no\n"), BootOrder::Untold);
 }

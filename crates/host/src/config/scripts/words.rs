@@ -1,5 +1,5 @@
-//! Lines of shell that write a pool: a redirection to its file, `tee`, `dd`, `sysctl key=value`, `hugeadm`. What only reads is
-//! none.
+//! Lines of shell that write a pool or switch THP: a redirection to its file, `tee`, `dd`, `sysctl key=value`, `hugeadm`. What
+//! only reads is none.
 
 use std::borrow::Cow;
 
@@ -11,13 +11,28 @@ use super::super::files::lines;
 /// What a pool's file is called; `nr_hugepages_mempolicy` is the same pool.
 const NAME: &str = "nr_hugepages";
 
+/// What THP's switch is called, below its folder: RHEL 6 has `redhat_transparent_hugepage`.
+const THP: &str = "transparent_hugepage/enabled";
+
+/// The words that it takes.
+const THP_WORDS: [&str; 3] = ["always", "madvise", "never"];
+
+/// What a line writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// A pool.
+    Pool(WrittenPool),
+    /// THP's switch; `None` where the word cannot be told.
+    Thp(Option<&'static str>),
+}
+
 /// What ends a word, as far as it matters here.
 const ENDS: [char; 14] = [' ', '\t', '\'', '"', '=', '<', '>', '|', ';', '&', '(', ')', '`', ','];
 
 /// Whether a file can have such a line: most have none, and are not looked at closer.
 pub(super) fn may_write(bytes: &[u8]) -> bool {
     let holds = |name: &str| bytes.windows(name.len()).any(|part| part == name.as_bytes());
-    holds("huge") && (holds(NAME) || holds("hugeadm"))
+    holds("huge") && (holds(NAME) || holds("hugeadm") || holds("transparent_hugepage"))
 }
 
 /// Lines with the number of the first, those that a backslash continues joined.
@@ -41,32 +56,52 @@ pub(super) fn logical(bytes: &[u8]) -> Vec<(u64, String)> {
     all
 }
 
-/// The lines that write a pool, variables replaced that hold a path of one.
-pub(super) fn written(lines: &[(u64, String)]) -> Vec<(u64, WrittenPool)> {
+/// The lines that write a pool or THP's switch, variables replaced that hold a path of one.
+pub(super) fn written(lines: &[(u64, String)]) -> Vec<(u64, Written)> {
     let mut variables = Vec::new();
     let mut found = Vec::new();
     for (number, line) in lines {
         let line = without_comment(line);
         variables.extend(variable(line));
-        found.extend(pool(&expanded(line, &variables)).map(|pool| (*number, pool)));
+        found.extend(all(&expanded(line, &variables)).map(|what| (*number, what)));
     }
     found
 }
 
 /// What one command writes.
-pub(crate) fn of_command(text: &str) -> Option<WrittenPool> {
-    pool(without_comment(text))
+pub(crate) fn of_command(text: &str) -> Vec<Written> {
+    all(without_comment(text)).collect()
+}
+
+fn all(line: &str) -> impl Iterator<Item = Written> {
+    pool(line).map(Written::Pool).into_iter().chain(thp(line).map(Written::Thp))
 }
 
 /// The same as a command that this reads again.
-pub(crate) fn canonical(pool: WrittenPool) -> String {
-    match pool {
-        WrittenPool::Default => format!("> /proc/sys/vm/{NAME}"),
-        WrittenPool::Of(page) => {
+pub(crate) fn canonical(what: &Written) -> String {
+    match what {
+        Written::Pool(WrittenPool::Default) => format!("> /proc/sys/vm/{NAME}"),
+        Written::Pool(WrittenPool::Of(page)) => {
             format!("> /sys/kernel/mm/hugepages/hugepages-{}kB/{NAME}", page.bytes().get() >> 10)
         }
-        WrittenPool::Any => format!("> {NAME}"),
+        Written::Pool(WrittenPool::Any) => format!("> {NAME}"),
+        Written::Thp(word) => format!("echo {} > /sys/kernel/mm/{THP}", word.unwrap_or("$word")),
     }
+}
+
+/// The word that THP's switch is set to: the last that stands before it in the same command.
+fn thp(line: &str) -> Option<Option<&'static str>> {
+    line.match_indices(THP).find_map(|(at, _)| {
+        let start = line.get(..at)?.rfind(ENDS).map_or(0, |end| end + 1);
+        let before = line.get(..start)?.trim_end_matches([' ', '\t', '\'', '"']);
+        let command = before.rsplit([';', '&', '`', '(']).next().unwrap_or_default();
+        let last = command.rsplit('|').next().unwrap_or_default();
+        let is_tee = words(last).any(|word| word.rsplit('/').next() == Some("tee"));
+        let redirected = before.ends_with('>') || before.ends_with(">|") || before.ends_with("of=");
+        let each = command.split(ENDS).flat_map(words);
+        let said = || each.filter_map(|word| THP_WORDS.into_iter().find(|known| *known == word)).last();
+        (redirected || is_tee).then(said)
+    })
 }
 
 fn pool(line: &str) -> Option<WrittenPool> {
@@ -153,13 +188,13 @@ fn variable(line: &str) -> Option<(String, String)> {
     let line = ["export ", "local ", "readonly "].iter().find_map(|word| line.strip_prefix(word)).unwrap_or(line);
     let (name, value) = match line.strip_prefix("for ").and_then(|rest| rest.split_once(" in ")) {
         Some((name, values)) => {
-            (name.trim(), values.split_whitespace().find(|value| value.contains("hugepages")).unwrap_or_default())
+            (name.trim(), values.split_whitespace().find(|value| value.contains("hugepage")).unwrap_or_default())
         }
         None => line.split_once('=')?,
     };
     let value = value.trim_start_matches(['"', '\'']);
     let value = value.split([' ', '\t', '"', '\'', ';']).next().unwrap_or_default();
-    let is_path = ["/proc/sys/vm", "/sys/kernel/mm/hugepages", "/sys/devices/system/node"];
+    let is_path = ["/proc/sys/vm", "/sys/kernel/mm", "/sys/devices/system/node"];
     let is_path = is_path.iter().any(|folder| value.starts_with(folder));
     (is_name(name) && is_path && value.len() < 256).then(|| (name.to_owned(), value.to_owned()))
 }
@@ -201,7 +236,11 @@ mod tests {
     const GIB_1: WrittenPool = WrittenPool::Of(PageSize::GIB_1);
 
     fn of(text: &str) -> Vec<(u64, WrittenPool)> {
-        written(&logical(text.as_bytes()))
+        let pool = |(line, what)| match what {
+            Written::Pool(pool) => Some((line, pool)),
+            Written::Thp(_) => None,
+        };
+        written(&logical(text.as_bytes())).into_iter().filter_map(pool).collect()
     }
 
     #[test]
@@ -227,7 +266,7 @@ mod tests {
             ("/usr/bin/hugeadm --pool-pages-min=1G:+4", GIB_1),
             ("hugeadm --pool-pages-min DEFAULT:5", WrittenPool::Default),
         ] {
-            assert_eq!(of_command(line), Some(pool), "{line}");
+            assert_eq!(of_command(line), [Written::Pool(pool)], "{line}");
         }
     }
 
@@ -247,7 +286,7 @@ mod tests {
             "hugeadm --pool-list",
             "echo 5 > /srv/nr_hugepages.saved",
         ] {
-            assert_eq!(of_command(line), None, "{line}");
+            assert_eq!(of_command(line), [], "{line}");
         }
     }
 
@@ -264,9 +303,14 @@ mod tests {
         fn any_text_is_survived_and_the_canonical_line_is_read_again(text in "[ -~\\n\\\\é]{0,120}", pages in 0u64..9) {
             of(&text);
             for pool in [WrittenPool::Default, MIB_2, GIB_1, WrittenPool::Any] {
-                prop_assert_eq!(of_command(&canonical(pool)), Some(pool));
+                let pool = Written::Pool(pool);
+                prop_assert_eq!(of_command(&canonical(&pool)), [pool]);
             }
-            prop_assert_eq!(of_command(&format!("echo {pages} {}", canonical(MIB_2))), Some(MIB_2));
+            let pool = Written::Pool(MIB_2);
+            prop_assert_eq!(of_command(&format!("echo {pages} {}", canonical(&pool))), [pool]);
+            for thp in [None, Some("always"), Some("madvise"), Some("never")].map(Written::Thp) {
+                prop_assert_eq!(of_command(&canonical(&thp)), [thp]);
+            }
         }
     }
 }

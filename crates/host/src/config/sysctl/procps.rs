@@ -25,6 +25,18 @@ pub(super) fn parse_lines(file: &str, bytes: &[u8]) -> Vec<Line> {
     (1..).zip(bytes.split(|byte| *byte == b'\n')).filter_map(parsed).collect()
 }
 
+/// The same as `sysctl -p` of procps 3.2 takes them (RHEL 4 to 6): `-key` and patterns are names that no setting has
+/// (<https://gitlab.com/procps-ng/procps/-/blob/v3.2.8/sysctl.c>).
+pub(super) fn parse_old_lines(file: &str, bytes: &[u8]) -> Vec<Line> {
+    let is_a_setting = |line: &Line| {
+        let number = usize::try_from(line.place.line).unwrap_or_default();
+        let text = bytes.split(|byte| *byte == b'\n').nth(number.saturating_sub(1)).unwrap_or_default();
+        text.trim_ascii_start().first() != Some(&b'-')
+    };
+    let lines = parse_lines(file, bytes).into_iter();
+    lines.filter(|line| line.value.is_some() && !super::is_pattern(&line.key) && is_a_setting(line)).collect()
+}
+
 /// `isspace()` of the C library.
 const BLANKS: [char; 6] = [' ', '\t', '\n', '\r', '\x0b', '\x0c'];
 

@@ -107,7 +107,7 @@ fn gathered(
     source: &dyn Source,
 ) -> (Vec<WrittenPool>, Vec<hugewise_model::configuration::Unit>, Vec<services::Service>) {
     let mut door = Door::new(source);
-    let writers = scripts::read(&mut door).into_iter().map(|writer| writer.pool).collect();
+    let writers = scripts::read(&mut door).pools.into_iter().map(|writer| writer.pool).collect();
     let units = systemd::read_units(&mut door, [&process()]);
     let ours = |words: &[String]| words.first().is_some_and(|first| first.ends_with("/postgres"));
     let services = services::read_services(&mut door, &|name| name.starts_with("mariadb"), &ours, &|_| false);
@@ -186,4 +186,22 @@ fn a_recording_has_what_was_read_and_nothing_that_was_only_glanced_at() {
     assert!(matches!(once.glance("/etc/large", 10), Observed::Malformed(_)));
     let kept: Vec<String> = recording.seen.borrow().files.keys().cloned().collect();
     assert_eq!(kept, ["/etc/b", "/etc/large"]);
+}
+
+/// A server's settings come from some files that each of them is looked for in.
+#[test]
+fn a_servers_own_files_are_asked_for_once_an_owner() {
+    let host = MapSource::new().file("/d/a.conf", "x = 1").file("/d/b.conf", "y = 2");
+    let counting = Counting::new(&host);
+    let once = Once::new(&counting);
+    let owner = |uid| Owner { uid, ..Owner::default() };
+    for _ in 0..3 {
+        assert_eq!(once.read_as(&owner(5), "/d/a.conf", 100), Observed::Known(b"x = 1".to_vec()));
+        assert_eq!(once.read_as(&owner(5), "/d/none", 100), Observed::Absent);
+        assert_eq!(once.list_as(&owner(5), "/d", 100), host.list("/d"));
+        assert_eq!(once.list_as(&owner(5), "/d/a.conf", 100), Observed::Absent);
+    }
+    assert_eq!(counting.doubles(), []);
+    assert_eq!(once.read_as(&owner(6), "/d/a.conf", 100), Observed::Known(b"x = 1".to_vec()));
+    assert_eq!(counting.doubles(), [("content", "/d/a.conf".to_owned(), 2)], "each owner has rights of his own");
 }

@@ -104,6 +104,10 @@ function replace(old, made) {
 
 // Instances and findings.
 
+// What check has in its columns.
+const MOMENTS = [["now", "Now"], ["restart", "Next restart"], ["reboot", "Next boot"]];
+const OUTLOOK = { all: "all", partly: "partly", none: "none", does_not_start: "fails", not_running: "down", unknown: "?", not_counted: "-" };
+
 const STATE = { all: ["good", "on huge pages"], partly: ["warn", "partly on huge pages"], none: ["", "on base pages"], unknown: ["", "not known"] };
 
 function instances(check) {
@@ -112,7 +116,8 @@ function instances(check) {
     const title = instance.engine + " " + instance.name;
     const worst = check.findings.filter((it) => it.instance === title).map((it) => it.level);
     const level = ["error", "warn"].find((level) => worst.includes(level));
-    const [colour, words] = STATE[instance.huge_pages];
+    const down = instance.moments?.now.state === "not_running";
+    const [colour, words] = down ? ["", "down"] : STATE[instance.huge_pages];
     const card = put(all, "article", null, "card " + (level || colour));
     put(card, "h3", title);
     put(card, "p", words, "tag " + (level || colour));
@@ -121,7 +126,12 @@ function instances(check) {
       const box = put(facts, "div");
       put(box, "dt", name);
       put(box, "dd", value);
+      return box;
     };
+    for (const [moment, name] of MOMENTS) {
+      const told = instance.moments?.[moment];
+      if (told) fact(name, OUTLOOK[told.state] ?? told.state).title = told.why ?? "";
+    }
     fact("Memory", bytes(instance.segments.reduce((sum, segment) => sum + segment.size_bytes, 0)));
     if (instance.demand) fact("Needs", count(instance.demand.needed_pages) + " × " + pageSize(instance.demand.page_bytes));
     fact("Page tables", bytes(instance.page_tables_bytes));

@@ -13,7 +13,7 @@ use crate::Failure;
 use crate::vm::{Hardware, Image, Machine, Scenario, Stage, ensure};
 
 use servers::{Moment, Server};
-use set_ups::{BOOTS, FORGET, PREPARE};
+use set_ups::{BOOTS, BOOTS_OF_OLD_KERNEL, FORGET, PREPARE};
 use words::WORDS;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -37,28 +37,38 @@ struct SetUp {
 }
 
 fn run(stage: &Stage) -> Result<(), Failure> {
-    let disk = stage.disk(Image::Plain)?;
-    // With less there is no gibibyte free in one piece even as the kernel starts.
-    let mut machine = stage.boot(&disk, Hardware { memory_mib: 6144, ..Hardware::default() })?;
-    machine.must(PREPARE)?;
-    machine.must(&format!("{WORDS}{FORGET}"))?;
     let asked = std::env::var(ASKED).unwrap_or_default();
     let is_asked = |set_ups: &&[SetUp]| set_ups.iter().any(|it| it.name.contains(&asked));
-    let boots: Vec<&[SetUp]> = BOOTS.iter().copied().filter(is_asked).collect();
-    ensure(!boots.is_empty(), || format!("{ASKED}={asked} is in no name of a set-up"))?;
     let mut tally = Tally::default();
     let begun = Instant::now();
-    for set_ups in boots {
-        machine = play(stage, machine, set_ups, &mut tally)?;
-        machine.must(&format!("{WORDS}{FORGET}"))?;
+    for (image, boots) in [(Image::OldKernel, BOOTS_OF_OLD_KERNEL), (Image::Plain, BOOTS)] {
+        let boots: Vec<&[SetUp]> = boots.iter().copied().filter(is_asked).collect();
+        if !boots.is_empty() {
+            on(stage, image, &boots, &mut tally)?;
+        }
     }
+    ensure(tally.set_ups > 0 || !tally.wrong.is_empty(), || format!("{ASKED}={asked} is in no name of a set-up"))?;
     let Tally { set_ups, forecasts, wrong } = tally;
     stage.say(&format!(
         "verdict: {set_ups} set-ups, {forecasts} forecasts, {} wrong; {} s",
         wrong.len(),
         begun.elapsed().as_secs()
     ));
-    ensure(wrong.is_empty(), || wrong.join("\n"))?;
+    ensure(wrong.is_empty(), || wrong.join("\n"))
+}
+
+/// Plays set-ups on one machine.
+fn on(stage: &Stage, image: Image, boots: &[&[SetUp]], tally: &mut Tally) -> Result<(), Failure> {
+    let disk = stage.disk(image)?;
+    // With less there is no gibibyte free in one piece even as the kernel starts.
+    let mut machine = stage.boot(&disk, Hardware { memory_mib: 6144, ..Hardware::default() })?;
+    stage.say(machine.must("uname -sr")?.trim());
+    machine.must(PREPARE)?;
+    machine.must(&format!("{WORDS}{FORGET}"))?;
+    for set_ups in boots {
+        machine = play(stage, machine, set_ups, tally)?;
+        machine.must(&format!("{WORDS}{FORGET}"))?;
+    }
     machine.power_off()
 }
 

@@ -23,8 +23,8 @@ oracle_up() {
     journalctl -u oracle --no-pager >&2
     return 1
 }
-oracle_gone() { for second in $(seq 240); do pgrep -u oracle >/dev/null || return 0; sleep 0.5; done; return 1; }
-end_oracle() { systemctl stop oracle 2>/dev/null || true; pkill -u oracle || true; oracle_gone; }
+oracle_gone() { for second in $(seq 240); do pgrep -u oracle -f PROD >/dev/null || return 0; sleep 0.5; done; return 1; }
+end_oracle() { systemctl stop oracle 2>/dev/null || true; pkill -u oracle -f PROD || true; oracle_gone; }
 memlock() { echo "oracle - memlock $1" >/etc/security/limits.d/20-moments.conf; }
 group() { getent group oinstall | cut -d: -f3; }
 log_in() {
@@ -50,6 +50,26 @@ end
     systemctl daemon-reload
     systemctl enable --quiet --now oracle
     oracle_up
+}
+other() {
+    cat >/etc/systemd/system/oracle-test.service <<end
+[Unit]
+Description=Oracle TEST, which is up before PROD
+After=local-fs.target
+Before=oracle.service
+
+[Service]
+User=oracle
+Group=oinstall
+$1
+ExecStart=/bin/sh -c '${oracle//PROD/TEST}'
+ExecStartPost=/bin/sh -c 'for second in \$\$(seq 240); do pgrep -f ^oracleTEST && exit; sleep 0.5; done; exit 1'
+
+[Install]
+WantedBy=multi-user.target
+end
+    systemctl daemon-reload
+    systemctl enable --quiet --now oracle-test
 }
 drop_in() { printf '[Service]\n%s\n' "$1" >/etc/systemd/system/oracle.service.d/moments.conf; }
 service() {

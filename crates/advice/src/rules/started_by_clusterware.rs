@@ -1,0 +1,103 @@
+use hugewise_model::instance::Mechanism;
+use hugewise_model::{Asked, Finding, Instance, Lack, Level, Remedy};
+
+use crate::login::{self, Allowance};
+use crate::permission::{Memlock, Right};
+use crate::{Docs, Facts, Missing, Rule, demand, given, permission};
+
+pub(crate) static RULE: Rule = Rule {
+    code: hugewise_model::RuleId::new("HW305"),
+    name: "started-by-clusterware",
+    level: Level::Warn,
+    docs: Docs {
+        what: "A running database that Oracle Clusterware starts, whose owner's agent (oraagent) has a memlock limit that is \
+               enough for its System V huge pages where a log-in of its owner's has not, or the other way round. Only \
+               where this kernel accepts a memlock limit and nothing else gives the right.",
+        why: "A process has the limits of whoever starts it. srvctl and a boot have Clusterware's agent do it, sqlplus the \
+              shell of the log-in, which pam_limits gave what limits.conf says. So it depends on the command that was \
+              typed whether the instance comes up on huge pages.",
+        cost: "the database is on base pages after the next start by the other way",
+        fix: "Have both give enough: limits.conf for log-ins, and for Clusterware CRS_LIMIT_MEMLOCK in \
+              s_crsconfig_NODE_env.txt below crs/install of its home, or `ulimit -l` in /etc/init.d/ohasd of older \
+              releases. It takes effect when Clusterware is started anew on the node.",
+        sources: &[
+            "Oracle Clusterware Administration and Deployment Guide: s_crsconfig_NODE_env.txt",
+            "getrlimit(2): a child has its parent's limits",
+            "Linux mm/mlock.c user_shm_lock()",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    let host = facts.host;
+    let asks = !matches!(instance.asked, Asked::No | Asked::Cannot);
+    if instance.mechanism != Mechanism::SysvShm || !asks || instance.segment_bytes() < demand::BIG_SEGMENT {
+        return Ok(None);
+    }
+    let by_limit = !matches!(permission::memlock(host), Memlock::Useless(_));
+    if !by_limit
+        || instance.containered
+        || !given::is_limited_by_others(host, instance)
+        || matches!(permission::without_memlock(host, instance), Right::Has(_))
+    {
+        return Ok(None);
+    }
+    let Some(process) = host.process(instance.pid) else { return Ok(None) };
+    let agent = given::at_restart(host, instance).first.memlock;
+    let log_in = login::of_log_in(host, process.uid);
+    let needs = facts.situation.locked().at_most(host, instance).all();
+    let allows =
+        |found: &Allowance| found.allows(needs).ok_or_else(|| Missing::Instance(Lack::of(&found.place, &found.limit)));
+    let (by_agent, by_log_in) = (allows(&agent)?, allows(&log_in)?);
+    if by_agent == by_log_in {
+        return Ok(None);
+    }
+    let ((works, with), (fails, not_with)) = match by_agent {
+        true => (("Clusterware", "srvctl"), ("a log-in", "sqlplus")),
+        false => (("a log-in", "sqlplus"), ("Clusterware", "srvctl")),
+    };
+    let summary = format!(
+        "{} has enough memlock for its {needs} from {works}, but not from {fails}: started with {with} it gets huge pages, \
+         with {not_with} it does not",
+        instance.title()
+    );
+    let short = format!("{works} gives it enough memlock, {fails} does not");
+    let evidence = vec![
+        format!("Clusterware: {}", agent.in_words()),
+        format!("log-in of {}: {}", instance.owner_in_words(), log_in.in_words()),
+    ];
+    let remedies = vec![Remedy::RaiseMemlock(instance.id())];
+    Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(Level::Warn, Some(instance), summary) }))
+}
+
+#[cfg(test)]
+use hugewise_model::{Bytes, KernelRelease, Limit, Observed, process::SoftHard};
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || case(Observed::Known(Limit::At(Bytes::from_kib(64)))),
+    silent: || case(Observed::Known(Limit::Unlimited)),
+    missing: || case(Observed::Denied),
+};
+
+/// A database of 8 GiB on an old kernel, whose log-ins have no limit; its owner's agent has this one.
+#[cfg(test)]
+fn case(agent: Observed<Limit>) -> crate::testing::Case {
+    let mut case = crate::testing::quiet();
+    case.host.kernel = Observed::Known(KernelRelease { text: "4.18.0".into(), major: 4, minor: 18 });
+    case.oracle("PROD1", crate::testing::gib(8), 20);
+    let rules = hugewise_host::config::limits::parse("/etc/security/limits.conf", b"oracle - memlock unlimited\n");
+    case.host.configuration.limits = Observed::Known(rules);
+    let owner = case.processes()[0].uid;
+    let stack = [(10, "ohasd.bin", 0, Observed::Known(Limit::Unlimited)), (20, "oraagent.bin", owner, agent)];
+    for (pid, name, uid, limit) in stack {
+        let memlock = limit.map(|limit| SoftHard { soft: limit, hard: limit });
+        let process = hugewise_model::Process { pid, name: name.into(), uid, memlock, ..Default::default() };
+        if let Observed::Known(all) = &mut case.host.processes {
+            all.push(std::sync::Arc::new(process));
+            all.sort_by_key(|process| process.pid);
+        }
+    }
+    case
+}
