@@ -39,7 +39,7 @@ pub(crate) fn spare<'a>(instances: impl Iterator<Item = &'a Instance>) -> PageCo
 /// The pages of a demand in words: one that is estimated is no count.
 pub fn in_words(demand: &Demand) -> String {
     let pages = demand.pages.in_pages_of(demand.page_size);
-    let is_exact = demand.source.error_percent().unwrap_or_default() == 0;
+    let is_exact = demand.error_percent().unwrap_or_default() == 0;
     if is_exact { pages } else { format!("about {pages}") }
 }
 

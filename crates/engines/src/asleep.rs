@@ -68,7 +68,7 @@ pub(crate) fn add(scene: &Scene<'_>, found: &mut Found, files: Option<&Files>) {
         instance.next = next(&instance);
         // Nobody has seen it come out so yet.
         let estimated = instance.next.known().into_iter().flat_map(|next| &next.demands);
-        let estimated = estimated.filter(|demand| demand.source.error_percent().is_some());
+        let estimated = estimated.filter(|demand| demand.error_percent().is_some());
         instance.perhaps = estimated.map(Demand::at_most).collect();
         instance.asleep = Some(asleep);
         make_unique(&found.instances, &mut instance);

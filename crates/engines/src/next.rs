@@ -105,6 +105,12 @@ pub(crate) fn are_unchanged(source: &dyn Source, main: &Process, paths: &[String
     paths.iter().all(unchanged)
 }
 
+/// Whether one of these files was changed, or put in its place, since a process began; not where that cannot be told.
+pub(crate) fn are_changed(source: &dyn Source, main: &Process, paths: &[String]) -> bool {
+    let owner = Owner::of(main);
+    paths.iter().any(|path| source.changed_since_start(&owner, path, main.pid) == Observed::Known(true))
+}
+
 /// Whether what is mapped is less or more than the files come to. Memory on huge pages was rounded up to whole ones.
 fn differs(segments: &[Segment], size: &Size) -> bool {
     let held: Bytes = segments.iter().map(|segment| segment.size).sum();

@@ -39,6 +39,8 @@ pub struct Stretch {
     pub least: PageCount,
     /// At most so many.
     pub most: PageCount,
+    /// Huge pages are asked for only where the last one before it that does not follow another has got them.
+    pub follows: bool,
 }
 
 /// What a server takes of a pool that has not enough for it.

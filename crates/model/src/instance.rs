@@ -385,9 +385,41 @@ impl Demand {
     /// The least that it may come to, the same.
     #[must_use]
     pub fn at_least(&self) -> Self {
-        let Some(percent) = self.source.error_percent() else { return self.clone() };
-        let least = (u128::from(self.pages.get()) * 100).div_ceil(100 + u128::from(percent));
-        Self { pages: PageCount(u64::try_from(least).unwrap_or(u64::MAX)), ..self.clone() }
+        let pages = match self.source {
+            DemandSource::Engine | DemandSource::Measured => self.pages,
+            DemandSource::Estimated { error_percent } => {
+                let least = (u128::from(self.pages.get()) * 100).div_ceil(100 + u128::from(error_percent));
+                PageCount(u64::try_from(least).unwrap_or(u64::MAX))
+            }
+            DemandSource::Enough { least } => least.min(self.pages),
+        };
+        Self { pages, ..self.clone() }
+    }
+
+    /// The same memory, as one stretch, on pages of another size. Of a smaller one up to a larger page less one may be too many:
+    /// all that is known was rounded up to larger ones.
+    #[must_use]
+    pub fn on(&self, page: PageSize) -> Self {
+        let of = |pages: PageCount| page.pages_for(pages.of(self.page_size));
+        let pages = of(self.pages);
+        let spare = of(PageCount(1)).saturating_sub(PageCount(1));
+        let is_smaller = page < self.page_size;
+        let source = match self.source {
+            DemandSource::Engine | DemandSource::Measured if is_smaller => {
+                DemandSource::Enough { least: pages.saturating_sub(spare) }
+            }
+            DemandSource::Enough { least } if is_smaller => {
+                DemandSource::Enough { least: of(least).saturating_sub(spare) }
+            }
+            DemandSource::Enough { least } => DemandSource::Enough { least: of(least) },
+            source => source,
+        };
+        Self { page_size: page, pages, source }
+    }
+
+    /// How far off its pages may be, in percent, rounded up; none where they are counted.
+    pub fn error_percent(&self) -> Option<u8> {
+        self.source.error_percent(self.pages)
     }
 }
 
@@ -405,16 +437,29 @@ pub enum DemandSource {
     },
     /// A formula whose pages always do.
     Enough {
-        /// How much less may do, in percent of the least.
-        error_percent: u8,
+        /// With fewer than these it never does.
+        least: PageCount,
     },
 }
 
 impl DemandSource {
-    /// The error of a formula in percent; none where the number is counted.
-    pub const fn error_percent(self) -> Option<u8> {
+    /// As reports name it: `engine`, `measured` or `estimated`.
+    pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Estimated { error_percent } | Self::Enough { error_percent } => Some(error_percent),
+            Self::Engine => "engine",
+            Self::Measured => "measured",
+            Self::Estimated { .. } | Self::Enough { .. } => "estimated",
+        }
+    }
+
+    /// How far off so many pages may be, in percent, rounded up; none where they are counted.
+    pub fn error_percent(self, pages: PageCount) -> Option<u8> {
+        match self {
+            Self::Estimated { error_percent } => Some(error_percent),
+            Self::Enough { least } => {
+                let less = pages.saturating_sub(least).get().saturating_mul(100);
+                Some(u8::try_from(less.div_ceil(least.get().max(1))).unwrap_or(100).min(100))
+            }
             Self::Engine | Self::Measured => None,
         }
     }

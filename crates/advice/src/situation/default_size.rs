@@ -84,7 +84,7 @@ fn on(instance: &Instance, demand: &Demand, page: PageSize) -> Demand {
     let is_open = of(&demand.at_least()) != of(&demand.at_most());
     let source = match demand.source {
         DemandSource::Estimated { .. } if !is_open => DemandSource::Estimated { error_percent: 0 },
-        DemandSource::Enough { .. } if !is_open => DemandSource::Enough { error_percent: 0 },
+        DemandSource::Enough { .. } => DemandSource::Enough { least: of(&demand.at_least()) },
         source => source,
     };
     Demand { page_size: page, pages: of(demand), source }

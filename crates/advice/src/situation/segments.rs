@@ -29,7 +29,8 @@ pub(crate) fn is_asked(instance: &Instance) -> bool {
 pub(super) fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
     let start = &Kind::of(instance.engine).start;
     if let Some(stretches) = (start.stretches)(instance, page) {
-        return stretches.into_iter().map(|stretch| stretch.most).min().unwrap_or(PageCount(1));
+        let alone = stretches.into_iter().filter(|stretch| !stretch.follows).map(|stretch| stretch.most);
+        return alone.min().unwrap_or(PageCount(1));
     }
     if let Takes::Pieces(size) = (start.takes)(instance) {
         return page.pages_for(size);
@@ -42,13 +43,8 @@ pub(super) fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
 pub(super) fn part(instance: &Instance, page: PageSize, pages: PageCount) -> (PageCount, PageCount) {
     let start = &Kind::of(instance.engine).start;
     if let Some(stretches) = (start.stretches)(instance, page) {
-        let taken = |of: fn(&Stretch) -> PageCount| {
-            let fits =
-                |taken: PageCount, stretch: PageCount| if taken + stretch > pages { taken } else { taken + stretch };
-            stretches.iter().map(of).fold(PageCount::ZERO, fits)
-        };
-        // Where the larger one does not fit, what follows it does.
-        let (one, other) = (taken(|stretch| stretch.least), taken(|stretch| stretch.most));
+        // Where the larger one does not fit, what comes after it does.
+        let (one, other) = (taken(&stretches, pages, |it| it.least), taken(&stretches, pages, |it| it.most));
         return (one.min(other), one.max(other));
     }
     match (start.takes)(instance) {
@@ -56,6 +52,25 @@ pub(super) fn part(instance: &Instance, page: PageSize, pages: PageCount) -> (Pa
         Takes::Pieces(size) => (pages.saturating_sub(page.pages_for(size).saturating_sub(PageCount(1))), pages),
         Takes::All | Takes::Segments => (PageCount::ZERO, pages),
     }
+}
+
+/// What a server that asks for one stretch after the other takes of so many pages, each stretch being as large as `of` says.
+fn taken(stretches: &[Stretch], pages: PageCount, of: fn(&Stretch) -> PageCount) -> PageCount {
+    let mut taken = PageCount::ZERO;
+    let mut last_was_taken = true;
+    for stretch in stretches {
+        if stretch.follows && !last_was_taken {
+            continue;
+        }
+        let fits = taken + of(stretch) <= pages;
+        if fits {
+            taken = taken + of(stretch);
+        }
+        if !stretch.follows {
+            last_was_taken = fits;
+        }
+    }
+    taken
 }
 
 /// Base pages that a start asks shmget for: the kernel counts huge pages as so many small ones.
@@ -156,4 +171,43 @@ pub(super) fn at_start(
     let base = host.base_page.reason().map(|why| format!("base page size: {why}"));
     let unknown = [limits.shmmax.as_ref().err(), limits.shmall.as_ref().err(), base.as_ref()];
     unknown.into_iter().flatten().next().map_or(Segments::Fit, |why| Segments::Unknown(why.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::instance::Setting;
+
+    use super::*;
+    use crate::testing::{gib, quiet};
+
+    /// What the kernel said MariaDB 10.11.19 had taken of pools that were too small. Its key cache comes to 53 pages, Aria's to 62,
+    /// and each of its two log buffers to 8; the kernel may place the buffer pool so that it takes up to five more.
+    #[test]
+    fn a_mariadb_without_pages_for_its_buffer_pool_takes_none_for_its_log_buffers() {
+        let mut case = quiet();
+        let instance = case.mariadb("3306", gib(1));
+        instance.version = Observed::Known("10.11.19-MariaDB".into());
+        for (buffer_pool, pool, taken) in [
+            // The key cache; neither Aria's cache nor the buffer pool has room, and the log buffers, which would, follow the pool.
+            ("128M", 100, 53..=53),
+            // The buffer pool and one log buffer, without the caches.
+            ("32M", 30, 24..=29),
+            // All but Aria's cache.
+            ("32M", 95, 85..=90),
+        ] {
+            let setting = |name: &str, value: &str| {
+                (name.to_owned(), Setting { name: name.into(), value: value.into(), place: None })
+            };
+            instance.settings = [setting("innodb_buffer_pool_size", buffer_pool)].into();
+            let (least, most) = part(instance, PageSize::MIB_2, PageCount(pool));
+            assert!(
+                taken.contains(&least.get()) && taken.contains(&most.get()),
+                "{buffer_pool} of {pool}: {least} {most}"
+            );
+            assert_eq!(
+                smallest_piece(instance, PageSize::MIB_2),
+                PageCount(if buffer_pool == "32M" { 21 } else { 53 })
+            );
+        }
+    }
 }

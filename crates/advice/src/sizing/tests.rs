@@ -71,7 +71,7 @@ fn a_mariadb_that_was_measured_may_take_more_the_next_time() {
         (sizing.pools[0].pages, sizing.pools[0].spare_pages)
     };
     assert_eq!(spare(DemandSource::Measured), (PageCount(517), PageCount(5)));
-    assert_eq!(spare(DemandSource::Enough { error_percent: 1 }), (PageCount(512), PageCount(0)));
+    assert_eq!(spare(DemandSource::Enough { least: PageCount(507) }), (PageCount(512), PageCount(0)));
     // What may be a hundredth more is planned with it.
     assert_eq!(spare(DemandSource::Estimated { error_percent: 1 }), (PageCount(518), PageCount(6)));
 }

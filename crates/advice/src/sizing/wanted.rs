@@ -108,35 +108,22 @@ pub(super) fn demand_on(instance: &Instance, page: PageSize) -> Option<Demand> {
         let source = measured_on(instance, page, mapped);
         return (mapped > PageCount::ZERO).then_some(Demand { page_size: page, pages: mapped, source });
     };
-    let bytes = stated.pages.of(stated.page_size);
-    let whole = page.pages_for(bytes);
-    if page > stated.page_size && sizes.len() <= 1 {
-        return Some(Demand { page_size: page, pages: whole, source: stated.source });
+    let moved = stated.on(page);
+    if mapped == PageCount::ZERO || (page > stated.page_size && sizes.len() <= 1) {
+        return Some(moved);
     }
-    if mapped > PageCount::ZERO {
-        let source = if instance.pid == 0 { stated.source } else { measured_on(instance, page, page.pages_for(bytes)) };
-        return Some(Demand { page_size: page, pages: mapped, source });
-    }
-    // Up to one larger page too many, as all that is known was rounded up to it.
-    let error = 100_u64.checked_div(stated.pages.get()).unwrap_or(100).saturating_add(1);
-    let source = match stated.source {
-        DemandSource::Engine | DemandSource::Measured => {
-            DemandSource::Enough { error_percent: u8::try_from(error.min(100)).unwrap_or(100) }
-        }
-        estimated => estimated,
-    };
-    Some(Demand { page_size: page, pages: whole, source })
+    let source = if instance.pid == 0 { moved.source } else { measured_on(instance, page, moved.pages) };
+    Some(Demand { page_size: page, pages: mapped, source })
 }
 
-/// What mappings tell of so many pages: one on larger pages was rounded up to them, and needs up to one of these less.
+/// What mappings tell of so many pages: one on larger pages was rounded up to them, and has a byte at least on its last.
 fn measured_on(instance: &Instance, page: PageSize, pages: PageCount) -> DemandSource {
     let larger = instance.segments.iter().filter_map(|segment| segment.page_size.get()).filter(|size| *size > page);
-    let beyond: PageCount = larger.map(|size| page.pages_for(size.bytes())).sum();
+    let beyond: PageCount = larger.map(|size| page.pages_for(size.bytes()).saturating_sub(PageCount(1))).sum();
     if beyond == PageCount::ZERO {
         return DemandSource::Measured;
     }
-    let percent = beyond.get().saturating_mul(100).div_ceil(pages.get().max(1)).min(100);
-    DemandSource::Enough { error_percent: u8::try_from(percent).unwrap_or(100) }
+    DemandSource::Enough { least: pages.saturating_sub(beyond) }
 }
 
 pub(super) fn plan<'a>(host: &Host, instances: &'a [Instance], request: &Request, offered: &[PageSize]) -> Plan<'a> {
@@ -258,10 +245,18 @@ fn next_on(instance: &Instance, page: PageSize, any: bool) -> Option<Demand> {
     if let Some(own) = demands.iter().find(|demand| demand.page_size == page) {
         return Some(own.clone());
     }
-    let bytes: Bytes = demands.iter().map(|demand| demand.pages.of(demand.page_size)).sum();
-    let source = demands.iter().map(|demand| demand.source).find(|source| *source != DemandSource::Measured);
-    let source = source.unwrap_or(DemandSource::Measured);
-    (any && bytes > Bytes::ZERO).then(|| Demand { page_size: page, pages: page.pages_for(bytes), source })
+    let [demand] = demands.as_slice() else { return several_on(demands, page).filter(|_| any) };
+    any.then(|| demand.on(page))
+}
+
+/// What demands on pages of several sizes come to together, on pages of one.
+fn several_on(demands: &[Demand], page: PageSize) -> Option<Demand> {
+    let moved: Vec<Demand> = demands.iter().map(|demand| demand.on(page)).collect();
+    let pages: PageCount = moved.iter().map(|demand| demand.pages).sum();
+    let estimated = moved.iter().map(|demand| demand.source).find(|it| matches!(it, DemandSource::Estimated { .. }));
+    let least = moved.iter().map(|demand| demand.at_least().pages).sum();
+    let source = estimated.unwrap_or(DemandSource::Enough { least });
+    (pages > PageCount::ZERO).then_some(Demand { page_size: page, pages, source })
 }
 
 /// A server as its next start will have it: one stretch as large as it will ask for, of which nobody has seen yet what

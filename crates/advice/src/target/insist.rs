@@ -97,7 +97,7 @@ impl<'a> Insist<'a> {
         }
         // Other memory than it has now: how much of it there will be has to be seen first.
         let other_memory = instance.asked != Asked::Cannot && starting(host, instance).asked == Asked::Cannot;
-        if other_memory || sized.source.error_percent().is_some() {
+        if other_memory || sized.source.error_percent(sized.demand_pages).is_some() {
             return Err(NotYet::Estimate);
         }
         if let Some(other) = self.unplanned.get(&page) {

@@ -3,6 +3,8 @@
 //! MariaDB 10.11.19 (measured with `strace -e trace=mmap`): five stretches, none given back before it serves: the blocks of
 //! MyISAM's key cache, those of Aria's page cache, the buffer pool, and two log buffers. Each is rounded up to its page by
 //! itself, and one that is smaller than a page takes none. What the caches keep beside their blocks is never on huge pages.
+//! A cache that is refused its huge pages keeps nothing else from them; where the buffer pool is, the log buffers are not even
+//! asked for on huge pages.
 //!
 //! The buffer pool has to begin at a multiple of 8 MiB. Where the kernel puts it elsewhere, the server gives it back and asks for
 //! as much more as it was off by (`buf_pool_t::create` in storage/innobase/buf/buf0buf.cc). Where the kernel puts it depends on
@@ -154,10 +156,9 @@ impl Sizes {
 
     /// The same as a demand.
     pub(super) fn demand(&self, page_size: PageSize) -> Option<Demand> {
-        let error_percent = self.error_percent(page_size);
         let source = match self.is_proven() {
-            true => DemandSource::Enough { error_percent },
-            false => DemandSource::Estimated { error_percent },
+            true => DemandSource::Enough { least: self.least_pages(page_size) },
+            false => DemandSource::Estimated { error_percent: self.error_percent(page_size) },
         };
         Some(Demand { page_size, pages: self.pages(page_size), source }).filter(|demand| demand.pages > PageCount::ZERO)
     }
@@ -215,17 +216,19 @@ fn sizes(instance: &Instance) -> Option<Sizes> {
 }
 
 /// What a start of an instance asks for one after the other, where that is known: the caches of MyISAM and of Aria, the buffer
-/// pool, which the kernel may place so that it takes more, and the log buffers.
+/// pool, which the kernel may place so that it takes more, and the log buffers, which follow it.
 pub(super) fn in_stretches(instance: &Instance, page: PageSize) -> Option<Vec<Stretch>> {
     let sizes = sizes(instance).filter(Sizes::is_proven)?;
     let [pool, logs, keys, aria] = sizes.stretches.as_slice() else { return None };
-    let pages = |of: &(u64, u64), more: PageCount| {
+    let pages = |of: &(u64, u64), more: PageCount, follows: bool| {
         let each = page.pages_for(Bytes(of.1));
         let count = if of.1 < page.bytes().get() { 0 } else { of.0 };
-        std::iter::repeat_n(Stretch { least: each, most: each + more }, usize::try_from(count).unwrap_or_default())
+        let stretch = Stretch { least: each, most: each + more, follows };
+        std::iter::repeat_n(stretch, usize::try_from(count).unwrap_or_default())
     };
     let (none, chance) = (PageCount::ZERO, sizes.chance(page));
-    Some(pages(keys, none).chain(pages(aria, none)).chain(pages(pool, chance)).chain(pages(logs, none)).collect())
+    let caches = pages(keys, none, false).chain(pages(aria, none, false));
+    Some(caches.chain(pages(pool, chance, false)).chain(pages(logs, none, true)).collect())
 }
 
 /// Rounding that a number near the largest survives.

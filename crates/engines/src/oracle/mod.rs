@@ -378,7 +378,7 @@ fn next(scene: &Scene<'_>, instance: &Instance, complete: bool) -> Observed<Next
         (false, false) => {}
     }
     let size = described::estimated(scene, &then).ok().flatten().map(|(demand, name)| {
-        let error = demand.source.error_percent().unwrap_or_default().max(demand::HELD_ERROR);
+        let error = demand.error_percent().unwrap_or_default().max(demand::HELD_ERROR);
         let setting = then.settings.get(name).cloned();
         Size::about(demand.pages.of(demand.page_size), error, vec![demand], setting)
     });

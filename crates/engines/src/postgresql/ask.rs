@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{NextStart, Setting};
-use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, Observed, PageCount};
+use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, Observed, PageCount, PageSize};
 
+use super::demand::Range;
 use super::{KIND, asked, asked_page_size, conf, demand, setting};
 use crate::question::{NoAnswer, Question, Sockets, rows};
 use crate::settings::Settings;
@@ -81,7 +82,7 @@ pub(crate) fn answer(host: &Host, instance: &mut Instance, text: &str) -> Result
             values.get("shared_preload_libraries").map(|setting| setting.value.clone()).unwrap_or_default()
         };
         let same_libraries = libraries(&by_files) == libraries(&settings.values);
-        let now = size.unwrap_or_else(|| instance.segment_bytes());
+        let now = now(instance, size);
         instance.next = Observed::Known(next(host, instance, by_files, &settings, now, setting));
         if same_libraries {
             instance.perhaps.clear();
@@ -123,14 +124,25 @@ fn decides(setting: &Setting) -> bool {
     DECIDE.contains(&setting.name.as_str()) && setting.value.trim() != "-1"
 }
 
-/// What the files say of the next start, one setting of which is not what the server runs with. How much its memory grows is
-/// known better than how large it is: `now` is what it has.
+/// Between what its memory lies: a server says it in whole mebibytes, and a mapping is rounded up to the pages that it is on.
+fn now(instance: &Instance, said: Option<Bytes>) -> Option<Range> {
+    let rounded_to = |up: Bytes| up.saturating_sub(Bytes(1));
+    if let Some(most) = said {
+        return Some(Range { least: most.saturating_sub(rounded_to(Bytes::from_mib(1))), most });
+    }
+    let most = instance.segment_bytes();
+    let pages = instance.segments.iter().filter_map(|segment| segment.page_size.get());
+    let page = pages.map(PageSize::bytes).max().unwrap_or(Bytes::from_kib(64));
+    (most > Bytes::ZERO).then(|| Range { least: most.saturating_sub(rounded_to(page)), most })
+}
+
+/// What the files say of the next start, one setting of which is not what the server runs with; `now` is what it has.
 fn next(
     host: &Host,
     instance: &Instance,
     values: BTreeMap<String, Setting>,
     in_force: &Settings,
-    now: Bytes,
+    now: Option<Range>,
     changed: Setting,
 ) -> NextStart {
     let mut settings = Settings::of(&KIND);
@@ -139,12 +151,12 @@ fn next(
     let version = instance.version.known().map(String::as_str);
     let page = asked_page_size(host, &settings).get().filter(|_| !matches!(asked, Asked::No | Asked::Cannot));
     let demand = page.and_then(|page| {
-        let (then, error_percent) = demand::size(&settings, version)?;
-        let size = match demand::size(in_force, version) {
-            Some((before, _)) if now > Bytes::ZERO => (now + then).saturating_sub(before),
-            _ => then,
+        let then = demand::size(&settings, version)?;
+        let size = match now.zip(demand::size(in_force, version)) {
+            Some((now, before)) => then.grown(now, before),
+            None => then,
         };
-        Some(demand::in_pages(size, error_percent, page))
+        Some(size.in_pages(page))
     });
     NextStart { asked, setting: Some(changed), demands: demand.into_iter().collect() }
 }
@@ -180,7 +192,6 @@ fn replace(settings: &mut Settings, name: &str, value: &str, unit: &str) -> bool
 mod tests {
     use super::super::tests::{DATA, files, host, only};
     use super::*;
-    use hugewise_model::PageSize;
     use hugewise_model::instance::{Demand, DemandSource};
 
     #[test]
@@ -216,39 +227,48 @@ mod tests {
         assert_eq!(instance.demand, Some(demand));
     }
 
-    const NOW: &str = "huge_pages\ttry\t\nhuge_page_size\t0\tkB\nmax_connections\t500\t\nshared_buffers\t786432\t8kB\n\
-        shared_memory_type\tmmap\t\nwal_buffers\t2048\t8kB\nshared_memory_size\t6311\tMB\nsessions\t1\t\n";
+    /// As 15.20 says it of itself.
+    const NOW: &str = "huge_pages\ttry\t\nhuge_page_size\t0\tkB\nmax_connections\t300\t\nshared_buffers\t786432\t8kB\n\
+        shared_memory_type\tmmap\t\nwal_buffers\t2048\t8kB\nshared_memory_size\t6312\tMB\nsessions\t1\t\n";
 
-    /// A server of 6 GiB wholly on huge pages, whose file may have been changed by less than the reckoning's error.
-    fn within_the_error(setting: &str) -> (Host, Instance) {
+    /// A server of 6 GiB and 300 connections wholly on huge pages, whose file says something else.
+    fn changed(setting: &str) -> (Host, Instance) {
         let host = host(PageSize::MIB_2);
         let files = files().file(&format!("{DATA}/postgresql.auto.conf"), format!("wal_buffers = -1\n{setting}\n"));
         let instance = only(&host, &files);
+        (host, instance)
+    }
+
+    /// One connection more is less than the reckoning's error.
+    fn within_the_error() -> (Host, Instance) {
+        let (host, instance) = changed("max_connections = 301");
         assert!(instance.next.is_absent() && !instance.perhaps.is_empty(), "{:?}", instance.perhaps);
         (host, instance)
     }
 
     #[test]
     fn a_server_that_has_all_of_its_files_in_force_settles_what_they_left_open() {
-        let (host, mut instance) = within_the_error("max_connections = 800");
+        let (host, mut instance) = within_the_error();
         answer(&host, &mut instance, &format!("file_errors\t0\t\n{NOW}")).unwrap();
         assert!(instance.next.is_absent() && instance.perhaps.is_empty(), "{:?}", instance.next);
         // One that may not be asked for its files leaves it open: a library's settings are in none of these.
-        let (host, mut instance) = within_the_error("max_connections = 800");
-        answer(&host, &mut instance, &NOW.replace("500", "800")).unwrap();
+        let (host, mut instance) = within_the_error();
+        answer(&host, &mut instance, &NOW.replace("300", "301")).unwrap();
         assert!(instance.next.is_absent() && !instance.perhaps.is_empty(), "{:?}", instance.next);
     }
 
-    /// 200 connections more of PostgreSQL 15 are, by Counts and COSTS, 200 * (5896 + 64 * (410 + 250)) bytes: 9,627,200. On top
-    /// of 6311 MiB they fill their 4.6 pages, and 3156 hold 1 MiB more than it had.
+    /// PostgreSQL 15.20 says 3156 pages of itself with 300 connections and with 301, 3168 with 800.
     #[test]
     fn what_waits_for_a_start_is_reckoned_from_what_the_server_has() {
-        let (host, mut instance) = within_the_error("max_connections = 700");
-        answer(&host, &mut instance, &format!("file_errors\t1\t\n{NOW}")).unwrap();
-        let next = instance.next.known().expect("another start");
-        assert_eq!(next.setting.as_ref().map(|setting| setting.value.as_str()), Some("700"));
-        let pages: Vec<u64> = next.demands.iter().map(|demand| demand.pages.get()).collect();
-        assert_eq!(pages, [(6311_u64 * (1 << 20) + 9_627_200).div_ceil(2 << 20)]);
-        assert!(instance.perhaps.is_empty());
+        for (connections, truth) in [("301", 3156), ("800", 3168)] {
+            let (host, mut instance) = changed(&format!("max_connections = {connections}"));
+            answer(&host, &mut instance, &format!("file_errors\t1\t\n{NOW}")).unwrap();
+            let next = instance.next.known().expect("another start");
+            assert_eq!(next.setting.as_ref().map(|setting| setting.value.as_str()), Some(connections));
+            let [demand] = next.demands.as_slice() else { panic!("{next:?}") };
+            let (least, most) = (demand.at_least().pages.get(), demand.at_most().pages.get());
+            assert!(least <= truth && truth <= most && most <= least + 1, "{demand:?} and in truth {truth}");
+            assert!(instance.perhaps.is_empty());
+        }
     }
 }

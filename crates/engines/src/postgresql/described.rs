@@ -79,12 +79,14 @@ pub(crate) fn describe(
     let mut instance = instance(host, source, &files, &settings);
     let mut unread = door.unread;
     let version = files.version.as_deref();
-    let (about, error_percent) = demand::size(&settings, version)
+    let reckoned = demand::size(&settings, version)
         .ok_or_else(|| DescribeError::of(&files.config, "its settings say no size", "look at shared_buffers in it"))?;
-    let mut size = about;
+    let mut size = reckoned.about;
     if let Some(page) = instance.asked_page_size.get() {
         let answer = match ask {
-            true => question(host, &files, server_binary, page, about).and_then(|question| program::ask(&question)),
+            true => {
+                question(host, &files, server_binary, page, reckoned.about).and_then(|question| program::ask(&question))
+            }
             false => Err(Silence::NotAsked),
         };
         match answer {
@@ -100,7 +102,7 @@ pub(crate) fn describe(
                         format!("{why}; what {libraries} (shared_preload_libraries) take is not in the estimate")
                     }
                 };
-                instance.demand = Some(demand::in_pages(about, error_percent, page));
+                instance.demand = Some(reckoned.in_pages(page));
                 if ask || !libraries.trim().is_empty() {
                     unread.push(Unread::new(instance.title(), Reason::untold(why)));
                 }

@@ -218,8 +218,10 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         Observed::Known(_) => segments::huge_page_use(&instance.segments),
         _ => HugePageUse::Unknown,
     };
-    instance.next = next(&instance, &settings);
     let unchanged = next::are_unchanged(door.source, main, &files);
+    // A build of others may take a little more or less: only files that are known to be others tell a small change.
+    let as_it_was = !is_plain(main) || !next::are_changed(door.source, main, &files);
+    instance.next = next(&instance, &settings, as_it_was);
     if let Some(page) = instance.asked_page_size.get() {
         let version = instance.version.known().map(String::as_str);
         let estimated = demand::perhaps(&settings, version, page, instance.segment_bytes());
@@ -254,14 +256,14 @@ fn whole(value: &str) -> Result<u64, &'static str> {
 }
 
 /// What its files and its command line make of its next start.
-fn next(instance: &Instance, settings: &Settings) -> Observed<NextStart> {
+fn next(instance: &Instance, settings: &Settings, as_it_was: bool) -> Observed<NextStart> {
     if let Some(why) = settings.missing().filter(|_| instance.asked == Asked::Unknown) {
         return why.as_ref().and_then(|()| Observed::Absent);
     }
     let named = |name: &str| settings.values.get(name).cloned();
     let page = instance.asked_page_size.get();
     let version = instance.version.known().map(String::as_str);
-    let size = demand::range(settings, version).zip(page).map(|(range, page)| Size {
+    let size = demand::range(settings, version, as_it_was).zip(page).map(|(range, page)| Size {
         least: range.least,
         most: range.most,
         demands: demand::estimated(settings, version, page).into_iter().collect(),

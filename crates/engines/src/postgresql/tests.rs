@@ -168,9 +168,9 @@ fn the_estimate_keeps_to_its_error() {
         let conf = format!("shared_buffers = {buffers}MB\nmax_connections = {connections}\n");
         let instance = only(&host, &files().file("/etc/postgresql/15/main/postgresql.conf", conf));
         let demand = instance.demand.unwrap();
-        let DemandSource::Estimated { error_percent } = demand.source else { panic!("{demand:?}") };
-        let off = demand.pages.of(demand.page_size).get().abs_diff(mebibytes << 20);
-        assert!(off * 100 <= (mebibytes << 20) * u64::from(error_percent), "{buffers} {connections}: off by {off}");
+        assert!(demand.error_percent().is_some_and(|percent| percent <= 1), "{demand:?}");
+        let truth = demand.page_size.pages_for(Bytes(mebibytes << 20));
+        assert!((demand.at_least().pages..=demand.pages).contains(&truth), "{buffers} {connections}: {demand:?}");
         assert_eq!(instance.huge_pages, HugePageUse::Unknown);
     }
 }
@@ -302,7 +302,7 @@ fn memory_that_was_changed_since_the_start_is_the_next_starts() {
             let (asked, demands, setting) = next_of(page, &format!("{libraries}shared_buffers = 8GB")).unwrap();
             assert_eq!((asked, setting.as_str(), demands.len()), (Asked::Try, "shared_buffers", 1));
             assert!((4200..4250).contains(&demands[0].pages.get()), "{demands:?}");
-            assert!(matches!(demands[0].source, DemandSource::Estimated { .. }));
+            assert!(demands[0].error_percent().is_some(), "an estimate: {demands:?}");
         }
         let less = next_of(page, "shared_buffers = 1GB").unwrap().1;
         assert!((537..560).contains(&less[0].pages.get()), "{less:?}");
@@ -451,11 +451,11 @@ impl hugewise_host::Source for Dated<'_> {
     }
 }
 
-/// 46 KiB more for each of five hundred connections of a server of 6 GiB are less than the error of the reckoning, and may be more than there is.
+/// 46 KiB more for a connection of a server of 6 GiB are less than the error of the reckoning, and may be more than there is.
 #[test]
 fn a_change_within_the_error_may_need_more_unless_the_files_are_older_than_the_server() {
     let host = host(PageSize::MIB_2);
-    let larger = files().file(&format!("{DATA}/postgresql.auto.conf"), "max_connections = 800");
+    let larger = files().file(&format!("{DATA}/postgresql.auto.conf"), "max_connections = 301");
     let held = instance_pages(&only_of(&host, &larger));
     for (source, expected) in [
         (&Dated(&larger, true) as &dyn hugewise_host::Source, true),
@@ -486,7 +486,7 @@ fn only_of(host: &Host, source: &dyn hugewise_host::Source) -> Instance {
     found.remove(0)
 }
 
-/// Memory of 1 GiB in two pages of 1 GiB, whose page size was taken out of the file since: 537 pages of 2 MiB, as the server says.
+/// Memory of 1 GiB in two pages of 1 GiB, whose page size was taken out of the file since: 542 pages of 2 MiB, as the server says.
 #[test]
 fn pages_that_it_was_rounded_up_to_say_nothing_of_smaller_ones() {
     let mut instance = with_settings(PageSize::MIB_2, "shared_buffers = 1GB");
@@ -496,9 +496,9 @@ fn pages_that_it_was_rounded_up_to_say_nothing_of_smaller_ones() {
     }
     let mut settings = Settings::of(&KIND);
     settings.values.clone_from(&instance.settings);
-    let next = next(&instance, &settings).into_known().expect("another start");
-    let pages: Vec<u64> = next.demands.iter().map(|demand| demand.pages.get()).collect();
-    assert!((535..=541).contains(&pages[0]) && pages.len() == 1, "{pages:?}");
+    let next = next(&instance, &settings, false).into_known().expect("another start");
+    let [demand] = next.demands.as_slice() else { panic!("{next:?}") };
+    assert_eq!((demand.at_least().pages, demand.pages), (PageCount(542), PageCount(542)));
 }
 
 /// What PostgreSQL 15 writes of each is FATAL; it runs with what it had before.

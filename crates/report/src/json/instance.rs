@@ -1,7 +1,7 @@
 //! Instances.
 
 use hugewise_advice::forecast::Forecast;
-use hugewise_model::{Asked, Bytes, DemandSource, Host, Limit, Observed};
+use hugewise_model::{Asked, Bytes, Host, Limit, Observed};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -258,13 +258,7 @@ const fn asked(asked: Asked) -> &'static str {
 
 impl From<&hugewise_model::Demand> for Demand {
     fn from(demand: &hugewise_model::Demand) -> Self {
-        let (source, error_percent) = match demand.source {
-            DemandSource::Engine => ("engine", None),
-            DemandSource::Measured => ("measured", None),
-            DemandSource::Estimated { error_percent } | DemandSource::Enough { error_percent } => {
-                ("estimated", Some(error_percent))
-            }
-        };
+        let (source, error_percent) = (demand.source.as_str(), demand.error_percent());
         Self { page_bytes: demand.page_size.into(), needed_pages: demand.pages.get(), source, error_percent }
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 
 use hugewise_advice::sizing;
 use hugewise_advice::target::Goal;
-use hugewise_model::{Bytes, DemandSource, PageCount};
+use hugewise_model::{Bytes, PageCount};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -253,13 +253,7 @@ impl PoolTarget {
 
 impl SizedInstance {
     fn new(sized: &sizing::Sized, report: &SizeReport<'_>) -> Self {
-        let (source, error_percent) = match sized.source {
-            DemandSource::Engine => ("engine", None),
-            DemandSource::Measured => ("measured", None),
-            DemandSource::Estimated { error_percent } | DemandSource::Enough { error_percent } => {
-                ("estimated", Some(error_percent))
-            }
-        };
+        let error_percent = sized.source.error_percent(sized.demand_pages);
         let itself = report.instances.iter().find(|it| it.engine == sized.engine && it.name == sized.name);
         Self {
             engine: sized.engine.as_str(),
@@ -268,7 +262,7 @@ impl SizedInstance {
             page_bytes: sized.page_size.into(),
             page_size_why: sized.why.clone(),
             demand_pages: sized.demand_pages.get(),
-            source,
+            source: sized.source.as_str(),
             error_percent,
             beside: sized.beside.iter().map(Demand::from).collect(),
             moment: sized.moment.as_str(),

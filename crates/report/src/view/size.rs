@@ -41,9 +41,9 @@ pub(crate) fn instance_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
             Some(false) => Cell::new(Role::Warn, "NO"),
             None => Cell::new(Role::Warn, "unknown"),
         };
-        let row = |name: String, pages: PageCount, page: PageSize, found, asks| {
+        let row = |name: String, pages: PageCount, page: PageSize, found: DemandSource, asks| {
             let memory = pages.of(page);
-            vec![Cell::new(Role::Strong, name), text(pages), text(page), text(memory), text(source(found)), asks]
+            vec![Cell::new(Role::Strong, name), text(pages), text(page), text(memory), text(source(found, pages)), asks]
         };
         let first = row(sized.title(), sized.demand_pages, sized.page_size, sized.source, asks);
         let beside = sized.beside.iter().map(|demand| {
@@ -65,24 +65,20 @@ pub(crate) fn next_start_notes(report: &SizeReport<'_>) -> Vec<(String, &'static
     let changed = "its settings were changed since it started: all of this is of its memory as they make it";
     let down = "it does not run: this is what its files come to";
     let about = "it does not run: this is what its files come to, and as much more as the estimate may be off";
-    let of_asleep = |sized: &Sized| if is_exact(sized.source) { down } else { about };
+    let of_asleep = |sized: &Sized| if is_exact(sized) { down } else { about };
     next.map(|sized| (sized.title(), if asleep(sized) { of_asleep(sized) } else { changed })).collect()
 }
 
-fn is_exact(source: DemandSource) -> bool {
-    source.error_percent().unwrap_or_default() == 0
+fn is_exact(sized: &Sized) -> bool {
+    sized.source.error_percent(sized.demand_pages).unwrap_or_default() == 0
 }
 
-fn source(source: DemandSource) -> String {
-    match source {
-        DemandSource::Engine => "the server's word".into(),
-        DemandSource::Measured => "its mappings".into(),
-        DemandSource::Estimated { error_percent: 0 } | DemandSource::Enough { error_percent: 0 } => {
-            "reckoned, exact".into()
-        }
-        DemandSource::Estimated { error_percent } | DemandSource::Enough { error_percent } => {
-            format!("estimate, {error_percent} % off at most")
-        }
+fn source(source: DemandSource, pages: PageCount) -> String {
+    match (source, source.error_percent(pages)) {
+        (DemandSource::Engine, _) => "the server's word".into(),
+        (DemandSource::Measured, _) => "its mappings".into(),
+        (_, None | Some(0)) => "reckoned, exact".into(),
+        (_, Some(percent)) => format!("estimate, {percent} % off at most"),
     }
 }
 

@@ -31,15 +31,11 @@ fn row(verified: &Verified<'_>, instance: &Instance, standing: &Standing) -> Vec
     let demand = demand::held_against(verified.host, instance).filter(|_| !matches!(standing, Standing::NotCounted(_)));
     let of =
         |text: Option<String>| text.map_or_else(|| Cell::new(Role::Quiet, "-"), |text| Cell::new(Role::Text, text));
-    let source = demand.as_ref().map(|demand| match demand.source {
-        DemandSource::Engine => "the server's word".to_owned(),
-        DemandSource::Measured => "its mappings".to_owned(),
-        DemandSource::Estimated { error_percent: 0 } | DemandSource::Enough { error_percent: 0 } => {
-            "reckoned, exact".to_owned()
-        }
-        DemandSource::Estimated { error_percent } | DemandSource::Enough { error_percent } => {
-            format!("estimate, {error_percent} %")
-        }
+    let source = demand.as_ref().map(|demand| match (demand.source, demand.error_percent()) {
+        (DemandSource::Engine, _) => "the server's word".to_owned(),
+        (DemandSource::Measured, _) => "its mappings".to_owned(),
+        (_, None | Some(0)) => "reckoned, exact".to_owned(),
+        (_, Some(percent)) => format!("estimate, {percent} %"),
     });
     let shown = match standing {
         Standing::NotCounted(_) => instance.huge_pages.as_str(),

@@ -104,8 +104,9 @@ fn a_mapping_on_larger_pages_tells_smaller_ones_with_its_rounding() {
         Observed::Known(vec![crate::testing::pool(PageSize::MIB_2, 0, 0), crate::testing::pool(PageSize::GIB_1, 7, 0)]);
     let sizing = ask(&case, &Request { page_size: PageSizeChoice::Size(PageSize::MIB_2), ..Request::default() });
     let sized = &sizing.instances[0];
-    // Of the last page of 1 GiB, 512 of 2 MiB, perhaps none is needed: 14.3 %.
-    assert_eq!((sized.demand_pages, sized.source), (PageCount(3584), DemandSource::Enough { error_percent: 15 }));
+    // Of the last page of 1 GiB, 512 of 2 MiB, perhaps but one is needed.
+    let least = PageCount(6 * 512 + 1);
+    assert_eq!((sized.demand_pages, sized.source), (PageCount(3584), DemandSource::Enough { least }));
     assert_eq!(sized.asks, Some(false), "its settings ask for 1 GiB pages");
     let own = plain(&case).instances.remove(0);
     assert_eq!((own.page_size, own.demand_pages, own.source), (PageSize::GIB_1, PageCount(7), DemandSource::Measured));
