@@ -2,7 +2,7 @@
 //! name of what runs where it can be nothing else.
 
 use hugewise_host::capture::Forms;
-use hugewise_host::capture::shape::{GONE, NO_VALUE, Shape};
+use hugewise_host::capture::shape::{GONE, NO_VALUE, Shape, is_version};
 
 use super::flags::{JAVA_PAIRS, has_sane_value, is_program_name};
 use super::hsperf;
@@ -12,11 +12,29 @@ pub(super) const FORMS: Forms = Forms {
     arguments: Some(|program, words| (program == "java").then(|| arguments(words))),
     line: Some(|line| if line.starts_with('-') { Some(words(line)) } else { flags(line) }),
     rewrite: Some(|path, bytes| {
+        if path.ends_with("/release") {
+            return Some(release(bytes));
+        }
         let ours = path.contains("/hsperfdata_");
         ours.then(|| hsperf::without_secrets(bytes).ok()).flatten()
     }),
     ..Forms::NONE
 };
+
+/// Of the file that tells the release of a machine, what is read.
+fn release(bytes: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(bytes);
+    let kept = text.lines().filter(|line| {
+        let Some((name, value)) = line.split_once('=') else { return false };
+        let value = value.trim().trim_matches('"');
+        match name {
+            "JAVA_VERSION" => is_version(value),
+            "JVM_VARIANT" => ["hotspot", "openj9"].contains(&value.to_ascii_lowercase().as_str()),
+            _ => false,
+        }
+    });
+    kept.map(|line| format!("{line}\n")).collect::<String>().into_bytes()
+}
 
 fn arguments(arguments: &[&str]) -> Vec<String> {
     let mut kept = Vec::with_capacity(arguments.len());
@@ -108,6 +126,19 @@ mod tests {
 
     fn kept(line: &str) -> String {
         words(line)
+    }
+
+    /// As Debian's and Temurin's are written.
+    #[test]
+    fn of_a_release_its_number_and_its_maker_stay() {
+        let file =
+            "IMPLEMENTOR=\"Eclipse Adoptium\"\nJAVA_VERSION=\"17.0.15\"\nJVM_VARIANT=\"Hotspot\"\nSOURCE=\"S3\"\nS3\n";
+        let left = release(file.as_bytes());
+        assert_eq!(String::from_utf8_lossy(&left), "JAVA_VERSION=\"17.0.15\"\nJVM_VARIANT=\"Hotspot\"\n");
+        assert_eq!(release(&left), left);
+        assert!(release(b"JAVA_VERSION=\"S3\"\nJVM_VARIANT=S3\n").is_empty());
+        let rewrite = FORMS.rewrite.unwrap();
+        assert_eq!(rewrite("/usr/lib/jvm/java-17-openjdk-amd64/release", file.as_bytes()), Some(left));
     }
 
     #[test]
