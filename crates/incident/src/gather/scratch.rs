@@ -9,8 +9,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use tempfile::TempDir;
-
 /// What is unpacked in all, which only PCP's own tools and tars in tars need.
 const MOST_UNPACKED: u64 = 4 << 30;
 
@@ -64,8 +62,7 @@ impl Scratch {
 #[derive(Debug)]
 struct Kept {
     keeper: Child,
-    /// Behind the keeper: what that one has left is removed here.
-    folder: TempDir,
+    folder: PathBuf,
 }
 
 impl Kept {
@@ -78,16 +75,23 @@ impl Kept {
         // A signal from the keyboard is for the others.
         hugewise_host::sys::without_terminal(&mut command);
         let keeper = command.spawn()?;
-        let mut kept = Self { keeper, folder: tempfile::Builder::new().prefix("hugewise-").tempdir()? };
+        // Nobody can tell the name before it is taken, so that what the keeper removes is this folder or nothing.
+        let mut random = [0; 16];
+        File::open("/dev/urandom")?.read_exact(&mut random)?;
+        let name = format!("hugewise-{:032x}", u128::from_ne_bytes(random));
+        let folder = std::path::absolute(std::env::temp_dir())?.join(name);
+        let mut kept = Self { keeper, folder };
+        // Before it is there: this process may be killed between any two of its calls.
         match &mut kept.keeper.stdin {
-            Some(pipe) => pipe.write_all(kept.folder.path().as_os_str().as_bytes())?,
+            Some(pipe) => pipe.write_all(kept.folder.as_os_str().as_bytes())?,
             None => return Err(io::ErrorKind::BrokenPipe.into()),
         }
+        std::fs::DirBuilder::new().mode(0o700).create(&kept.folder)?;
         Ok(kept)
     }
 
     fn path(&self) -> &Path {
-        self.folder.path()
+        &self.folder
     }
 }
 
@@ -95,6 +99,8 @@ impl Drop for Kept {
     fn drop(&mut self) {
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
+        // What the keeper has left, as it was killed.
+        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
