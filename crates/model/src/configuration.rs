@@ -313,6 +313,8 @@ pub struct Unit {
     pub ambient_ipc_lock: bool,
     /// The cgroup of the unified hierarchy that systemd starts it in: `/system.slice/db.service`; empty where its name tells none.
     pub cgroup: String,
+    /// The NUMA nodes that its memory is kept to, and what says so; none where nothing keeps it to some.
+    pub nodes: Option<(Vec<u32>, Place)>,
     /// The unit file and its drop-ins, in the order in which they apply.
     pub files: Vec<String>,
     /// The link to /dev/null in its place: systemd starts no such unit. One below /run is gone at the next boot.

@@ -99,7 +99,8 @@ fn default_size(instance: &Instance) -> String {
 /// What a person does about nodes that have too few pages for a server.
 pub(super) fn cpuset() -> Remedy {
     Remedy::by_hand(
-        "let it use the nodes that have the pages (AllowedMemoryNodes= of its unit, cpuset.mems of its cgroup), or set \
+        "let it use the nodes that have the pages (AllowedMemoryNodes= or NUMAMask= of its unit, numactl in its command, \
+         cpuset.mems of its cgroup), or set \
          them on the nodes that it may use",
     )
 }

@@ -11,7 +11,7 @@ use crate::config::exec_start::WRAPPERS;
 use crate::config::{clusterware, kernel_config, scripts, starter};
 
 /// Keys of systemd units that are kept.
-const UNIT_KEYS: [&str; 22] = [
+const UNIT_KEYS: [&str; 23] = [
     "Type",
     "User",
     "Group",
@@ -31,6 +31,7 @@ const UNIT_KEYS: [&str; 22] = [
     "Wants",
     "WantedBy",
     "RequiredBy",
+    "AllowedMemoryNodes",
     "NUMAPolicy",
     "NUMAMask",
     "PAMName",
