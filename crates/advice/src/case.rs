@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hugewise_model::{Finding, HugePageUse, Instance, InstanceId, Level, Remedy, RuleId};
+use hugewise_model::{Finding, HugePageUse, Instance, InstanceId, Level, PageSize, Remedy, RuleId};
 
 use crate::rules::{boot_loses_pages, page_tables_at_max, restart_loses_pages, silent_fallback};
 use crate::{Assessment, Facts, cause, docs, rules};
@@ -73,6 +73,8 @@ pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment
             }
         }
     }
+    // What is said of one pool of the host is one case.
+    let mut of_pools = BTreeMap::<PageSize, usize>::new();
     for finding in assessment.findings.iter().filter(|finding| finding.instance.is_none()) {
         let mut about: Vec<&InstanceId> = finding.remedies.iter().filter_map(Remedy::instance).collect();
         about.sort();
@@ -81,19 +83,32 @@ pub fn cases<'a>(host: &hugewise_model::Host, instances: &[Instance], assessment
             [id] => place.get(*id).copied(),
             _ => {
                 let sufferer = of_pool(finding).and_then(|remedy| foretold.get(remedy).copied());
-                sufferer.filter(|id| !causes.contains_key(*id)).and_then(|id| place.get(id).copied())
+                let sufferer = sufferer.filter(|id| !causes.contains_key(*id));
+                sufferer.or_else(|| kept_off_by(finding, &told, &causes)).and_then(|id| place.get(id).copied())
             }
         };
+        let page = of_pool(finding).and_then(page_of);
+        let one = one.or_else(|| page.and_then(|page| of_pools.get(&page).copied()));
         match one.and_then(|at| cases.get_mut(at)) {
             Some((_, of)) => of.push(finding),
-            None => cases.push((None, vec![finding])),
+            None => {
+                of_pools.extend(page.map(|page| (page, cases.len())));
+                cases.push((None, vec![finding]));
+            }
         }
     }
     let by_id: BTreeMap<InstanceId, &Instance> = instances.iter().map(|instance| (instance.id(), instance)).collect();
     let made = cases.into_iter().filter_map(|(id, mut of)| {
         let code = id.and_then(|id| causes.get(id));
         let at = of.iter().position(|finding| Some(&finding.code) == code && finding.instance.as_ref() == id);
-        let first = || of.iter().enumerate().min_by_key(|(_, finding)| precedence(finding)).map(|(at, _)| at);
+        let worst = |finding: &Finding| (std::cmp::Reverse(finding.level), finding.code);
+        let first = || {
+            let all = of.iter().enumerate();
+            match id {
+                Some(_) => all.min_by_key(|(_, finding)| precedence(finding)).map(|(at, _)| at),
+                None => all.min_by_key(|(_, finding)| worst(finding)).map(|(at, _)| at),
+            }
+        };
         let cause = if of.is_empty() { return None } else { of.remove(at.or_else(first).unwrap_or(0)) };
         of.sort_by_key(|finding| (std::cmp::Reverse(finding.level), finding.code));
         let instance = id.and_then(|id| by_id.get(id).copied());
@@ -133,6 +148,27 @@ fn precedence(finding: &Finding) -> (std::cmp::Reverse<Level>, u8, RuleId) {
 /// The remedy of a pool that a finding has: what the same state of that pool asks for.
 fn of_pool(finding: &Finding) -> Option<&Remedy> {
     finding.remedies.iter().find(|it| matches!(it, Remedy::SetPool(_) | Remedy::KeepAtBoot(_)))
+}
+
+const fn page_of(remedy: &Remedy) -> Option<PageSize> {
+    match remedy {
+        Remedy::SetPool(page) | Remedy::KeepAtBoot(page) => Some(*page),
+        _ => None,
+    }
+}
+
+/// The one server whose cause is the same pool that is to be set.
+fn kept_off_by<'a>(
+    finding: &Finding,
+    told: &BTreeMap<&'a InstanceId, Vec<&'a Finding>>,
+    causes: &BTreeMap<InstanceId, RuleId>,
+) -> Option<&'a InstanceId> {
+    let remedy = of_pool(finding).filter(|it| matches!(it, Remedy::SetPool(_)))?;
+    let lacks = |id: &InstanceId, said: &Vec<&Finding>| {
+        said.iter().any(|it| causes.get(id) == Some(&it.code) && it.remedies.contains(remedy))
+    };
+    let mut lacking = told.iter().filter(|(id, said)| lacks(id, said)).map(|(id, _)| *id);
+    lacking.next().filter(|_| lacking.next().is_none())
 }
 
 /// What is to be done to a pool of the host because one server, and no other, is foretold to lose its pages.
@@ -193,6 +229,51 @@ mod tests {
         assert_eq!((cause.as_str(), told.len()), ("HW601", 1), "{told:?}");
         assert!(symptoms.iter().any(|it| it == "HW603") && symptoms.iter().any(|it| it == "HW401"), "{told:?}");
         assert_eq!(cost, "postgresql 15/main may get no huge pages at the next boot");
+    }
+
+    /// A number that was meant for pages of 2 MiB, where 1 GiB is the default size: one line too many, and one case.
+    #[test]
+    fn what_one_pool_is_asked_for_too_much_is_one_case() {
+        let mut case = quiet();
+        let page = hugewise_model::PageSize::GIB_1;
+        let instance = all_huge(case.postgresql("15/main", gib(8)));
+        instance.asked_page_size = Observed::Known(page);
+        instance.segments.iter_mut().for_each(|segment| segment.page_size = Observed::Known(page));
+        let demand = hugewise_model::Demand {
+            page_size: page,
+            pages: hugewise_model::PageCount(8),
+            source: hugewise_model::DemandSource::Measured,
+        };
+        instance.demand = Some(demand);
+        case.pool(0, 0);
+        *case.pools() =
+            vec![crate::testing::pool(page, 8, 0), crate::testing::pool(hugewise_model::PageSize::MIB_2, 0, 0)];
+        case.host.default_huge_page = Observed::Known(page);
+        let line = ["default_hugepagesz=1G", "hugepagesz=1G", "hugepages=8"].map(str::to_owned).to_vec();
+        case.host.command_line = Observed::Known(line.clone());
+        if let Observed::Known(entry) = &mut case.host.configuration.boot {
+            entry.command_line = line;
+        }
+        case.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", "4210")]);
+        let told = told(&case);
+        let of_pool = told.iter().find(|(cause, ..)| cause == "HW604").unwrap();
+        assert!(of_pool.1.contains(&"HW207".to_owned()) && of_pool.1.contains(&"HW605".to_owned()), "{told:?}");
+        assert!(told.iter().all(|(cause, ..)| cause != "HW207" && cause != "HW605"), "{told:?}");
+    }
+
+    /// The file asks for the pages that the server lacks: it is the same lack.
+    #[test]
+    fn a_pool_that_is_short_of_its_file_belongs_to_the_server_that_lacks_it() {
+        let mut case = quiet();
+        case.postgresql("15/main", gib(2));
+        case.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", "1024")]);
+        let told = told(&case);
+        assert_eq!((told[0].0.as_str(), told.len()), ("HW201", 1), "{told:?}");
+        assert!(told[0].1.contains(&"HW207".to_owned()), "{told:?}");
+        let summary = case.assess().findings.iter().find(|it| it.code.as_str() == "HW201").map(|it| it.summary.clone());
+        let expected =
+            "postgresql 15/main holds 2.0 GiB on 4 KiB pages; 1,024 pages of 2 MiB are configured, and none are there";
+        assert_eq!(summary.as_deref(), Some(expected));
     }
 
     #[test]

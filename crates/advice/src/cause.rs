@@ -34,6 +34,8 @@ pub(crate) enum Cause {
     Group,
     /// The cgroup does not let it.
     Cgroup,
+    /// Pages of the default size are there, and nobody says that it can use them.
+    OtherDefault,
     /// Nothing is in its way now.
     Restart,
 }
@@ -95,7 +97,7 @@ pub(crate) fn cause(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Cau
         Cause::Cgroup
     } else {
         there_is_enough(facts.host, page)?;
-        Cause::Restart
+        if demand::cannot_do_with_default(facts.host, instance) { Cause::OtherDefault } else { Cause::Restart }
     }))
 }
 
@@ -128,7 +130,9 @@ pub(crate) fn cure(facts: &Facts<'_>, instance: &Instance) -> Vec<Remedy> {
     let host = facts.host;
     let mut remedies = Vec::new();
     let other_memory = instance.asked == Asked::Cannot && instance.mechanism == Mechanism::Mmap;
-    if instance.asked == Asked::No || other_memory || instance.asks_in_part() {
+    // What starts it anew may have been told already.
+    let asks_then = instance.asked == Asked::No && demand::starting(host, instance).asks();
+    if (instance.asked == Asked::No && !asks_then) || other_memory || instance.asks_in_part() {
         remedies.push(Remedy::SetSetting(instance.id()));
     }
     if let Some(page) =
@@ -137,7 +141,8 @@ pub(crate) fn cure(facts: &Facts<'_>, instance: &Instance) -> Vec<Remedy> {
         remedies.push(Remedy::SetPool(page));
     }
     remedies.extend(right_to_pages(host, facts.situation.locked(), instance));
-    if instance.huge_pages != HugePageUse::All {
+    // Another default is the boot's to bring, and that starts it anew.
+    if instance.huge_pages != HugePageUse::All && !demand::cannot_do_with_default(host, instance) {
         remedies.push(Remedy::Restart(instance.id()));
     }
     remedies

@@ -1,7 +1,8 @@
 //! Mounts of a hugetlbfs that servers have their memory in, and that a boot may not make again.
 
+use hugewise_model::configuration::{BootMount, Place};
 use hugewise_model::host::HugetlbfsMount;
-use hugewise_model::{Host, Instance};
+use hugewise_model::{Host, Instance, Remedy};
 
 use crate::words::{boot_name, shell_word};
 use crate::{Missing, known};
@@ -13,8 +14,9 @@ use crate::{Missing, known};
 pub(crate) fn lost<'a>(host: &'a Host, instance: &Instance) -> Result<Option<&'a HugetlbfsMount>, Missing> {
     let kept = known(&host.configuration.hugetlbfs, "/etc/fstab");
     let mounts = host.hugetlbfs_mounts.known().into_iter().flatten();
-    let mut at_stake =
-        mounts.filter(|mount| !kept.as_ref().is_ok_and(|kept| kept.iter().any(|it| it.path == mount.path))).peekable();
+    let mut at_stake = mounts
+        .filter(|mount| !kept.as_ref().is_ok_and(|kept| kept.iter().any(|it| it.is_made() && it.path == mount.path)))
+        .peekable();
     if at_stake.peek().is_none() {
         return Ok(None);
     }
@@ -32,8 +34,39 @@ fn is_below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder.trim_end_matches('/')).is_some_and(|rest| rest.starts_with('/'))
 }
 
+/// The line that leaves a mount to a person, of a folder or of one that it lies in.
+fn held_back<'a>(host: &'a Host, path: &str) -> Option<&'a Place> {
+    let lines = host.configuration.hugetlbfs.known().into_iter().flatten();
+    let covers = |line: &&BootMount| line.path == path || is_below(path, &line.path);
+    lines.filter(covers).max_by_key(|line| line.path.len()).and_then(|line| line.noauto.as_ref())
+}
+
+/// Why the boot does not make a mount.
+pub(crate) fn why_lost(host: &Host, path: &str) -> String {
+    match held_back(host, path) {
+        Some(place) => format!("{place} has noauto: the boot does not mount the hugetlbfs on {path}"),
+        None => format!("no file has the boot mount the hugetlbfs on {path}"),
+    }
+}
+
+/// What has the boot make the mount again that a server has its files in, or that its settings name.
+pub(crate) fn remedy(host: &Host, instance: &Instance) -> Remedy {
+    let mount = lost(host, instance).ok().flatten();
+    let named = instance.setting.as_ref().map(|setting| setting.value.as_str()).filter(|path| path.starts_with('/'));
+    let path = mount.map(|mount| mount.path.as_str()).or(named);
+    match (path.and_then(|path| held_back(host, path)), mount) {
+        // Of two lines for one folder the first one counts.
+        (Some(place), _) => Remedy::by_hand(format!("have the boot mount its hugetlbfs: take noauto out of {place}")),
+        (None, Some(mount)) => Remedy::by_commands(NO_LINE, keep(mount)),
+        (None, None) => Remedy::by_hand(NO_LINE),
+    }
+}
+
+/// What is to be done about a mount that no line has.
+const NO_LINE: &str = "give its hugetlbfs a line in /etc/fstab";
+
 /// What a person types to have the boot make a mount again.
-pub(crate) fn keep(mount: &HugetlbfsMount) -> Vec<String> {
+fn keep(mount: &HugetlbfsMount) -> Vec<String> {
     vec![
         "# the boot then mounts it as it is mounted now:".into(),
         format!("printf '\\n%s\\n' {} >> /etc/fstab", shell_word(&line(mount))),

@@ -37,13 +37,22 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// A hugetlbfs that the boot mounts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A hugetlbfs that the boot mounts, or that its files leave to a person.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BootMount {
-    /// Where.
+    /// Where, without a slash at the end.
     pub path: String,
     /// Its options, as fstab(5) has them.
     pub options: String,
+    /// The line that leaves it to a person (`noauto`); none of what the boot mounts.
+    pub noauto: Option<Place>,
+}
+
+impl BootMount {
+    /// Whether the boot makes it.
+    pub const fn is_made(&self) -> bool {
+        self.noauto.is_none()
+    }
 }
 
 /// Everything that files decide.
@@ -65,7 +74,8 @@ pub struct Configuration {
     pub tuned: Observed<Tuned>,
     /// `w` lines of tmpfiles.d that write below /sys or /proc, in the order in which they are applied.
     pub tmpfiles: Observed<Vec<TmpfilesWrite>>,
-    /// What hugetlbfs the boot mounts: lines of /etc/fstab, and where none has it /dev/hugepages, which systemd mounts.
+    /// What hugetlbfs the boot mounts: lines of /etc/fstab, those with `noauto` among them, and /dev/hugepages, which systemd
+    /// mounts.
     pub hugetlbfs: Observed<Vec<BootMount>>,
     /// What else writes a pool when the host boots: scripts, services, cron, cloud-init.
     pub pool_writers: Vec<PoolWriter>,
@@ -239,7 +249,8 @@ impl std::fmt::Display for ThpWriter {
     }
 }
 
-/// A line of limits.conf about memlock.
+/// A line of limits.conf about memlock, or one about no limit that exempts whom it names from all of them (`oracle -`): it sets
+/// neither.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitRule {
     /// `oracle`, `@dba`, `*`, `%group`, `uid:uid`.
@@ -252,6 +263,13 @@ pub struct LimitRule {
     pub value: Limit,
     /// Where it stands.
     pub place: Place,
+}
+
+impl LimitRule {
+    /// Whether it has pam_limits leave alone whom it names (limits.conf(5): a type of `-` without item and value).
+    pub const fn is_exemption(&self) -> bool {
+        !self.soft && !self.hard
+    }
 }
 
 /// What a service's next start goes by, where systemd is not asked: it holds the files of a unit as they were when it last loaded
@@ -295,6 +313,8 @@ pub struct Unit {
     pub ambient_ipc_lock: bool,
     /// The cgroup of the unified hierarchy that systemd starts it in: `/system.slice/db.service`; empty where its name tells none.
     pub cgroup: String,
+    /// The NUMA nodes that its memory is kept to, and what says so; none where nothing keeps it to some.
+    pub nodes: Option<(Vec<u32>, Place)>,
     /// The unit file and its drop-ins, in the order in which they apply.
     pub files: Vec<String>,
     /// The link to /dev/null in its place: systemd starts no such unit. One below /run is gone at the next boot.

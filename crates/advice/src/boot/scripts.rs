@@ -2,7 +2,7 @@
 //! carries out, which have none.
 
 use hugewise_model::configuration::{PoolWriter, Unheeded, Unheeding};
-use hugewise_model::{Host, PageSize};
+use hugewise_model::{Host, Instance, PageSize};
 
 use super::default_size;
 
@@ -18,6 +18,16 @@ pub fn writers(host: &Host, page: PageSize) -> impl Iterator<Item = &PoolWriter>
 /// Whether there is such a line.
 pub fn is_written(host: &Host, page: PageSize) -> bool {
     writers(host, page).next().is_some()
+}
+
+/// The line of a server's own service that writes a pool each time that it is started (`ExecStartPre=`), not at the boot alone.
+pub fn written_by_start<'a>(host: &'a Host, instance: &Instance, page: PageSize) -> Option<&'a PoolWriter> {
+    let unit = crate::given::unit_of(host, instance)?;
+    let is_of_unit = |writer: &&PoolWriter| {
+        let place = writer.by.as_ref().unwrap_or(&writer.place);
+        unit.files.contains(&place.file)
+    };
+    writers(host, page).find(is_of_unit)
 }
 
 /// Why these files (`sysctl.d`) count for nothing, where they do.

@@ -65,11 +65,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],
         Some(Obstacle::Cgroup) => cgroup_limit::raises_for(facts, instance),
         Some(Obstacle::Start) => vec![startup::remedy(instance)],
-        Some(Obstacle::Mount) => {
-            let what = "give its hugetlbfs a line in /etc/fstab";
-            let keep = |mount| Remedy::by_commands(what, mounts::keep(mount));
-            vec![mounts::lost(facts.host, instance).ok().flatten().map_or_else(|| Remedy::by_hand(what), keep)]
-        }
+        Some(Obstacle::Mount) => vec![mounts::remedy(facts.host, instance)],
         Some(Obstacle::DefaultSize) => vec![Remedy::by_hand(default_size(instance))],
         Some(Obstacle::Nodes) => vec![cpuset()],
         Some(Obstacle::MountOptions) => {
@@ -103,7 +99,8 @@ fn default_size(instance: &Instance) -> String {
 /// What a person does about nodes that have too few pages for a server.
 pub(super) fn cpuset() -> Remedy {
     Remedy::by_hand(
-        "let it use the nodes that have the pages (AllowedMemoryNodes= of its unit, cpuset.mems of its cgroup), or set \
+        "let it use the nodes that have the pages (AllowedMemoryNodes= or NUMAMask= of its unit, numactl in its command, \
+         cpuset.mems of its cgroup), or set \
          them on the nodes that it may use",
     )
 }

@@ -44,7 +44,7 @@ pub(crate) fn of_cause(cause: Cause) -> &'static Rule {
         Cause::Amm => &amm::RULE,
         Cause::NotAsked => &not_asked::RULE,
         Cause::GibUnsupported => &gib_pages_unsupported::RULE,
-        Cause::WrongSize => &wrong_page_size::RULE,
+        Cause::WrongSize | Cause::OtherDefault => &wrong_page_size::RULE,
         Cause::NoPool => &no_pool::RULE,
         Cause::Partly => &partly_used::RULE,
         Cause::DoesNotFit => &does_not_fit::RULE,

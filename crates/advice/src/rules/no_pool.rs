@@ -1,8 +1,8 @@
-use hugewise_model::{Asked, Bytes, Finding, Instance, Level};
+use hugewise_model::{Asked, Bytes, Finding, Instance, Level, PageCount};
 
 use crate::cause::{Cause, cause, pain};
 use crate::words::pool_fact;
-use crate::{Docs, Facts, Missing, Rule, cause as causes, chain, demand};
+use crate::{Docs, Facts, Missing, Rule, boot, cause as causes, chain, demand};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW201"),
@@ -35,9 +35,15 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let raises = instance.asked == Asked::Raises;
     let level = if raises { Level::Info } else { pain(facts, instance) };
     let held = chain::on_base(host, instance);
-    let why = match instance.transparent.get() {
+    let asked = demand::page_size(host, instance).and_then(|page| {
+        let steps = boot::pool_of_files(host, page).ok()?;
+        let pages = steps.last().map(|step| PageCount(step.value)).filter(|pages| *pages > PageCount::ZERO)?;
+        Some(format!("{} {} configured, and none are there", pages.in_pages_of(page), pages.are()))
+    });
+    let why = match (instance.transparent.get(), &asked) {
         _ if raises => "it was to raise the pool itself and could not",
-        Some(transparent) if transparent > Bytes::ZERO => "no pool of huge pages is configured",
+        (_, Some(asked)) => asked,
+        (Some(transparent), None) if transparent > Bytes::ZERO => "no pool of huge pages is configured",
         _ => "no huge pages are configured",
     };
     let (level, then) = causes::next_start(instance, level);

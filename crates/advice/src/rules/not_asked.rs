@@ -43,11 +43,19 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let threads = instance.session_model == SessionModel::Threads;
     let how = if instance.asked == Asked::Cannot { "holds memory that cannot be on" } else { "does not ask for" };
     let setting = setting.unwrap_or_default();
-    let summary = format!("{} {how} huge pages{setting}; {}", instance.title(), chain::on_base(host, instance));
-    let short = format!("it {how} huge pages{setting}");
+    let then = demand::starting(host, instance);
+    let next = match &then.setting {
+        Some(setting) if then.asks() => format!(", and will at its next start: {setting}"),
+        None if then.asks() => ", and will at its next start".to_owned(),
+        _ => String::new(),
+    };
+    let summary = format!("{} {how} huge pages{setting}{next}; {}", instance.title(), chain::on_base(host, instance));
+    let short = format!("it {how} huge pages{setting}{next}");
     // A note is no part of a plan, unless somebody asks for it.
     let remedies = if level >= Level::Warn {
         causes::cure(facts, instance)
+    } else if then.asks() {
+        vec![Remedy::Consider("restart it where huge pages are worth that to you".into())]
     } else {
         let what = format!("if it is worth it to you, plan for it by name: {}", stranger::plan_for(instance));
         vec![Remedy::Consider(what)]
@@ -119,6 +127,29 @@ mod tests {
         let found = findings.iter().find(|finding| finding.code.as_str() == "HW403").unwrap();
         assert_eq!(found.level, Level::Warn);
         assert!(found.summary.contains("until its next start"), "{}", found.summary);
+    }
+
+    /// Its unit was given `--large-pages` since it started: that is all that there is to set.
+    #[test]
+    fn a_server_that_will_ask_at_its_next_start_is_not_to_be_made_to() {
+        let mut case = quiet();
+        let instance = case.mariadb("3306", gib(6));
+        instance.asked = Asked::No;
+        let setting = hugewise_model::instance::Setting {
+            name: "large_pages".into(),
+            value: "ON".into(),
+            place: Some(crate::testing::place("/etc/systemd/system/mariadb.service.d/pages.conf")),
+        };
+        instance.next = hugewise_model::Observed::Known(hugewise_model::NextStart {
+            asked: Asked::Try,
+            setting: Some(setting.clone()),
+            demands: instance.demands().cloned().collect(),
+        });
+        case.pool(4096, 4096);
+        let findings = case.assess().findings;
+        let found = findings.iter().find(|finding| finding.code.as_str() == "HW403").unwrap();
+        assert!(found.summary.contains(&format!(", and will at its next start: {setting}; ")), "{}", found.summary);
+        assert_eq!(found.remedies, [Remedy::Consider("restart it where huge pages are worth that to you".into())]);
     }
 
     #[test]

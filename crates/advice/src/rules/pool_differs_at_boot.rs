@@ -19,7 +19,8 @@ pub(crate) static RULE: Rule = Rule {
                and 6 takes /etc/sysctl.conf first and /etc/sysctl.d after it (from initscripts 8.45.37 and 9.03.24 on; \
                before, and on RHEL 4, /etc/sysctl.conf alone), Debian /etc/sysctl.conf last. Files below /run are gone \
                by then. Files that ask for more than there is are reported by \
-               pool-short-of-request. An Oracle that raises the pool itself (AUTO) explains a larger pool. A \
+               pool-short-of-request. An Oracle that raises the pool itself \
+               (AUTO) explains a larger pool: a note then, as it may not find the pages. A \
                pool that something else writes at boot is reported by pool-written-at-boot.",
         why: "What was set by hand at run time is gone after the reboot, and the server that was on huge pages falls \
               back, usually on the night of a planned maintenance.",
@@ -65,6 +66,13 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             let brings = if next == PageCount::ZERO { "none".to_owned() } else { next.to_string() };
             let short = format!("the next boot brings {brings} of the {}", now.in_pages_of(page));
             (Level::Warn, format!("{short}: {by}"), short)
+        } else if now > next {
+            let brings = if next == PageCount::ZERO { "none".to_owned() } else { next.to_string() };
+            let short = format!(
+                "the next boot brings {brings} of the {}: the others are what its server raises it by, and has to find",
+                now.in_pages_of(page)
+            );
+            (Level::Info, format!("{short}; {by}"), short)
         } else if now == next && !meant && steps.iter().any(|step| PageCount(step.value) != next) {
             let words = steps.iter().any(|step| boot::word_at(&step.place).is_some());
             let what = if words { "settings" } else { "files" };
@@ -73,7 +81,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         } else {
             continue;
         };
-        let remedies = if level == Level::Warn {
+        let remedies = if now > next {
             vec![Remedy::KeepAtBoot(page)]
         } else {
             let losers = steps.iter().filter(|step| PageCount(step.value) != next);
@@ -136,6 +144,20 @@ mod tests {
             finding.summary,
             "the next boot brings 512 of the 4,096 pages of 2 MiB: /etc/sysctl.d/50-db.conf:7 decides"
         );
+    }
+
+    /// Oracle's own advice for AUTO and AUTO_ONLY is a pool that is there before (Exadata, use_large_pages).
+    #[test]
+    fn what_a_server_raises_the_pool_by_is_a_note_with_what_a_plan_keeps() {
+        let mut case = quiet();
+        let instance = crate::testing::all_huge(case.oracle("PROD", crate::testing::gib(4), 0));
+        instance.asked = hugewise_model::Asked::Raises;
+        case.pool(2048, 0);
+        case.host.configuration.sysctl = Known(vec![sysctl("vm.nr_hugepages", "100")]);
+        let findings = case.assess().findings;
+        let finding = findings.iter().find(|finding| finding.code.as_str() == "HW601").unwrap();
+        let kept = hugewise_model::Remedy::KeepAtBoot(hugewise_model::PageSize::MIB_2);
+        assert_eq!((finding.level, finding.remedies.as_slice()), (hugewise_model::Level::Info, [kept].as_slice()));
     }
 
     #[test]

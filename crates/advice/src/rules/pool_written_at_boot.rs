@@ -99,6 +99,36 @@ mod tests {
     use crate::standing::Standing;
     use crate::testing::{all_huge, gib, quiet};
 
+    /// What systemd runs before a server is run at each of its starts (systemd.service(5), `ExecStartPre=`).
+    #[test]
+    fn what_a_servers_own_service_writes_it_writes_at_a_restart_too() {
+        let mut case = with_script(quiet());
+        let instance = all_huge(case.postgresql("15/main", gib(2)));
+        instance.unit = Some("postgresql@15-main.service".into());
+        case.pool(1024, 0);
+        let drop_in = "/etc/systemd/system/postgresql@15-main.service.d/pages.conf";
+        let unit = |files: &[&str]| hugewise_model::configuration::Unit {
+            name: "postgresql@15-main.service".into(),
+            files: files.iter().map(|file| (*file).to_owned()).collect(),
+            ..hugewise_model::configuration::Unit::default()
+        };
+        let restart = |case: &crate::testing::Case| {
+            let restart = case.assess().situation.of(&case.instances[0]).unwrap().restart.clone();
+            (restart.standing, restart.why.unwrap_or_default())
+        };
+        case.host.configuration.units = vec![unit(&[drop_in])];
+        assert_eq!(restart(&case).0, Standing::All, "rc.local runs at the boot alone");
+        case.host.configuration.pool_writers[0].place.file = drop_in.into();
+        let (standing, why) = restart(&case);
+        assert_eq!(standing, Standing::Unknown);
+        assert!(why.contains(&format!("{drop_in}:3 sets it then")), "{why}");
+        // A script that such a line starts.
+        let by = case.host.configuration.pool_writers[0].place.clone();
+        case.host.configuration.pool_writers[0].place.file = "/opt/pages.sh".into();
+        case.host.configuration.pool_writers[0].by = Some(by);
+        assert_eq!(restart(&case).0, Standing::Unknown);
+    }
+
     #[test]
     fn nothing_is_foretold_and_nobody_told_to_insist() {
         let mut case = quiet();

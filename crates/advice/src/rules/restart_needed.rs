@@ -2,7 +2,7 @@ use hugewise_model::{Asked, Finding, Instance, Level, LinkState, Remedy};
 
 use crate::cause::{Cause, cause, pain};
 use crate::situation::Obstacle;
-use crate::{Docs, Facts, Missing, Rule, cause as causes, chain};
+use crate::{Docs, Facts, Missing, Rule, cause as causes, chain, demand};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW209"),
@@ -36,8 +36,11 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         return Ok(None);
     }
     let held = chain::on_base(facts.host, instance);
-    let summary = format!("{} holds {held} though the pool has enough for it now", instance.title());
-    let short = "the pool has enough for it now: it needs a restart".to_owned();
+    // As many as its estimate says are there, and as many as it may be off by are not.
+    let is_open = facts.situation.of(instance).is_some_and(crate::situation::Moments::may_lack_pages);
+    let has = if is_open { "may have" } else { "has" };
+    let summary = format!("{} holds {held} though the pool {has} enough for it now", instance.title());
+    let short = format!("the pool {has} enough for it now: it needs a restart");
     let links = facts.chain(instance).map(|chain| chain.links.as_slice()).unwrap_or_default();
     let evidence =
         links.iter().map(|link| format!("{} {}: {}", link.name.as_str(), link.state.as_str(), link.evidence)).collect();
@@ -51,6 +54,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
             link.evidence
         )));
     }
+    let page = demand::page_size(facts.host, instance);
+    remedies.extend(page.filter(|_| is_open).map(Remedy::SetPool));
     remedies.push(Remedy::Restart(instance.id()));
     let cost = causes::cost(facts, instance);
     // One whose settings insist is told of in any case: it does not run as they say.

@@ -1,5 +1,5 @@
 use hugewise_engines::Kind;
-use hugewise_model::{Finding, Instance, Level, Pool, Remedy};
+use hugewise_model::{Finding, Instance, Level, PageCount, PageSize, Pool, Remedy};
 
 use crate::cause::{Cause, cause, pain};
 use crate::words::pool_fact;
@@ -31,16 +31,11 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let host = facts.host;
     match cause(facts, instance)? {
         Some(Cause::WrongSize) => {}
-        Some(
-            Cause::DoesNotFit
-            | Cause::Partly
-            | Cause::Memlock
-            | Cause::Group
-            | Cause::Cgroup
-            | Cause::Restart
-            | Cause::NoPool,
-        ) if demand::cannot_do_with_default(host, instance) => {
-            return Ok(Some(default_of_one_gib(instance)));
+        Some(Cause::OtherDefault) => return Ok(Some(default_of_one_gib(facts, instance))),
+        Some(Cause::DoesNotFit | Cause::Partly | Cause::Memlock | Cause::Group | Cause::Cgroup | Cause::NoPool)
+            if demand::cannot_do_with_default(host, instance) =>
+        {
+            return Ok(Some(default_of_one_gib(facts, instance)));
         }
         _ => return Ok(None),
     }
@@ -65,11 +60,23 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 
-fn default_of_one_gib(instance: &Instance) -> Finding {
+fn default_of_one_gib(facts: &Facts<'_>, instance: &Instance) -> Finding {
     let against = Kind::of(instance.engine).against_gib_pages.unwrap_or("it needs 2 MiB pages");
     let summary = format!("{} asks for pages of the default size, which is 1 GiB here; {against}", instance.title());
     let evidence = vec!["/proc/meminfo Hugepagesize: 1 GiB".into()];
-    let what = "boot with default_hugepagesz=2M and the pool in 2 MiB pages";
+    // A number, or nobody knows how many: of each segment by itself, as a start asks for them.
+    let page = PageSize::MIB_2;
+    let own: PageCount = instance.segments.iter().map(|segment| page.pages_for(segment.size)).sum();
+    let spare = Kind::of(instance.engine).start.spare;
+    let has = |pool: &&Pool| pool.page_size == page;
+    let others = facts.host.pools.known().into_iter().flatten().find(has).and_then(|pool| pool.total.get());
+    let pages = own + spare + others.unwrap_or_default();
+    let what = format!(
+        "boot with default_hugepagesz=2M hugepagesz=2M hugepages={} ({}) on the kernel command line in place of the 1 GiB \
+         pages, with nothing in sysctl.d that counts 1 GiB pages (vm.nr_hugepages)",
+        pages.get(),
+        pages.of(page)
+    );
     let short = "it asks for pages of the default size, 1 GiB, and needs 2 MiB ones".to_owned();
     Finding {
         short,
@@ -99,3 +106,32 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
         case
     },
 };
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::{HugePageUse, Observed, PageCount, PageSize, Remedy};
+
+    use crate::testing::{gib, pool, quiet};
+
+    /// 16 GiB of SGA are 8,192 pages of 2 MiB, and 2 stay to spare; nobody is sent to restart on pages that no source says an SGA
+    /// uses, nor told to boot with a number that he has to guess.
+    #[test]
+    fn an_oracle_under_a_default_of_1_gib_is_told_how_many_pages_to_boot_with() {
+        let mut case = quiet();
+        let page = PageSize::GIB_1;
+        let instance = case.oracle("PROD", gib(16), 10);
+        instance.asked_page_size = Observed::Known(page);
+        instance.huge_pages = HugePageUse::None;
+        instance.demand = None;
+        *case.pools() = vec![pool(page, 20, 20), pool(PageSize::MIB_2, 0, 0)];
+        case.host.default_huge_page = Observed::Known(page);
+        case.host.kernel_settings.hugetlb_shm_group = Observed::Known(54321);
+        let assessment = case.assess();
+        let finding = assessment.findings.iter().find(|it| it.code.as_str() == "HW405").unwrap();
+        let [Remedy::ByHand(by_hand)] = finding.remedies.as_slice() else { panic!("{:?}", finding.remedies) };
+        let words =
+            format!("default_hugepagesz=2M hugepagesz=2M hugepages=8194 ({})", PageCount(8194).of(PageSize::MIB_2));
+        assert!(by_hand.what.contains(&words), "{}", by_hand.what);
+        assert!(assessment.findings.iter().all(|it| it.code.as_str() != "HW209"), "{:?}", assessment.findings);
+    }
+}

@@ -1,16 +1,35 @@
 //! Nodes that a server's cpuset keeps it to: the kernel grants a reservation only as far as free pages lie on those
 //! (mm/hugetlb.c, `allowed_mems_nr`), whatever the other nodes have.
 
+use hugewise_model::configuration::Place;
 use hugewise_model::{Host, Instance, PageCount, PageSize};
 
 use super::supply::Supply;
-use crate::{boot, demand};
+use crate::{boot, demand, given};
 
 /// The nodes of a pool that a server may use; none where these are all.
 pub(crate) fn allowed(host: &Host, instance: &Instance, page: PageSize) -> Option<Vec<u32>> {
-    let ranges = host.process(instance.pid)?.nodes_allowed.known()?;
+    nodes(host, instance, page, of_unit(host, instance))
+}
+
+/// The nodes that its service keeps a server to at its next start.
+fn of_unit<'a>(host: &'a Host, instance: &'a Instance) -> Option<&'a (Vec<u32>, Place)> {
+    given::unit_of(host, instance)?.nodes.as_ref()
+}
+
+/// The same at a restart before systemd has loaded what its files say.
+fn of_unit_as_loaded<'a>(host: &'a Host, instance: &'a Instance) -> Option<&'a (Vec<u32>, Place)> {
+    let unit = given::unit_of(host, instance)?;
+    let waits = unit.loaded.known().is_some_and(|loaded| loaded.waiting().is_some());
+    unit.nodes.as_ref().filter(|_| !waits)
+}
+
+fn nodes(host: &Host, instance: &Instance, page: PageSize, bound: Option<&(Vec<u32>, Place)>) -> Option<Vec<u32>> {
+    let ranges = host.process(instance.pid).and_then(|process| process.nodes_allowed.known());
     let pool = host.pool(page)?;
-    let may = |node: u32| ranges.iter().any(|(first, last)| (*first..=*last).contains(&node));
+    let in_cpuset =
+        |node: u32| ranges.is_none_or(|ranges| ranges.iter().any(|(first, last)| (*first..=*last).contains(&node)));
+    let may = |node: u32| in_cpuset(node) && bound.is_none_or(|(nodes, _)| nodes.contains(&node));
     let nodes: Vec<u32> = pool.nodes.iter().map(|part| part.node).filter(|node| may(*node)).collect();
     (nodes.len() < pool.nodes.len()).then_some(nodes)
 }
@@ -22,8 +41,9 @@ pub(crate) fn is_kept_to_some(host: &Host, instance: &Instance, page: PageSize) 
 
 /// What a server finds at a restart, as far as its nodes have it; true where they have less than the pool.
 pub(super) fn after_stop(host: &Host, instance: &Instance, page: PageSize, supply: Supply) -> (Supply, bool) {
+    let bound = of_unit_as_loaded(host, instance);
     let on_nodes = || {
-        let nodes = allowed(host, instance, page)?;
+        let nodes = nodes(host, instance, page, bound)?;
         let parts = host.pool(page)?.nodes.iter().filter(|part| nodes.contains(&part.node));
         let (mut free, mut taken) = (PageCount::ZERO, PageCount::ZERO);
         for part in parts {
@@ -34,7 +54,7 @@ pub(super) fn after_stop(host: &Host, instance: &Instance, page: PageSize, suppl
         // What it holds itself comes back with its stop, at most what is taken there.
         Some((nodes, free + demand::held(instance, page).min(taken)))
     };
-    narrow(supply, on_nodes())
+    narrow(supply, on_nodes(), bound)
 }
 
 /// The same after a boot: the kernel spreads a pool evenly over the nodes, but for what files set of each.
@@ -51,17 +71,22 @@ pub(super) fn after_boot(host: &Host, instance: &Instance, page: PageSize, suppl
         };
         Some((nodes, pages))
     };
-    narrow(supply, on_nodes())
+    narrow(supply, on_nodes(), of_unit(host, instance))
 }
 
-fn narrow(supply: Supply, on_nodes: Option<(Vec<u32>, PageCount)>) -> (Supply, bool) {
+fn narrow(
+    supply: Supply,
+    on_nodes: Option<(Vec<u32>, PageCount)>,
+    bound: Option<&(Vec<u32>, Place)>,
+) -> (Supply, bool) {
+    let whose = bound.map_or_else(|| "its cpuset".to_owned(), |(_, place)| place.to_string());
     match (supply, on_nodes) {
         (Supply::Pages { pages, up_to, sure, perhaps, .. }, Some((nodes, there))) if there < up_to => {
             let nodes: Vec<String> = nodes.iter().map(u32::to_string).collect();
             let note = match nodes.as_slice() {
-                [] => ": its cpuset allows it no node that has pages".to_owned(),
-                [one] => format!(" on node {one}, the only one that its cpuset allows"),
-                several => format!(" on nodes {}, which its cpuset allows", several.join(", ")),
+                [] => format!(": {whose} allows it no node that has pages"),
+                [one] => format!(" on node {one}, the only one that {whose} allows"),
+                several => format!(" on nodes {}, which {whose} allows", several.join(", ")),
             };
             let perhaps = perhaps.map(|(pages, who)| (pages.min(there), who));
             let (least, up_to) = (pages.min(there), up_to.min(there));
@@ -73,6 +98,7 @@ fn narrow(supply: Supply, on_nodes: Option<(Vec<u32>, PageCount)>) -> (Supply, b
 
 #[cfg(test)]
 mod tests {
+    use hugewise_model::configuration::{Loaded, Unit};
     use hugewise_model::{Asked, Observed};
 
     use crate::situation::{Moment, Obstacle, situation};
@@ -118,6 +144,28 @@ mod tests {
         let mut larger = uneven(&[(1, 1)]);
         larger.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", "304")]);
         assert_eq!(words(&larger), ["all", "does_not_start", "all"]);
+    }
+
+    /// Its unit binds it to node 1, by `numactl --membind=1` or `NUMAPolicy=bind`: no cpuset shows that.
+    #[test]
+    fn a_unit_that_binds_memory_to_a_node_leaves_the_pages_of_that_node() {
+        let mut case = uneven(&[(0, 1)]);
+        case.instances[0].unit = Some("db.service".into());
+        let place = crate::testing::place("/etc/systemd/system/db.service.d/numa.conf");
+        let unit = |loaded: Observed<Loaded>| Unit {
+            name: "db.service".into(),
+            nodes: Some((vec![1], place.clone())),
+            loaded,
+            ..Unit::default()
+        };
+        case.host.configuration.units = vec![unit(Observed::Absent)];
+        assert_eq!(words(&case), ["all", "does_not_start", "does_not_start"]);
+        let restart = situation(&case.host, &case.instances).of(&case.instances[0]).unwrap().restart.clone();
+        let why = format!("finds 40 on node 1, the only one that {place} allows");
+        assert!(restart.why.as_deref().unwrap().contains(&why), "{restart:?}");
+        // systemd has not read it yet, and will have at the boot.
+        case.host.configuration.units = vec![unit(Observed::Known(Loaded::NotYet(place.file.clone())))];
+        assert_eq!(words(&case), ["all", "all", "does_not_start"]);
     }
 
     /// 537 pages, 268 of them on the only node that it may use: none of its next starts takes more.

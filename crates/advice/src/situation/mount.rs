@@ -41,14 +41,14 @@ pub(super) fn at_boot(booted: &Host, instances: &[Instance], instance: &Instance
         other => return unknown(format!("/etc/fstab: {}", other.reason().unwrap_or_default())),
     };
     let default = crate::boot::default_size(booted).or_else(|| booted.default_huge_page.get());
-    let mounts = mounts.iter().map(|it| Mounted {
+    let made = mounts.iter().filter(|it| it.is_made()).map(|it| Mounted {
         path: &it.path,
         page_size: it.options.split(',').find_map(|it| it.strip_prefix("pagesize=")).map_or(default, page_size),
         options: &it.options,
     });
-    match covering(mounts, &folder) {
+    match covering(made, &folder) {
         Some(mount) => fit(booted, instances, instance, start, &mount, "mounted by /etc/fstab"),
-        None => missing(format!("no file has the boot mount the hugetlbfs on {folder}")),
+        None => missing(crate::mounts::why_lost(booted, &folder)),
     }
 }
 
@@ -175,7 +175,7 @@ mod tests {
             options: options.into(),
         };
         case.host.hugetlbfs_mounts = Observed::Known(now.map(mount).into_iter().collect());
-        let mount = BootMount { path: "/dev/hugepages".into(), options: boot.into() };
+        let mount = BootMount { path: "/dev/hugepages".into(), options: boot.into(), noauto: None };
         case.host.configuration.hugetlbfs = Observed::Known(vec![mount]);
         case
     }
@@ -184,6 +184,24 @@ mod tests {
         let situation = situation(&case.host, &case.instances);
         let moments = situation.of(&case.instances[0]).unwrap();
         Moment::ALL.map(|moment| moments.at(moment).standing.as_str())
+    }
+
+    /// A second line for one folder makes no mount (systemd-fstab-generator 252): nobody is told to write one.
+    #[test]
+    fn a_line_that_has_noauto_is_to_be_corrected() {
+        let mut case = guest(Some("rw,pagesize=2M"), "noauto,pagesize=2M");
+        let place = crate::testing::place("/etc/fstab");
+        let noauto = Some(place.clone());
+        if let Observed::Known(mounts) = &mut case.host.configuration.hugetlbfs {
+            mounts.iter_mut().for_each(|mount| mount.noauto.clone_from(&noauto));
+        }
+        assert_eq!(words(&case), ["all", "all", "none"]);
+        let findings = case.assess().findings;
+        let finding = findings.iter().find(|it| it.code.as_str() == "HW603").unwrap();
+        assert!(finding.summary.contains(&format!("{place} has noauto")), "{}", finding.summary);
+        let remedy =
+            hugewise_model::Remedy::by_hand(format!("have the boot mount its hugetlbfs: take noauto out of {place}"));
+        assert_eq!(finding.remedies, [remedy]);
     }
 
     #[test]

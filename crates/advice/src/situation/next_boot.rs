@@ -176,8 +176,7 @@ impl NextBoot {
             }
             Ok(None) => None,
             Ok(Some(mount)) => {
-                let why =
-                    crate::words::one_line(&format!("no file has the boot mount the hugetlbfs on {}", mount.path));
+                let why = crate::words::one_line(&mounts::why_lost(&self.host, &mount.path));
                 Some(Outlook { standing: Standing::None, why: Some(why), obstacle: Some(Obstacle::Mount) })
             }
         }

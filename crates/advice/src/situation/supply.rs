@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hugewise_model::{Host, HugePageUse, Instance, PageCount, PageSize};
 
-use crate::demand;
+use crate::{boot, demand};
 
 /// Pages of a size that a server finds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +87,9 @@ pub(super) fn after_stop(host: &Host, instance: &Instance, page: PageSize, growt
     let Some(available) = pool.available() else {
         return Supply::Unknown(format!("free pages of {page}: not known"));
     };
+    if let Some(writer) = boot::written_by_start(host, instance, page) {
+        return Supply::Unknown(format!("the pool of {page} pages at its start: {writer} sets it then"));
+    }
     let surplus = pool.surplus.get().unwrap_or_default();
     // No more comes back to the pool than is taken of it, whatever is mapped of its size: what another kernel, a capture in
     // pieces or a mapping without a reservation shows.

@@ -282,6 +282,6 @@ pub fn is_kept_off(facts: &Facts<'_>, instance: &Instance) -> bool {
         Ok(Some(Cause::NotAsked)) => cause::not_asked(facts, instance) >= Level::Warn,
         // Its files take it off: what is in the way of its next start is the pool.
         Ok(Some(Cause::Amm)) => starting(facts.host, instance).asks() && demand::asks_for_more(instance),
-        Ok(Some(Cause::GibUnsupported) | None) | Err(_) => false,
+        Ok(Some(Cause::GibUnsupported | Cause::OtherDefault) | None) | Err(_) => false,
     }
 }

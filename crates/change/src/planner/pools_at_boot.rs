@@ -274,7 +274,9 @@ fn command_line(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<Boo
         let shrinks = due.goal.goal < due.goal.now;
         let needed = due.goal.needed > PageCount::ZERO;
         let surest_there = ask.host.is_gigantic(due.goal.page_size) && (needed || !shrinks);
-        due.pages > PageCount::ZERO && (ask.options.early || surest_there)
+        // The line has them: what is due is what comes after it.
+        let is_there = reserved(ask, None, due.goal.page_size) == due.pages && uneven(&due.goal).is_empty();
+        due.pages > PageCount::ZERO && !is_there && (ask.options.early || surest_there)
     };
     let reserved: Vec<Reserved> = due
         .iter()

@@ -11,7 +11,7 @@ use crate::config::exec_start::WRAPPERS;
 use crate::config::{clusterware, kernel_config, scripts, starter};
 
 /// Keys of systemd units that are kept.
-const UNIT_KEYS: [&str; 22] = [
+const UNIT_KEYS: [&str; 23] = [
     "Type",
     "User",
     "Group",
@@ -31,6 +31,7 @@ const UNIT_KEYS: [&str; 22] = [
     "Wants",
     "WantedBy",
     "RequiredBy",
+    "AllowedMemoryNodes",
     "NUMAPolicy",
     "NUMAMask",
     "PAMName",
@@ -95,12 +96,19 @@ pub(super) fn redact(path: &str, bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>>
     }
 }
 
+/// Signs of a size of a hugetlbfs: a number with its unit, or a part of the pool.
+const fn is_of_size(sign: char) -> bool {
+    matches!(sign, '0'..='9' | 'k' | 'K' | 'm' | 'M' | 'g' | 'G' | 't' | 'T' | '%')
+}
+
 /// A mount of a hugetlbfs: others bear servers, users and now and then a password.
 fn fstab(line: &str) -> Option<String> {
     let mut fields = line.split_whitespace();
     let (device, folder, kind) = (fields.next()?, fields.next()?, fields.next()?);
     let options = fields.next().unwrap_or("defaults");
-    let known = |word: &str| word == "noauto" || word.starts_with("pagesize=");
+    let is_size = |word: &str| word.strip_prefix("size=").is_some_and(|size| size.chars().all(is_of_size));
+    let known =
+        |word: &str| matches!(word, "noauto" | "x-systemd.automount") || word.starts_with("pagesize=") || is_size(word);
     let options: Vec<&str> = options.split(',').filter(|word| known(word)).collect();
     let options = if options.is_empty() { "defaults".to_owned() } else { options.join(",") };
     (!device.starts_with('#') && kind == "hugetlbfs").then(|| format!("none {folder} hugetlbfs {options} 0 0"))

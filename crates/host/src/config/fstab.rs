@@ -1,7 +1,9 @@
 //! Where the boot mounts a hugetlbfs: lines of /etc/fstab, and mount units of systemd's.
 
+use std::collections::BTreeSet;
+
 use hugewise_model::Observed;
-use hugewise_model::configuration::BootMount;
+use hugewise_model::configuration::{BootMount, Place};
 use hugewise_model::host::HugetlbfsMount;
 
 use super::systemd::FOLDERS;
@@ -11,17 +13,24 @@ use crate::{Door, ParseError};
 /// What systemd mounts by a unit of its own, unless that is masked.
 const OF_SYSTEMD: &str = "/dev/hugepages";
 
+/// The file of mounts.
+const FSTAB: &str = "/etc/fstab";
+
 /// Each hugetlbfs that the boot mounts: those of /etc/fstab, systemd's own, and of those that are mounted now the ones that a
-/// unit mounts, with the options that they have now. Denied where a file that counts is.
+/// unit mounts, with the options that they have now; and the lines that keep the boot from it. Denied where a file that counts
+/// is.
 pub fn read(door: &mut Door<'_>, mounted: &Observed<Vec<HugetlbfsMount>>) -> Observed<Vec<BootMount>> {
-    let named = door.parse("/etc/fstab", parse).or_else_absent(|| Observed::Known(Vec::new()));
+    let named = door.parse(FSTAB, parse).or_else_absent(|| Observed::Known(Vec::new()));
     named.and_then(|mut mounts| {
-        // A line for the same folder takes its place (systemd-fstab-generator(8)).
+        // A line for the same folder takes a unit's place (systemd-fstab-generator(8)).
         let has = |mounts: &[BootMount], path: &str| {
             mounts.iter().any(|mount| mount.path.trim_end_matches('/') == path.trim_end_matches('/'))
         };
-        if !has(&mounts, OF_SYSTEMD) && !is_masked(door, &unit_of(OF_SYSTEMD)) {
-            mounts.push(BootMount { path: OF_SYSTEMD.to_owned(), options: String::new() });
+        let own = mounts.iter().position(|mount| mount.path == OF_SYSTEMD);
+        if !is_masked(door, &unit_of(OF_SYSTEMD)) {
+            // sysinit.target wants its unit, whatever the line that the unit is made from says of `noauto`.
+            let line = own.map(|at| mounts.remove(at)).unwrap_or_default();
+            mounts.push(BootMount { path: OF_SYSTEMD.to_owned(), options: line.options, noauto: None });
         }
         for mount in mounted.known().into_iter().flatten() {
             if has(&mounts, &mount.path) || mount.path == OF_SYSTEMD {
@@ -29,7 +38,8 @@ pub fn read(door: &mut Door<'_>, mounted: &Observed<Vec<HugetlbfsMount>>) -> Obs
             }
             match is_mounted_by_unit(door, &unit_of(&mount.path)) {
                 Observed::Known(true) => {
-                    mounts.push(BootMount { path: mount.path.clone(), options: mount.options.clone() });
+                    let (path, options) = (mount.path.clone(), mount.options.clone());
+                    mounts.push(BootMount { path, options, noauto: None });
                 }
                 Observed::Known(false) | Observed::Absent => {}
                 Observed::Denied => return Observed::Denied,
@@ -88,25 +98,31 @@ fn is_mounted_by_unit(door: &mut Door<'_>, unit: &str) -> Observed<bool> {
     Observed::Known(false)
 }
 
-/// Lines of the type hugetlbfs that are not `noauto` (fstab(5)).
+/// Lines of the type hugetlbfs (fstab(5)). Of several for one folder the first counts: systemd-fstab-generator(8) makes one unit of
+/// a folder, and leaves the other lines out. `noauto` leaves it to a person, but for an automount (systemd.mount(5)).
 ///
 /// # Errors
 /// More mounts than any host has. A line that makes no sense mounts nothing.
 pub fn parse(bytes: &[u8]) -> Result<Vec<BootMount>, ParseError> {
     let text = String::from_utf8_lossy(bytes);
-    let mount = |line: &str| {
-        let mut fields = line.split_whitespace();
+    let mount = |(line, text): (u64, &str)| {
+        let mut fields = text.split_whitespace();
         let (device, folder, kind) = (fields.next()?, fields.next()?, fields.next()?);
         let options = fields.next().unwrap_or_default();
-        let mounts =
-            !device.starts_with('#') && kind == "hugetlbfs" && !options.split(',').any(|word| word == "noauto");
+        let has = |word: &str| options.split(',').any(|option| option == word);
+        let noauto = has("noauto") && !has("x-systemd.automount") && !has("comment=systemd.automount");
         // A space in a path is written so.
-        mounts.then(|| BootMount { path: folder.replace("\\040", " "), options: options.to_owned() })
+        let path = folder.trim_end_matches('/').replace("\\040", " ");
+        let is_one = !device.starts_with('#') && kind == "hugetlbfs" && !path.is_empty();
+        let noauto = noauto.then(|| Place { file: FSTAB.to_owned(), line });
+        is_one.then(|| BootMount { path, options: options.to_owned(), noauto })
     };
-    let mounts: Vec<BootMount> = text.lines().filter_map(mount).collect();
+    let mut mounts: Vec<BootMount> = (1..).zip(text.lines()).filter_map(mount).collect();
     if mounts.len() > MOST_HUGETLBFS {
         return Err(ParseError::whole("more than 4096 mounts of hugetlbfs"));
     }
+    let mut seen = BTreeSet::new();
+    mounts.retain(|mount| seen.insert(mount.path.clone()));
     Ok(mounts)
 }
 
@@ -119,8 +135,34 @@ mod tests {
     fn lines_of_hugetlbfs_that_the_boot_mounts() {
         let text = "# nodev /off hugetlbfs defaults 0 0\n/dev/sda1 / ext4 defaults 0 1\nnodev /huge hugetlbfs pagesize=2M 0 0\n\
                     nodev /later hugetlbfs noauto,pagesize=1G 0 0\nnone\t/a\\040b\thugetlbfs\nshort line\n";
-        let mount = |path: &str, options: &str| BootMount { path: path.into(), options: options.into() };
-        assert_eq!(parse(text.as_bytes()).unwrap(), [mount("/huge", "pagesize=2M"), mount("/a b", "")]);
+        let mount = |path: &str, options: &str| BootMount { path: path.into(), options: options.into(), noauto: None };
+        let made = parse(text.as_bytes()).unwrap().into_iter().filter(BootMount::is_made).collect::<Vec<_>>();
+        assert_eq!(made, [mount("/huge", "pagesize=2M"), mount("/a b", "")]);
+    }
+
+    /// What systemd-fstab-generator of systemd 252 makes of such lines: one unit for a folder, by the first line, and nothing that
+    /// wants it where that says `noauto`; "Failed to create unit file ..., as it already exists. Duplicate entry in ..." of the
+    /// second. With an automount the boot waits for whoever opens the folder, `noauto` or not.
+    #[test]
+    fn of_two_lines_for_one_folder_the_first_counts() {
+        let (hand, made) =
+            ("nodev /mnt/huge/ hugetlbfs noauto,pagesize=1G 0 0\n", "none /mnt/huge hugetlbfs pagesize=2M 0 0\n");
+        let one = |text: &str| {
+            let mounts = parse(text.as_bytes()).unwrap();
+            assert_eq!(mounts.len(), 1, "{mounts:?}");
+            (mounts[0].path.clone(), mounts[0].options.clone(), mounts[0].noauto.as_ref().map(ToString::to_string))
+        };
+        let path = || "/mnt/huge".to_owned();
+        let held = Some("/etc/fstab:1".to_owned());
+        assert_eq!(one(&format!("{hand}{made}")), (path(), "noauto,pagesize=1G".into(), held));
+        assert_eq!(one(&format!("{made}{hand}")), (path(), "pagesize=2M".into(), None));
+        let automount = "nodev /mnt/huge hugetlbfs noauto,x-systemd.automount 0 0\n";
+        assert_eq!(one(automount), (path(), "noauto,x-systemd.automount".into(), None));
+        // The folder that systemd mounts itself is mounted all the same.
+        let source = MapSource::new().file("/etc/fstab", "nodev /dev/hugepages hugetlbfs noauto,pagesize=1G 0 0\n");
+        let mounts = read(&mut Door::new(&source), &Observed::Known(Vec::new()));
+        let own = mounts.known().and_then(|mounts| mounts.first());
+        assert!(own.is_some_and(|it| it.is_made() && it.options == "noauto,pagesize=1G"), "{own:?}");
     }
 
     fn mounted(folder: &str) -> Observed<Vec<HugetlbfsMount>> {

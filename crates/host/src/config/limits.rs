@@ -29,7 +29,20 @@ pub fn parse(file: &str, bytes: &[u8]) -> Vec<LimitRule> {
     let rule = |(line, text): (u64, std::borrow::Cow<'_, str>)| {
         let text = text.split('#').next().unwrap_or_default();
         let mut words = text.split_ascii_whitespace();
-        let (domain, kind, item, value) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        let (domain, kind) = (words.next()?, words.next()?);
+        let Some(item) = words.next() else {
+            // `*` is not looked for there.
+            let value = Limit::Unlimited;
+            let exempts = kind == "-" && domain != "*";
+            return exempts.then(|| LimitRule {
+                domain: domain.to_owned(),
+                soft: false,
+                hard: false,
+                value,
+                place: place(file, line),
+            });
+        };
+        let value = words.next()?;
         if !item.eq_ignore_ascii_case("memlock") {
             return None;
         }
@@ -67,6 +80,8 @@ pub struct UserLimits<'a> {
     pub soft: Option<(Limit, &'a Place)>,
     /// The hard limit.
     pub hard: Option<(Limit, &'a Place)>,
+    /// The line that has pam_limits leave him alone, whatever others say.
+    pub exempt: Option<&'a Place>,
 }
 
 /// What is in force in a session, and what of its rules decides on that.
@@ -84,6 +99,9 @@ impl<'a> UserLimits<'a> {
     /// The soft limit of a session that is opened with these limits: as pam_limits has it, never above the hard one,
     /// whichever of them a rule sets.
     pub fn in_force(&self, opened_with: SoftHard) -> InForce<'a> {
+        if self.exempt.is_some() {
+            return InForce { soft: opened_with.soft, rule: self.exempt, is_capped: false };
+        }
         let (hard, of_hard) = self.hard.map_or((opened_with.hard, None), |(limit, place)| (limit, Some(place)));
         let (soft, rule) = self.soft.map_or((opened_with.soft, None), |(limit, place)| (limit, Some(place)));
         match (hard < soft, of_hard) {
@@ -103,7 +121,7 @@ enum Strength {
 }
 
 /// Applies the rules as pam_limits does: a rule about the user or his uid beats one about a group, which
-/// beats `*`; among equals the later line wins. `groups` are the user's, the primary one first: a range of
+/// beats `*`; among equals the later line wins. `oracle -`, without an item, ends it all: no limit is set for him by any line. `groups` are the user's, the primary one first: a range of
 /// gids is compared with that one only. `%group` is about numbers of log-ins and sets no memlock.
 ///
 /// `*` and groups don't reach root, as Debian has it. Elsewhere they do, which makes no difference to
@@ -113,6 +131,9 @@ pub fn for_user<'a>(rules: &'a [LimitRule], user: &str, uid: u32, groups: &[(u32
     let mut hard: Option<(Strength, Limit, &Place)> = None;
     for rule in rules {
         let Some(strength) = strength_for(&rule.domain, user, uid, groups) else { continue };
+        if rule.is_exemption() {
+            return UserLimits { exempt: Some(&rule.place), ..UserLimits::default() };
+        }
         let weaker = |set: &Option<(Strength, Limit, &Place)>| set.is_some_and(|(stronger, ..)| stronger < strength);
         if rule.soft {
             // pam_limits drops a whole `-` line whose soft half comes too late.
@@ -130,7 +151,7 @@ pub fn for_user<'a>(rules: &'a [LimitRule], user: &str, uid: u32, groups: &[(u32
         Some((highest, of_hard)) if highest < limit => (highest, of_hard),
         _ => (limit, place),
     });
-    UserLimits { soft, hard }
+    UserLimits { soft, hard, exempt: None }
 }
 
 fn strength_for(domain: &str, user: &str, uid: u32, groups: &[(u32, String)]) -> Option<Strength> {
@@ -209,6 +230,29 @@ mod tests {
         );
         assert_eq!(parse_value("18446744073709551615"), Some(Limit::Unlimited));
         assert_eq!(parse_value("99999999999999999999999"), Some(Limit::Unlimited));
+    }
+
+    /// As `su` of Debian 12 (Linux-PAM 1.5.2) has it: with any of the lines of the first list it keeps what it was started with.
+    #[test]
+    fn a_line_without_an_item_exempts_from_all_others() {
+        let others = "* - memlock 128\n";
+        for line in
+            ["oracle -", "@oinstall -", ":54321 -", "54321:54321 -", "oracle - # all", "oracle -\noracle - memlock 256"]
+        {
+            for text in [format!("{line}\n{others}"), format!("{others}{line}\n")] {
+                assert_eq!(limits_of(&text, "oracle", 54321), (None, None), "{text}");
+                let rules = parse("/f", text.as_bytes());
+                let found = for_user(&rules, "oracle", 54321, &[(500, "oinstall".to_owned())]);
+                let opened_with = SoftHard { soft: KIB(8192), hard: KIB(8192) };
+                let in_force = found.in_force(opened_with);
+                assert_eq!(in_force.soft, KIB(8192), "{text}");
+                assert!(in_force.rule.is_some_and(|place| place.file == "/f"), "{text}");
+            }
+        }
+        for line in ["* -", "oracle - memlock", "oracle soft", "postgres -"] {
+            let limit = Some(KIB(128));
+            assert_eq!(limits_of(&format!("{line}\n{others}"), "oracle", 54321), (limit, limit), "{line}");
+        }
     }
 
     #[test]

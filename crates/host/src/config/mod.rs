@@ -6,6 +6,7 @@
 pub mod accounts;
 pub mod bls;
 pub mod boot;
+mod bound_nodes;
 pub(crate) mod clusterware;
 pub mod cmdline;
 pub(crate) mod exec_start;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugewise_model::configuration::{Place, ServiceStart, StartCommand, Unit};
 use hugewise_model::{Limit, Observed, Process};
 
+use super::bound_nodes;
 use super::exec_start;
 use super::files::{joined, overlaid, place};
 use super::loaded;
@@ -123,6 +124,7 @@ fn read_unit(
             user: service.user.into(),
             pam: service.pam,
             ambient_ipc_lock: service.ambient.holds("CAP_IPC_LOCK"),
+            nodes: service.nodes,
             files,
             start,
             ..unit
@@ -259,12 +261,14 @@ pub struct Service {
     pub slice: Option<String>,
     /// `AmbientCapabilities`.
     pub ambient: Capabilities,
+    /// The nodes that its memory is kept to.
+    pub nodes: Option<(Vec<u32>, Place)>,
 }
 
 /// Applies assignments, each with its file, in order. A value that systemd would refuse changes nothing, and an empty
 /// limit is such a one: systemd 252 does not take it for a reset.
 pub fn describe(assignments: &[(String, Assignment)]) -> Service {
-    let mut service = Service::default();
+    let mut service = Service { nodes: bound_nodes::of(assignments), ..Service::default() };
     for (file, assignment) in assignments.iter().filter(|(_, assignment)| assignment.section == "Service") {
         match assignment.key.as_str() {
             "LimitMEMLOCK" => {

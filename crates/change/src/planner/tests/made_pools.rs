@@ -174,6 +174,21 @@ fn words_of_others_for_the_same_size_are_not_fought() {
     assert!(by_hand.text.contains("/boot/grub/grub.cfg:2 names pages of 1 GiB already"), "{}", by_hand.text);
 }
 
+/// The line has what is needed, and a file after it asks for more than the host has: the file alone is to be corrected.
+#[test]
+fn pages_that_the_line_has_are_not_to_be_put_there_again() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put_grub("quiet hugepagesz=1G hugepages=2");
+    world
+        .put("/etc/tmpfiles.d/pages.conf", "w /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages - - - - 900\n");
+    let options = gib_pages_at_boot();
+    let (plan, after) = holds("on the line", &world, &options, &Request::default());
+    assert!(plan.instructions.iter().all(|it| !it.title.contains("command line")), "{}", shown(&plan));
+    assert!(!has(&plan, "pools-command-line"));
+    assert_eq!(after.pages_after_boot(PageSize::GIB_1), PageCount(2), "{}", shown(&plan));
+}
+
 #[test]
 fn a_later_drop_in_that_forgets_what_was_there_is_found() {
     let base = source("no-pool-postgresql");

@@ -56,9 +56,10 @@ fn of_mounts_the_hugetlbfs_ones_are_kept_without_what_else_they_bear() {
     assert_eq!(
         kept(
             "/etc/fstab",
-            "//s/share /mnt cifs username=u,password=S3 0 0\nS3 /huge hugetlbfs gid=S3,pagesize=1G 0 0\n"
+            "//s/share /mnt cifs username=u,password=S3 0 0\nS3 /huge hugetlbfs gid=S3,pagesize=1G 0 0\n\
+             S3 /late hugetlbfs noauto,x-systemd.automount,x-systemd.S3,size=50%,size=S3 0 0\n"
         ),
-        "\nnone /huge hugetlbfs pagesize=1G 0 0\n"
+        "\nnone /huge hugetlbfs pagesize=1G 0 0\nnone /late hugetlbfs noauto,x-systemd.automount,size=50% 0 0\n"
     );
 }
 
