@@ -368,6 +368,7 @@ impl Spec {
                 unlimited: false,
                 known: false,
                 tells_version: kind != Kind::Jvm || !drawn.gib,
+                is_killed_late: false,
                 touches: drawn.touches,
                 off_by: 0,
                 pieces: Vec::new(),

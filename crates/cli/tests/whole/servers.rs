@@ -145,6 +145,8 @@ pub(crate) struct Server {
     pub(crate) known: bool,
     /// Whether its program's path tells its version.
     pub(crate) tells_version: bool,
+    /// Whether it touches what its cgroup's limit kills it for only after others have started.
+    pub(crate) is_killed_late: bool,
     /// Whether it uses all of its memory at once, or has yet to touch it.
     pub(crate) touches: bool,
     /// Pages by which it asks for other than its settings come to: nobody has reckoned it better.
@@ -195,14 +197,17 @@ impl Server {
         };
         self.pieces = pieces;
         // Whoever touches more than the limit of its cgroup is killed when it gets there.
-        if let Limit::Touched(limit) = self.limit
-            && self.held(MIB_2) * MIB_2 > limit
-        {
+        if self.is_beyond_its_limit() && !self.is_killed_late {
             self.stop(kernel);
             return State::DoesNotStart;
         }
         self.running = settings.clone();
         self.state()
+    }
+
+    /// Whether the limit of its cgroup kills it, once it has touched what it has mapped.
+    pub(crate) fn is_beyond_its_limit(&self) -> bool {
+        matches!(self.limit, Limit::Touched(limit) if self.held(MIB_2) * MIB_2 > limit)
     }
 
     fn pieces_of(&mut self, kernel: &mut Kernel, settings: &Settings) -> Option<Vec<Piece>> {

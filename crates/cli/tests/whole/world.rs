@@ -7,7 +7,7 @@ use hugewise_change::plan::{Change, CommandChange, Step};
 
 use crate::boot::{self, Files};
 use crate::kernel::Kernel;
-use crate::servers::{JVM, Kind, MARIADB, ORACLE, POSTGRESQL, Policy, Server, Settings, State};
+use crate::servers::{JVM, Kind, Limit, MARIADB, ORACLE, POSTGRESQL, Policy, Server, Settings, State};
 
 /// A host.
 #[derive(Clone, Debug)]
@@ -215,6 +215,11 @@ impl World {
 
     /// The host after a boot at which the servers start in this order.
     pub(crate) fn booted(&self, order: &[usize]) -> Self {
+        self.booted_with(order, false)
+    }
+
+    /// The same, where those that their cgroup's limit kills have touched that much only once all others have started.
+    fn booted_with(&self, order: &[usize], late: bool) -> Self {
         let mut then = self.clone();
         then.kernel = boot::boot(&self.kernel, &self.files);
         then.kernel.adjust(self.off_by);
@@ -224,8 +229,16 @@ impl World {
             let settings = self.settings(&self.servers[at]);
             let mut server = then.servers[at].clone();
             server.unlimited = self.is_unlimited(&server);
+            server.is_killed_late = late;
             server.start(&mut then.kernel, &settings);
             then.servers[at] = server;
+        }
+        for at in order {
+            let server = &mut then.servers[*at];
+            server.is_killed_late = false;
+            if server.is_beyond_its_limit() {
+                server.stop(&mut then.kernel);
+            }
         }
         then
     }
@@ -242,14 +255,19 @@ impl World {
         (0..self.servers.len()).filter(|at| self.servers[*at].known).collect()
     }
 
-    /// The worst that a boot brings each server, whatever the order.
+    /// The worst that a boot brings each server, whatever the order, and whenever those are killed that their cgroup's limit
+    /// kills.
     pub(crate) fn worst_of_boot(&self) -> BTreeMap<usize, State> {
         let mut worst: BTreeMap<usize, State> = BTreeMap::new();
+        let may_be_killed = self.servers.iter().any(|server| matches!(server.limit, Limit::Touched(_)));
+        let late: &[bool] = if may_be_killed { &[false, true] } else { &[false] };
         for order in orders(&self.started_at_boot()) {
-            let then = self.booted(&order);
-            for at in order {
-                let state = then.servers[at].state();
-                worst.entry(at).and_modify(|worst| *worst = state.min(*worst)).or_insert(state);
+            for late in late {
+                let then = self.booted_with(&order, *late);
+                for at in &order {
+                    let state = then.servers[*at].state();
+                    worst.entry(*at).and_modify(|worst| *worst = state.min(*worst)).or_insert(state);
+                }
             }
         }
         worst
