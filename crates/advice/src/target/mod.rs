@@ -216,6 +216,12 @@ pub fn to_size(host: &Host, instances: &[Instance], assessment: &Assessment, wis
     let asks = |instance: &Instance| starting(host, instance).asks() || may_ask(instance);
     let suffers = |instance: &Instance| wish.names.is_empty() && is_kept_off(&facts, instance);
     if let Some(page) = wish.page_size {
+        // Idle pages of another size are no reason to have one more ask for these.
+        let lured = |instance: &Instance| {
+            let idle = cause::idle_pages_for(&facts, instance).is_some_and(|(idle, _)| idle != page);
+            idle && does_not_ask(&facts, instance) && cause::pain(&facts, instance) < Level::Warn
+        };
+        let suffers = |instance: &Instance| suffers(instance) && !lured(instance);
         // Of the others nobody said that they should change their page size.
         // Set to pages of that size since it started on others.
         let moves = |instance: &Instance| {
