@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+mod answers;
 mod boot;
 mod draw;
 mod found;
@@ -72,6 +73,7 @@ fn wrong_with(spec: &Spec) -> (Vec<String>, String) {
     let seen = Seen::asked(&world, &options);
     let moments = world.moments();
     let mut wrong = judge::foretold(&world, &seen, &moments);
+    wrong.extend(answers::wrong(&world, &seen, &moments));
     let (plan, more) = judge::planned(&world, &seen, &moments, &options);
     wrong.extend(more);
     if options == Options::default() {
