@@ -125,3 +125,14 @@ fn idle_pages_of_another_size_make_nobody_ask() {
     let sized = |wish| to_size(&case.host, &case.instances, &assessment, wish).len();
     assert_eq!((sized(Wish::default()), sized(GIB)), (1, 0));
 }
+
+/// 300 MiB that do not ask, and 500 idle pages: 150 of them are no reason to keep any of those that are to be given back.
+#[test]
+fn pages_that_are_given_back_make_nobody_ask() {
+    let mut case = quiet();
+    case.postgresql("15/off", hugewise_model::Bytes::from_mib(300)).asked = Asked::No;
+    case.pool(500, 500);
+    assert_eq!(goal(&case, Wish::default()).needed, PageCount(150));
+    let shrunk = goal(&case, Wish { shrink: true, ..Wish::default() });
+    assert_eq!((shrunk.needed, shrunk.goal), (PageCount(0), PageCount(0)));
+}
