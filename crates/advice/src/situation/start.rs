@@ -27,6 +27,9 @@ fn kind(instance: &Instance) -> &'static Start {
 /// Pages without which a server does not begin on huge pages; one that grows, as a Java machine's heap does, takes the others
 /// later.
 fn to_begin_with(instance: &Instance, page: PageSize, demand: PageCount) -> PageCount {
+    if let Some(first) = (kind(instance).begins_with)(instance, page, demand) {
+        return first;
+    }
     let held = demand::held(instance, page);
     let own: PageCount = instance.demands().filter(|own| own.page_size == page).map(|own| own.pages).sum();
     // One that has all that its settings come to took it at once, and takes what they come to now at once.

@@ -417,3 +417,15 @@ fn one_partly_on_huge_pages_that_is_to_have_less_memory_needs_no_more_than_it_ho
     let (after, plan) = carried_out(&world);
     assert_eq!(after.kernel.pools[&MIB_2].total(), 1574, "{plan}");
 }
+
+#[test]
+fn a_heap_that_grows_begins_with_what_it_is_told_to_begin_with() {
+    // Of 1 GiB it begins with 256 MiB, 128 pages, and 120 beside: 248 of the 316 that the boot has on demand.
+    let mut spec = host(vec![server(Kind::Jvm, 0, crate::servers::ZGC)]);
+    let path = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_overcommit_hugepages";
+    spec.lines = vec![Line::Tmpfiles { file: "zzz-last.conf", path, amount: Amount::Half }];
+    let world = spec.world();
+    assert_eq!(world.moments()[&0].boot, crate::servers::State::All);
+    let (after, plan) = carried_out(&world);
+    assert!(after.kernel.pools[&MIB_2].total() >= 632, "{plan}");
+}
