@@ -26,7 +26,9 @@ fn exit_codes(world: &World, seen: &Seen, moments: &BTreeMap<usize, Moments>) ->
     let (plain, grave) = (checked.answer(Some(Level::Warn)), checked.answer(Some(Level::Error)));
     let open = seen.instances.iter().filter_map(|instance| seen.assessment.situation.of(instance));
     let open = open.flat_map(|it| [&it.now, &it.restart, &it.boot]).any(|it| it.standing == Standing::Unknown);
-    let boot = world.worst_of_boot();
+    let all_run = world.started_at_boot().iter().all(|at| moments.contains_key(at));
+    let of_those_that_run = || moments.iter().map(|(at, it)| (*at, it.boot)).collect();
+    let boot: BTreeMap<usize, State> = if all_run { of_those_that_run() } else { world.worst_of_boot() };
     let mut wrong = Vec::new();
     // Every fact of such a host can be read: what cannot be told hangs on an estimate.
     if plain == Answer::Incomplete && !open {

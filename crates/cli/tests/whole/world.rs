@@ -269,17 +269,24 @@ impl World {
     /// kills.
     pub(crate) fn worst_of_boot(&self) -> BTreeMap<usize, State> {
         let mut worst: BTreeMap<usize, State> = BTreeMap::new();
-        let may_be_killed = self.servers.iter().any(|server| matches!(server.limit, Limit::Touched(_)));
         let grows = self.servers.iter().any(|server| server.is_zgc(&server.running));
-        let ways = [(false, false), (true, false), (false, true), (true, true)];
-        let ways = ways.into_iter().filter(|(late, grown)| (may_be_killed || !late) && (grows || !grown));
-        let ways: Vec<(bool, bool)> = ways.collect();
+        let grown: &[bool] = if grows { &[false, true] } else { &[false] };
         for order in orders(&self.started_at_boot()) {
-            for (late, grown) in &ways {
-                let then = self.booted_with(&order, *late, *grown);
-                for at in &order {
-                    let state = then.servers[*at].state();
-                    worst.entry(*at).and_modify(|worst| *worst = state.min(*worst)).or_insert(state);
+            for grown in grown {
+                let mut note = |then: &Self| {
+                    for at in &order {
+                        let state = then.servers[*at].state();
+                        worst.entry(*at).and_modify(|worst| *worst = state.min(*worst)).or_insert(state);
+                    }
+                };
+                let then = self.booted_with(&order, false, *grown);
+                note(&then);
+                let is_killed = |at: &usize| {
+                    let server = &then.servers[*at];
+                    matches!(server.limit, Limit::Touched(_)) && !server.is_up()
+                };
+                if order.iter().any(is_killed) {
+                    note(&self.booted_with(&order, true, *grown));
                 }
             }
         }
