@@ -117,7 +117,7 @@ impl<'a> Ask<'a> {
     }
 
     /// Whether a server is off huge pages and should not be, for what is asked.
-    pub fn is_kept_off(&self, instance: &Instance) -> bool {
+    fn is_kept_off(&self, instance: &Instance) -> bool {
         let facts = self.assessment.facts(self.host, self.instances);
         is_kept_off(&facts, instance) && !is_lured(&facts, instance, self.wish)
     }

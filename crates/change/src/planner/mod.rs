@@ -283,7 +283,7 @@ impl<'a> Ask<'a> {
 
     /// Whether a server is off huge pages and should not be.
     fn is_kept_off(&self, instance: &Instance) -> bool {
-        self.target().is_kept_off(instance)
+        target::is_kept_off(&self.assessment.facts(self.host, self.instances), instance)
     }
 
     /// Whether somebody named it.
