@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use hugewise_advice::Assessment;
-use hugewise_model::{Instance, InstanceId, Level, UnknownVerdict};
-use hugewise_report::Checked;
+use hugewise_model::{Instance, InstanceId, Level};
+use hugewise_report::{Answer, Checked};
 
 use crate::format::PageFormat;
 use crate::named;
@@ -87,23 +87,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     Ok(verdict(&checked, arguments.fail_on))
 }
 
-/// Findings win over what is missing. A fact that a running kernel does not have is not missing;
-/// one that a capture does not have may well have been lost, where other facts of it were.
 fn verdict(checked: &Checked<'_>, fail_on: FailOn) -> Outcome {
-    let Checked { host, assessment, unread, .. } = checked;
-    let fails = |level: Level| assessment.findings.iter().any(|finding| finding.level >= level);
-    let lossy = !host.live && !unread.is_empty();
-    // Every kernel tells of its processes and what they map; a sosreport may not.
-    let lost = |verdict: &UnknownVerdict| !host.live && (verdict.instance.is_some() || !host.processes.is_known());
-    if fail_on.level().is_some_and(fails) {
-        Outcome::Found
-    } else if host.unseen().is_some()
-        || !checked.open_moments().is_empty()
-        || assessment.unknown.iter().any(|verdict| lossy || lost(verdict) || !verdict.why.is_absent())
-    {
-        Outcome::Incomplete
-    } else {
-        Outcome::Fine
+    match checked.answer(fail_on.level()) {
+        Answer::Fine => Outcome::Fine,
+        Answer::Found => Outcome::Found,
+        Answer::Incomplete => Outcome::Incomplete,
     }
 }
 
@@ -124,7 +112,7 @@ fn narrow(wanted: &str, instances: &mut Vec<Instance>, assessment: &mut Assessme
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Finding, Host, Observed, Reason, Unread};
+    use hugewise_model::{Finding, Host, Observed, Reason, UnknownVerdict, Unread};
 
     use super::*;
 

@@ -9,6 +9,8 @@ pub struct Start {
     pub takes: fn(&Instance) -> Takes,
     /// Its memory may grow after the start: what it begins with decides whether that is on huge pages.
     pub grows: bool,
+    /// How much of so many pages it begins with, where its settings say so.
+    pub begins_with: fn(&Instance, PageSize, PageCount) -> Option<PageCount>,
     /// It goes without where the pool has not one page, whatever its settings insist on.
     pub goes_without_any: bool,
     /// Whether its settings, that ask so, keep it from starting at all: they contradict each other.
@@ -59,6 +61,7 @@ impl Start {
     pub(crate) const PLAIN: Self = Self {
         takes: |_| Takes::All,
         grows: false,
+        begins_with: |_, _, _| None,
         goes_without_any: false,
         refuses: |_, _| false,
         spare: PageCount::ZERO,

@@ -11,6 +11,7 @@ use hugewise_advice::sizing::{Request, Sizing};
 use hugewise_advice::target::Goal;
 use hugewise_model::{Host, Instance, Unread};
 
+mod answer;
 mod changed;
 pub mod chart;
 pub mod date;
@@ -42,6 +43,7 @@ mod stories;
 
 pub use hugewise_model::escape::plain;
 
+pub use answer::Answer;
 pub use changed::{AppliedReport, Expectation, Kept, Planned, Proof, Restarted, UndoneReport};
 pub use lab::LabReport;
 pub use palette::Palette;

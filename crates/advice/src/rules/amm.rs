@@ -2,6 +2,7 @@ use hugewise_engines::Kind;
 use hugewise_model::{Asked, Finding, Instance, Level, Remedy};
 
 use crate::cause::{Cause, cause, pain};
+use crate::demand::starting;
 use crate::{Docs, Facts, Missing, Rule, cause as causes, chain};
 
 pub(crate) static RULE: Rule = Rule {
@@ -56,7 +57,10 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     };
     remedies.extend(causes::cure(facts, instance));
     let cost = causes::cost(facts, instance);
-    let level = pain(facts, instance);
+    // What its next start does not find is no better for that.
+    let lacks = facts.situation.of(instance).is_some_and(|moments| moments.restart.rank().is_some_and(|rank| rank < 3));
+    let asks = gone && starting(facts.host, instance).asks();
+    let level = if asks && lacks { pain(facts, instance).max(Level::Warn) } else { pain(facts, instance) };
     Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
 

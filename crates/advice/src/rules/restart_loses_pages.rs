@@ -105,7 +105,10 @@ fn is_kept_off(
 
 /// Whether a server is large enough, and no cause of its own says it already.
 fn is_told(facts: &Facts<'_>, instance: &Instance, fails: bool) -> Result<bool, Missing> {
-    if instance.huge_pages == HugePageUse::None && cause::cause(facts, instance)?.is_some() {
+    let own = if instance.huge_pages == HugePageUse::None { cause::cause(facts, instance)? } else { None };
+    // AMM is what it runs under: of a next start without it that says nothing.
+    let leaves = own == Some(cause::Cause::Amm) && starting(facts.host, instance).asks();
+    if own.is_some() && !(leaves && fails) {
         return Ok(false);
     }
     Ok(fails || instance.segment_bytes() >= demand::BIG_SEGMENT)
@@ -138,8 +141,12 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
 
 #[cfg(test)]
 mod tests {
+    use hugewise_model::instance::Mechanism;
     use hugewise_model::process::SoftHard;
-    use hugewise_model::{Bytes, KernelRelease, Limit, Observed};
+    use hugewise_model::{
+        Asked, Bytes, Demand, DemandSource, KernelRelease, Level, Limit, NextStart, Observed, PageCount, PageSize,
+        Trait,
+    };
 
     use crate::testing::{all_huge, gib, quiet};
 
@@ -161,6 +168,26 @@ mod tests {
             let fix = &found.unwrap_or_else(|| panic!("{text}: {:?}", case.codes())).fix;
             assert!(fix.iter().any(|line| line.contains(cure)), "{text}: {fix:?}");
             assert_eq!(fix.len(), 1, "{text}: {fix:?}");
+        }
+    }
+
+    /// It runs under AMM; its files have it ask for 388 pages without, of which there are none.
+    #[test]
+    fn one_that_leaves_amm_for_pages_that_are_not_there_is_told_of() {
+        for (asked, found) in [(Asked::Must, Some(Level::Error)), (Asked::Try, None)] {
+            let mut case = quiet();
+            let instance = case.oracle("PROD", Bytes::from_mib(768), 5);
+            (instance.asked, instance.mechanism, instance.traits) =
+                (Asked::Cannot, Mechanism::SysvShm, vec![Trait::Amm]);
+            let demand = Demand { page_size: PageSize::MIB_2, pages: PageCount(388), source: DemandSource::Engine };
+            instance.next = Observed::Known(NextStart { asked, setting: None, demands: vec![demand] });
+            for process in case.processes() {
+                process.ipc_lock = Observed::Known(true);
+            }
+            let assessment = case.assess();
+            let level = |code| assessment.findings.iter().find(|it| it.code.as_str() == code).map(|it| it.level);
+            assert_eq!(level("HW210"), found, "{:?}", case.codes());
+            assert_eq!(level("HW402"), Some(Level::Warn));
         }
     }
 }

@@ -24,7 +24,7 @@ use hugewise_model::{Demand, Host, Instance, InstanceId, LinkState, NextStart, P
 
 use crate::cgroup::Limits;
 use crate::given::{self, Given};
-use crate::locked::{Locked, Needed};
+use crate::locked::Locked;
 use crate::standing::{Standing, standing};
 use crate::{demand, stranger};
 
@@ -35,6 +35,7 @@ pub use moments::{Moment, Moments, Obstacle, Outlook};
 use next_boot::NextBoot;
 pub(crate) use next_boot::on_demand_at_boot;
 use segments::Segments;
+use start::Ground;
 use supply::Supply;
 
 /// All servers of a host at all moments.
@@ -170,25 +171,26 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
                 }
                 let alone = |demand: &Demand| limits.at_restart(instance, demand);
                 let among_all = |demand: &Demand| boot.limited(&limits, instance, demand);
+                let memory = host.obtainable_memory().map(|memory| memory.bytes);
                 let restarted = |given: &Given| {
                     let (limits, segments) = (&alone, &segments);
-                    let around =
-                        Around { host, given, needs, mounted: &mounted, limits, segments, supplies: &after_stop };
+                    let ground = Ground { host, given, needs, memory };
+                    let around = Around { ground, mounted: &mounted, limits, segments, supplies: &after_stop };
                     placed(instance, &start, &around)
                 };
                 let booted = |given: &Given| {
                     let (limits, segments) = (&among_all, &segments_booted);
-                    let host = &boot.host;
-                    let needs = needs_booted;
-                    let around =
-                        Around { host, given, needs, mounted: &will_be, limits, segments, supplies: &after_boot };
+                    let ground = Ground { host: &boot.host, given, needs: needs_booted, memory };
+                    let around = Around { ground, mounted: &will_be, limits, segments, supplies: &after_boot };
                     let last = placed(instance, &start_booted, &around);
-                    // The first finds the most, and where it touches more than its cgroup lets it, that is the worst.
+                    // The first finds the most, and where it touches more than its cgroup lets it, that is the worst, whatever the
+                    // last finds.
                     let most = |page| (boot.most(page).unwrap_or_else(|| after_boot(page).0), false);
-                    let first = || placed(instance, &start_booted, &Around { supplies: &most, ..around });
+                    let ground = Ground { memory: boot.memory_of_the_first, ..ground };
+                    let first = || placed(instance, &start_booted, &Around { ground, supplies: &most, ..around });
                     let is_killed =
                         |it: &Outlook| it.standing == Standing::DoesNotStart && it.obstacle == Some(Obstacle::Cgroup);
-                    let may_be_killed = last.rank() > Some(0);
+                    let may_be_killed = last.standing != Standing::DoesNotStart;
                     if may_be_killed { Some(first()).filter(is_killed).unwrap_or(last) } else { last }
                 };
                 Moments {
@@ -226,10 +228,7 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
 
 /// What a start finds around it.
 struct Around<'a> {
-    host: &'a Host,
-    given: &'a Given,
-    /// What its memlock limit has to allow.
-    needs: Needed,
+    ground: Ground<'a>,
     mounted: &'a Fit,
     limits: start::Limited<'a>,
     segments: &'a Segments,
@@ -251,14 +250,7 @@ fn placed(instance: &Instance, start: &NextStart, around: &Around<'_>) -> Outloo
         narrowed.set(narrowed.get() || by_nodes);
         supply
     };
-    let mut outlook = start::outlook(
-        (around.host, around.given, around.needs),
-        instance,
-        start,
-        &supply,
-        around.limits,
-        around.segments,
-    );
+    let mut outlook = start::outlook(around.ground, instance, start, &supply, around.limits, around.segments);
     if outlook.obstacle != Some(Obstacle::Pages) {
         return outlook;
     }

@@ -27,6 +27,8 @@ pub(super) struct NextBoot {
     numbers: BTreeMap<InstanceId, u64>,
     /// What shmget goes by.
     shm: segments::Limits,
+    /// Memory that is left beside the pools while no server has started; none where that is not foretold.
+    pub(super) memory_of_the_first: Option<Bytes>,
 }
 
 /// Why it is not foretold what a pool has after the next boot.
@@ -99,8 +101,9 @@ impl NextBoot {
             Some(crowding) => Err(Unforetold::Crowded { asked: crowding.asked, memory: crowding.memory }),
             None => at_boot(host, page).map_err(Unforetold::Missing),
         };
-        let pools = there.map(|it| (it.page_size, pool(it.page_size))).collect();
+        let pools: BTreeMap<_, _> = there.map(|it| (it.page_size, pool(it.page_size))).collect();
         let booted = booted::booted(host);
+        let memory = host.obtainable_memory().map(|memory| memory.bytes);
         let mut asking = BTreeMap::<PageSize, Vec<Asking>>::new();
         let (mut segments, mut numbers) = (Vec::new(), BTreeMap::new());
         for instance in instances.iter().filter(|instance| instance.is_vouched()) {
@@ -141,9 +144,12 @@ impl NextBoot {
                 let (least, most) = (demand.at_least().pages, demand.at_most().pages);
                 // One that raises the pool by what it lacks takes no more of it than is there to stay: what others may have on
                 // demand is left to them.
-                if start::raises(&booted, &start, most, page) {
+                let limit = limits.most_reserved(instance, page);
+                if start::raises(memory, &start, most, page) {
                     let there = kept(host, page);
-                    let (pages, between) = (demand.pages.min(there), (least.min(there), most.min(there)));
+                    let takes = |asked| taken_of(there, asked, limit.unwrap_or(asked));
+                    let (one, pages, other) = (takes(least), takes(demand.pages), takes(most));
+                    let between = (one.min(pages).min(other), one.max(pages).max(other));
                     asking.entry(page).or_default().push(Asking {
                         of: instance.id(),
                         pages,
@@ -153,7 +159,7 @@ impl NextBoot {
                     });
                     continue;
                 }
-                let (pages, between) = match limits.most_reserved(instance, page).filter(|limit| *limit < most) {
+                let (pages, between) = match limit.filter(|limit| *limit < most) {
                     None => (demand.pages, (least, most)),
                     Some(limit) if takes_part && limit >= segments::smallest_piece(instance, page) => {
                         (demand.pages.min(limit), (least.min(limit), limit))
@@ -165,7 +171,9 @@ impl NextBoot {
                 asking.entry(page).or_default().push(Asking { of: instance.id(), pages, between, takes_part, doubt });
             }
         }
-        Self { shm: segments::Limits::at_boot(host), host: booted, pools, asking, segments, numbers }
+        let memory_of_the_first = beside_pools(host, &pools);
+        let shm = segments::Limits::at_boot(host);
+        Self { shm, host: booted, pools, asking, segments, numbers, memory_of_the_first }
     }
 
     /// A server whose memory is in files of a hugetlbfs that the boot does not mount: its files are ordinary ones then.
@@ -213,7 +221,14 @@ impl NextBoot {
     pub(super) fn most(&self, page: PageSize) -> Option<Supply> {
         let (pages, place) = self.pools.get(&page)?.as_ref().ok()?;
         let (pages, note) = (*pages, format!(" ({place})"));
-        Some(Supply::Pages { pages, up_to: pages, sure: pages, note, perhaps: None })
+        let sure = self.surely(page).map_or(pages, |early| early.min(pages));
+        Some(Supply::Pages { pages, up_to: pages, sure, note, perhaps: None })
+    }
+
+    /// Pages of a size that are taken before memory can be in pieces; none where that makes no difference.
+    fn surely(&self, page: PageSize) -> Option<PageCount> {
+        let early = || boot::reserved_early(&self.host, page).map(|(pages, _)| pages).unwrap_or_default();
+        self.host.is_gigantic(page).then(early)
     }
 
     /// The least that an instance may find, whoever starts before it.
@@ -262,14 +277,15 @@ impl NextBoot {
                 " of the {pool} that the boot brings ({place}), where others start first: {servers} servers ask for {all}"
             )
         };
-        let sure = if self.host.is_gigantic(page) {
-            let early = boot::reserved_early(&self.host, page).map(|(pages, _)| pages).unwrap_or_default();
-            left(early.min(*pool))
-        } else {
-            left(*pool)
-        };
+        let sure = left(self.surely(page).map_or(*pool, |early| early.min(*pool)));
         Supply::Pages { pages: left(*pool), up_to, sure, note, perhaps }
     }
+}
+
+/// Pages of those that are there which one takes that raises the pool by what it lacks, and may have so many reserved: what its
+/// limit keeps from it of those that it asks for it leaves to others.
+fn taken_of(there: PageCount, asked: PageCount, limit: PageCount) -> PageCount {
+    there.min(asked).saturating_sub(asked.saturating_sub(limit))
 }
 
 /// The most that these may have taken of a pool, in whatever order they came, whatever their estimates come to.
@@ -330,6 +346,13 @@ fn at_boot(host: &Host, page: PageSize) -> Result<(PageCount, String), Missing> 
 fn kept(host: &Host, page: PageSize) -> PageCount {
     let steps = boot::pool(host, page).unwrap_or_default();
     carried(host, page, steps.last().map(|step| PageCount(step.value)).unwrap_or_default())
+}
+
+/// What the boot's pools leave of memory.
+fn beside_pools<T>(host: &Host, pools: &BTreeMap<PageSize, Result<T, Unforetold>>) -> Option<Bytes> {
+    let sizes = pools.iter().map(|(page, pool)| pool.is_ok().then_some(*page));
+    let taken = sizes.map(|page| page.map(|page| kept(host, page).of(page))).sum::<Option<Bytes>>()?;
+    Some(boot::memory(host).ok()?.saturating_sub(taken))
 }
 
 /// As many of these as there is memory for.

@@ -2,7 +2,7 @@
 
 use hugewise_engines::{Kind, Start, Takes};
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Demand, Host, HugePageUse, Instance, LinkState, NextStart, PageCount, PageSize};
+use hugewise_model::{Asked, Bytes, Demand, Host, HugePageUse, Instance, LinkState, NextStart, PageCount, PageSize};
 
 use super::moments::{Obstacle, Outlook};
 use super::segments::{Segments, part, smallest_piece};
@@ -27,6 +27,9 @@ fn kind(instance: &Instance) -> &'static Start {
 /// Pages without which a server does not begin on huge pages; one that grows, as a Java machine's heap does, takes the others
 /// later.
 fn to_begin_with(instance: &Instance, page: PageSize, demand: PageCount) -> PageCount {
+    if let Some(first) = (kind(instance).begins_with)(instance, page, demand) {
+        return first;
+    }
     let held = demand::held(instance, page);
     let own: PageCount = instance.demands().filter(|own| own.page_size == page).map(|own| own.pages).sum();
     // One that has all that its settings come to took it at once, and takes what they come to now at once.
@@ -34,17 +37,28 @@ fn to_begin_with(instance: &Instance, page: PageSize, demand: PageCount) -> Page
     if grows && instance.huge_pages == HugePageUse::All && held > PageCount::ZERO { held.min(demand) } else { demand }
 }
 
+/// What a start stands on, whatever the pools have.
+#[derive(Clone, Copy)]
+pub(super) struct Ground<'a> {
+    pub(super) host: &'a Host,
+    pub(super) given: &'a Given,
+    /// What its memlock limit has to allow.
+    pub(super) needs: Needed,
+    /// What there is of memory for one that raises the pool itself; none where that is not known.
+    pub(super) memory: Option<Bytes>,
+}
+
 /// What comes of a start. Where what it asks for, or what others leave it, is an estimate, it is told as far as the errors of
 /// these make no difference.
 pub(super) fn outlook(
-    around: (&Host, &Given, Needed),
+    ground: Ground<'_>,
     instance: &Instance,
     start: &NextStart,
     supplies: &dyn Fn(PageSize) -> Supply,
     limits: Limited<'_>,
     segments: &Segments,
 ) -> Outlook {
-    let told = exactly(around, instance, start, supplies, limits, segments);
+    let told = exactly(ground, instance, start, supplies, limits, segments);
     if told.rank().is_none() || !start.asks() {
         return told;
     }
@@ -58,7 +72,7 @@ pub(super) fn outlook(
     }
     let with = |demands: fn(&Demand) -> Demand, supplies: &dyn Fn(PageSize) -> Supply| {
         let start = NextStart { demands: start.demands.iter().map(demands).collect(), ..start.clone() };
-        exactly(around, instance, &start, supplies, limits, segments)
+        exactly(ground, instance, &start, supplies, limits, segments)
     };
     let most = |page| supplies(page).at_most();
     let any = [
@@ -95,7 +109,7 @@ fn straddles(instance: &Instance, demand: &Demand, supply: &Supply) -> Option<St
 
 /// The same, of a demand and a supply as they are told.
 fn exactly(
-    (host, given, needs): (&Host, &Given, Needed),
+    Ground { host, given, needs, memory }: Ground<'_>,
     instance: &Instance,
     start: &NextStart,
     supplies: &dyn Fn(PageSize) -> Supply,
@@ -154,7 +168,7 @@ fn exactly(
             }
             Supply::Pages { pages, note, .. } if pages < demand.pages => {
                 there = there + pages;
-                if raises(host, start, demand.pages.saturating_sub(pages), page)
+                if raises(memory, start, demand.pages.saturating_sub(pages), page)
                     || begins(instance, page, pages, demand.pages)
                 {
                     (demand.pages, demand.pages)
@@ -201,7 +215,7 @@ fn exactly(
         None if instance.asks_in_part() => {
             because(Standing::Partly, Obstacle::Settings, "it asks for huge pages for a part of its memory".into())
         }
-        None => match perhaps_short(instance, supplies) {
+        None => match perhaps_short(instance, start, supplies) {
             Some(why) => unknown(why),
             None => Outlook { standing: Standing::All, why: None, obstacle: None },
         },
@@ -217,25 +231,28 @@ fn exactly(
 
 /// What leaves it open whether a start finds all its pages: its files may have been changed since it started, by less than can
 /// be told from what is mapped.
-fn perhaps_short(instance: &Instance, supplies: &dyn Fn(PageSize) -> Supply) -> Option<String> {
+fn perhaps_short(instance: &Instance, start: &NextStart, supplies: &dyn Fn(PageSize) -> Supply) -> Option<String> {
     instance.perhaps.iter().find_map(|demand| {
-        let page = demand.page_size;
+        let (page, most) = perhaps_on(start, demand);
         let Supply::Pages { pages, note, .. } = supplies(page) else { return None };
         let tells = Kind::of(instance.engine).tells_demand;
-        if pages < demand.pages && instance.is_asleep() {
-            return Some(format!(
-                "it may need up to {}, for all that its files tell, and finds {pages}{note}: {tells}",
-                demand.pages.in_pages_of(page)
-            ));
-        }
-        (pages < demand.pages).then(|| {
-            format!(
-                "its files may come to {} and have been changed since it started, for all that can be told; it \
-                 finds {pages}{note}: {tells}",
-                demand.pages.in_pages_of(page)
-            )
+        let (needs, finds) = (most.in_pages_of(page), format!("finds {pages}{note}: {tells}"));
+        (pages < most).then(|| match instance.is_asleep() {
+            true => format!("it may need up to {needs}, for all that its files tell, and {finds}"),
+            false => format!(
+                "its files may come to {needs} and have been changed since it started, for all that can be told; it {finds}"
+            ),
         })
     })
+}
+
+/// What a server may need beyond what it is thought to, on pages of the size that it takes at this start.
+fn perhaps_on(start: &NextStart, perhaps: &Demand) -> (PageSize, PageCount) {
+    let takes = |page: PageSize| start.demands.iter().any(|demand| demand.page_size == page);
+    match start.demands.first().map(|demand| demand.page_size).filter(|_| !takes(perhaps.page_size)) {
+        Some(other) => (other, other.pages_for(perhaps.pages.of(perhaps.page_size))),
+        None => (perhaps.page_size, perhaps.pages),
+    }
 }
 
 /// The worst limit of a cgroup that a demand meets at a start.
@@ -273,8 +290,8 @@ fn begins(instance: &Instance, page: PageSize, pages: PageCount, demand: PageCou
 }
 
 /// Whether a server that raises the pool itself finds the memory for that.
-pub(super) fn raises(host: &Host, start: &NextStart, lacking: PageCount, page: PageSize) -> bool {
-    start.asked == Asked::Raises && host.obtainable_memory().is_some_and(|memory| lacking.of(page) <= memory.bytes)
+pub(super) fn raises(memory: Option<Bytes>, start: &NextStart, lacking: PageCount, page: PageSize) -> bool {
+    start.asked == Asked::Raises && memory.is_some_and(|memory| lacking.of(page) <= memory)
 }
 
 /// Whether a server may have the pages, as this kernel checks it.

@@ -1,7 +1,8 @@
 //! Forecasts of the next start and the next boot, reckoned by hand.
 
 use hugewise_model::instance::NextStart;
-use hugewise_model::{Asked, Demand, DemandSource, Observed, PageCount, PageSize};
+use hugewise_model::process::CgroupMembership;
+use hugewise_model::{Asked, Demand, DemandSource, Limit, Observed, PageCount, PageSize};
 
 use super::*;
 use crate::testing::{Case, all_huge, gib, quiet, sysctl};
@@ -311,4 +312,95 @@ fn one_that_takes_what_is_left_may_find_some_where_the_other_is_an_estimate() {
     changed(&mut case, "15/b", 1000);
     case.pool(1000, 1000);
     assert_eq!(words(&case, "PROD")[2], "unknown");
+}
+
+/// An Oracle of these pages that raises the pool itself, in a cgroup with these limits in pages.
+fn raising(case: &mut Case, pages: u64, (touched, mapped): (Option<u64>, Option<u64>)) {
+    let bytes = |pages: u64| PageSize::MIB_2.bytes().times(pages);
+    case.oracle("PROD", bytes(pages), 10).asked = Asked::Raises;
+    let limit = |pages: Option<u64>| pages.map_or(Limit::Unlimited, |pages| Limit::At(bytes(pages)));
+    let mut group = crate::testing::cgroup("/system.slice/db.service", limit(touched));
+    group.reservation_max = Observed::Known(limit(mapped));
+    case.host.hugetlb_cgroups = vec![group];
+    for process in case.processes() {
+        process.ipc_lock = Observed::Known(true);
+    }
+}
+
+/// Puts a server in a cgroup of its own.
+fn elsewhere(case: &mut Case, name: &str) {
+    let path = "/system.slice/other.service";
+    let pids = case.instances.iter().find(|it| it.name == name).unwrap().pids.clone();
+    for process in case.processes() {
+        if pids.contains(&process.pid) {
+            let of = CgroupMembership { hierarchy: 0, controllers: Vec::new(), path: path.into() };
+            process.cgroups = Observed::Known([of].into());
+        }
+    }
+}
+
+#[test]
+fn one_that_raises_the_pool_and_may_not_have_all_of_it_leaves_the_rest_to_others() {
+    // Oracle raises 1151 pages to its 1536, of which its cgroup lets it have 768: 768 are left, whoever starts before it, and the
+    // others need 140 and 627.
+    let mut case = quiet();
+    raising(&mut case, 1536, (None, Some(768)));
+    case.postgresql("15/b", PageSize::MIB_2.bytes().times(140));
+    case.postgresql("15/d", PageSize::MIB_2.bytes().times(627));
+    elsewhere(&mut case, "15/b");
+    elsewhere(&mut case, "15/d");
+    case.pool(1151, 1151);
+    assert_eq!([words(&case, "15/b")[2], words(&case, "15/d")[2]], ["all", "all"]);
+    // One page more is one too many.
+    case.instances[2].demand = Some(demand(629));
+    assert_eq!(words(&case, "15/d")[2], "none");
+}
+
+#[test]
+fn one_that_raises_the_pool_and_is_killed_for_it_finds_the_memory_where_it_is_the_first() {
+    // 3 GiB of 64: now there is 1 GiB to be had beside what runs, at the boot there are all.
+    let mut case = quiet();
+    raising(&mut case, 1536, (Some(768), None));
+    case.pool(0, 0);
+    case.host.memory.available = Observed::Known(gib(1));
+    assert_eq!(words(&case, "PROD")[2], "does_not_start");
+    // Of 2 GiB nobody makes 3.
+    case.host.memory.total = Observed::Known(gib(2));
+    assert_eq!(words(&case, "PROD")[2], "none");
+}
+
+#[test]
+fn one_that_is_killed_where_it_starts_first_is_so_whatever_the_last_finds() {
+    // 4241 pages; the other one's files come to 2120, two in a hundred more or less, and there may be too few after it or not.
+    let mut case = quiet();
+    let limit = Limit::At(PageSize::MIB_2.bytes().times(1053));
+    case.host.hugetlb_cgroups = vec![crate::testing::cgroup("/system.slice/db.service", limit)];
+    case.postgresql("15/b", PageSize::MIB_2.bytes().times(2107));
+    case.postgresql("15/c", gib(1));
+    let of = |pages| Demand { source: DemandSource::Estimated { error_percent: 2 }, ..demand(pages) };
+    let next = NextStart { asked: Asked::Must, setting: None, demands: vec![of(2120)] };
+    case.instances[1].next = Observed::Known(next);
+    elsewhere(&mut case, "15/c");
+    case.pool(4241, 4241);
+    assert_eq!(words(&case, "15/b")[2], "does_not_start");
+}
+
+#[test]
+fn what_the_files_may_come_to_is_counted_in_pages_of_the_boots_size() {
+    // 3151 pages of 2 MiB may be 3154: 6308 MiB are 7 pages of 1 GiB, which is the boot's default, and it brings 8.
+    let mut case = quiet();
+    let instance = all_huge(case.postgresql("15/d", PageSize::MIB_2.bytes().times(3151)));
+    instance.perhaps = vec![demand(3154)];
+    case.pool(3151, 0);
+    at_boot(&mut case, 0);
+    let words_of = |text: &str| text.split(' ').map(str::to_owned).collect();
+    if let Observed::Known(boot) = &mut case.host.configuration.boot {
+        boot.command_line = words_of("default_hugepagesz=1G hugepages=8");
+    }
+    case.host.configuration.sysctl = Observed::Known(Vec::new());
+    assert_eq!(words(&case, "15/d")[2], "all");
+    if let Observed::Known(boot) = &mut case.host.configuration.boot {
+        boot.command_line = words_of("default_hugepagesz=1G hugepages=6");
+    }
+    assert_eq!(words(&case, "15/d")[2], "none");
 }

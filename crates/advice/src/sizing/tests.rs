@@ -468,3 +468,18 @@ fn a_server_whose_settings_were_changed_is_sized_for_one_moment() {
     let moved = ask(&case, &Request { page_size: PageSizeChoice::Size(PageSize::GIB_1), ..Request::default() });
     assert_eq!(moved.instances[0].demand_pages, PageCount(12));
 }
+
+/// 300 of its 512 pages are huge ones. With less memory at its next start it holds those 300 until then and takes no more; with
+/// more it takes that.
+#[test]
+fn one_partly_on_huge_pages_needs_what_it_holds_or_what_its_next_start_asks_for() {
+    for (next, needs) in [(100, 300), (400, 400), (600, 600)] {
+        let mut case = quiet();
+        let page = PageSize::MIB_2.bytes();
+        crate::testing::partly_huge(case.postgresql("15/main", gib(1)), page.times(300));
+        let demands = vec![Demand { page_size: PageSize::MIB_2, pages: PageCount(next), source: DemandSource::Engine }];
+        let start = hugewise_model::instance::NextStart { asked: hugewise_model::Asked::Try, setting: None, demands };
+        case.instances[0].next = Observed::Known(start);
+        assert_eq!(plain(&case).instances[0].demand_pages, PageCount(needs), "{next}");
+    }
+}

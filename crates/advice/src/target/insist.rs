@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hugewise_model::{Asked, Instance, InstanceId, PageCount, PageSize};
+use hugewise_model::{Asked, Demand, Instance, InstanceId, PageCount, PageSize};
 
-use super::Ask;
+use super::{Ask, pools};
 use crate::demand::{self, starting};
 use crate::situation::{Moment, Obstacle, cpuset};
 use crate::sizing::Sized;
@@ -71,7 +71,8 @@ impl<'a> Insist<'a> {
             }
         }
         let held = pools.filter_map(|(page, pool)| {
-            let all: PageCount = ask.targets().iter().filter(|of| of.page_size == page).map(|of| of.pages).sum();
+            let all = ask.targets().iter().filter(|of| of.page_size == page).map(|of| of.pages).sum();
+            let all = pools::without_unmoved(&ask, page, all);
             let beyond = ask.held_until_restart(page);
             (pool < all + beyond).then_some((page, beyond))
         });
@@ -108,9 +109,20 @@ impl<'a> Insist<'a> {
             let at = |moment| moments.is_some_and(|it| it.at(moment).obstacle == Some(obstacle));
             Moment::ALL.into_iter().any(at)
         };
-        match self.ask.assessment.situation.limits().shortage(host, instance) {
-            Ok(None) if !foretold(Obstacle::Cgroup) => {}
-            Ok(_) => return Err(NotYet::Cgroup),
+        let limits = self.ask.assessment.situation.limits();
+        let short = match demand::page_size(host, instance).is_some_and(|asked| asked != page) {
+            // What limits the pages that it asks for now is nothing to those that it is to have.
+            true => {
+                let planned = Demand { page_size: page, pages: sized.demand_pages, source: sized.source };
+                let limited =
+                    self.ask.sizing.is_some_and(|it| it.limited.iter().any(|of| of.instance == instance.id()));
+                limits.shortage_of(instance, &planned).map(|short| short.is_some() || limited)
+            }
+            false => limits.shortage(host, instance).map(|short| short.is_some() || foretold(Obstacle::Cgroup)),
+        };
+        match short {
+            Ok(false) => {}
+            Ok(true) => return Err(NotYet::Cgroup),
             Err(_) => return Err(NotYet::CgroupUnknown),
         }
         match self.ask.assessment.situation.may_be_denied(instance) {

@@ -116,8 +116,10 @@ impl<'a> Ask<'a> {
         beyond.sum()
     }
 
+    /// Whether a server is off huge pages and should not be, for what is asked.
     fn is_kept_off(&self, instance: &Instance) -> bool {
-        is_kept_off(&self.assessment.facts(self.host, self.instances), instance)
+        let facts = self.assessment.facts(self.host, self.instances);
+        is_kept_off(&facts, instance) && !is_lured(&facts, instance, self.wish)
     }
 
     fn starves(&self) -> bool {
@@ -214,7 +216,9 @@ pub fn to_size(host: &Host, instances: &[Instance], assessment: &Assessment, wis
         wish.names.is_empty() && instance.asked == Asked::Unknown && instance.segment_bytes() >= demand::BIG_SEGMENT
     };
     let asks = |instance: &Instance| starting(host, instance).asks() || may_ask(instance);
-    let suffers = |instance: &Instance| wish.names.is_empty() && is_kept_off(&facts, instance);
+    let suffers = |instance: &Instance| {
+        wish.names.is_empty() && is_kept_off(&facts, instance) && !is_lured(&facts, instance, wish)
+    };
     if let Some(page) = wish.page_size {
         // Of the others nobody said that they should change their page size.
         // Set to pages of that size since it started on others.
@@ -259,6 +263,14 @@ pub fn takes(instance: &Instance, page: PageSize) -> bool {
 /// Whether a server is off huge pages because its settings do not ask for them, or its memory cannot be on them as it is set.
 pub fn does_not_ask(facts: &Facts<'_>, instance: &Instance) -> bool {
     matches!(cause::cause(facts, instance), Ok(Some(Cause::NotAsked)))
+}
+
+/// Whether nothing but idle pages calls for a plan for a server, and these are to be given back, or are of another size than is
+/// asked for.
+fn is_lured(facts: &Facts<'_>, instance: &Instance, wish: Wish<'_>) -> bool {
+    let Some((idle, _)) = cause::idle_pages_for(facts, instance) else { return false };
+    let is_none = wish.shrink || wish.page_size.is_some_and(|page| page != idle);
+    is_none && does_not_ask(facts, instance) && cause::pain(facts, instance) < Level::Warn
 }
 
 /// Whether a server is off huge pages and should not be: what keeps it off is worth a plan.

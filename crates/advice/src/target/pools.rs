@@ -190,7 +190,7 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, Missing> {
 
 /// What is planned without the pages of servers that insist on another size, go on to do so, and that nobody named: once they
 /// are well there, nothing is planned for them here.
-fn without_unmoved(ask: &Ask<'_>, page: PageSize, target: PageCount) -> PageCount {
+pub(super) fn without_unmoved(ask: &Ask<'_>, page: PageSize, target: PageCount) -> PageCount {
     let stays = |instance: &Instance| {
         let named = super::is_named(ask.instances, instance, ask.wish.names);
         instance.asked == Asked::Must && ask.unmoved.contains(&instance.id()) && !named

@@ -59,3 +59,80 @@ fn pages_of_one_that_is_to_ask_again_are_not_idle_for_others() {
     case.instances[0].next = next(Asked::No, 512);
     assert!(idle(&case));
 }
+
+/// A host whose boot takes some pages of 1 GiB early, and has them now.
+fn with_gib_pages(case: &mut Case, pages: u64) {
+    case.pools()[1] = crate::testing::pool(PageSize::GIB_1, pages, pages);
+    if let Observed::Known(boot) = &mut case.host.configuration.boot {
+        boot.command_line = vec!["hugepagesz=1G".into(), format!("hugepages={pages}")];
+    }
+}
+
+const GIB: Wish<'_> = Wish { names: &[], page_size: Some(PageSize::GIB_1), now: true, boot: true, shrink: false };
+
+fn on_gib_pages(case: &Case) -> Target {
+    let request = Request { page_size: crate::sizing::PageSizeChoice::Size(PageSize::GIB_1), ..Request::default() };
+    target(&case.host, &case.instances, &case.assess(), GIB, &request).unwrap()
+}
+
+/// Its cgroup lets it have 138 of the 276 pages of 2 MiB that it asks for; of 1 GiB it is to have one, and nothing limits these.
+#[test]
+fn a_limit_of_the_pages_that_one_leaves_is_none_of_those_that_it_is_to_have() {
+    let mut case = quiet();
+    case.postgresql("15/main", PageSize::MIB_2.bytes().times(276));
+    let limit = hugewise_model::Limit::At(PageSize::MIB_2.bytes().times(138));
+    case.host.hugetlb_cgroups = vec![crate::testing::cgroup("/system.slice/db.service", limit)];
+    with_gib_pages(&mut case, 1);
+    assert_eq!(on_gib_pages(&case).insisting.len(), 1);
+    // A limit of its new pages is one.
+    case.host.hugetlb_cgroups[0].page_size = PageSize::GIB_1;
+    assert!(on_gib_pages(&case).insisting.is_empty());
+}
+
+/// 2 pages of 1 GiB are for one of 1074 MiB; another one is down, insists on its 2107 of 2 MiB, 5 of 1 GiB, and no step moves it.
+#[test]
+fn pages_for_one_that_no_step_moves_are_not_missing_for_others() {
+    let mut case = quiet();
+    case.postgresql("15/d", hugewise_model::Bytes::from_mib(1074));
+    case.postgresql("15/c", PageSize::MIB_2.bytes().times(2107)).asked = Asked::Must;
+    with_gib_pages(&mut case, 2);
+    let (assessment, known) = (case.assess(), &case.instances);
+    let request = Request { page_size: crate::sizing::PageSizeChoice::Size(PageSize::GIB_1), ..Request::default() };
+    let sizing = size(&case.host, known, &request).unwrap();
+    let unmoved = [known[1].id()];
+    let ask = Ask {
+        host: &case.host,
+        instances: known,
+        strangers: &[],
+        assessment: &assessment,
+        sizing: Some(&sizing),
+        wish: GIB,
+        unmoved: &unmoved,
+        short: &[],
+    };
+    let may = |pages| Insist::new(ask, [(PageSize::GIB_1, PageCount(pages))].into_iter()).may(&known[0], |_| true);
+    assert_eq!(may(2), Ok(()));
+    assert!(may(1).is_err());
+}
+
+/// 300 MiB that do not ask, and 500 idle pages of 2 MiB: no reason for pages of 1 GiB.
+#[test]
+fn idle_pages_of_another_size_make_nobody_ask() {
+    let mut case = quiet();
+    case.postgresql("15/off", hugewise_model::Bytes::from_mib(300)).asked = Asked::No;
+    case.pool(500, 500);
+    let assessment = case.assess();
+    let sized = |wish| to_size(&case.host, &case.instances, &assessment, wish).len();
+    assert_eq!((sized(Wish::default()), sized(GIB)), (1, 0));
+}
+
+/// 300 MiB that do not ask, and 500 idle pages: 150 of them are no reason to keep any of those that are to be given back.
+#[test]
+fn pages_that_are_given_back_make_nobody_ask() {
+    let mut case = quiet();
+    case.postgresql("15/off", hugewise_model::Bytes::from_mib(300)).asked = Asked::No;
+    case.pool(500, 500);
+    assert_eq!(goal(&case, Wish::default()).needed, PageCount(150));
+    let shrunk = goal(&case, Wish { shrink: true, ..Wish::default() });
+    assert_eq!((shrunk.needed, shrunk.goal), (PageCount(0), PageCount(0)));
+}

@@ -213,6 +213,7 @@ fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
     // Before a server is set to rely on what the next boot brings, and after its own files.
     image::plan(ask, &mut draft);
     settings::plan(ask, &mut draft);
+    shm::after_settings(ask, &mut draft);
     image::plan(ask, &mut draft);
     restart::plan(ask, &mut draft);
     by_hand::plan(ask, &mut draft);

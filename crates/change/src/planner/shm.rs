@@ -3,9 +3,9 @@
 use hugewise_advice::boot::{self, ShmLimit};
 use hugewise_advice::demand;
 use hugewise_advice::permission::{self, Memlock, Right};
-use hugewise_advice::situation::{Obstacle, starting};
+use hugewise_advice::situation::{Obstacle, starting, to_come};
 use hugewise_model::instance::{Mechanism, SegmentKind};
-use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Observed, PageCount, Remedy};
+use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Observed, PageCount, PageSize, Remedy};
 
 use super::draft::{Draft, Drafted};
 use super::sysctl::{Setting, set};
@@ -42,7 +42,8 @@ pub(super) fn has_pages(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -
         boot::pool(&after, page).ok()?.last().map(|step| PageCount(step.value))
     };
     let is_kept = |page| {
-        let claim = ask.assessment.situation.claim(page).map(|claim| claim.pages);
+        let claim =
+            ask.assessment.situation.claim(page).map(|claim| claim.pages.saturating_sub(leaving(ask, draft, page)));
         claim.zip(at_boot(page)).is_some_and(|(claim, pool)| claim <= pool)
     };
     let share = ask.assessment.situation.share(instance);
@@ -57,6 +58,24 @@ pub(super) fn has_pages(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -
     let keeps = has_all && boot.is_none_or(|boot| boot.obstacle != Some(Obstacle::Right));
     let takes = starting(ask.host, instance).asks() && !keeps;
     !takes || is_sized(ask, instance) || is_there()
+}
+
+/// Pages of a size that servers have, or would ask for, which the plan sets to another.
+fn leaving(ask: &Ask<'_>, draft: &Draft<'_>, page: PageSize) -> PageCount {
+    let moved = ask.sized().filter(|(it, sized)| sized.page_size != page && draft.resized.contains(&it.id()));
+    moved.map(|(it, _)| demand::held(it, page) + to_come(ask.host, it, page)).sum()
+}
+
+/// A group that is kept for servers whose pages are those of others until these are set to another size.
+pub(super) fn after_settings(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    const ID: &str = "shm-group";
+    if draft.resized.is_empty() || draft.steps.iter().any(|step| step.id == ID) {
+        return;
+    }
+    let moves = draft.steps.iter().filter(|step| step.of.as_ref().is_some_and(|of| draft.resized.contains(of)));
+    let moves: Vec<String> = moves.map(|step| step.id.clone()).collect();
+    keep_group(ask, draft);
+    draft.steps.iter_mut().filter(|step| step.id == ID).for_each(|step| step.relies_on.extend(moves.iter().cloned()));
 }
 
 fn is_sized(ask: &Ask<'_>, instance: &Instance) -> bool {

@@ -302,6 +302,9 @@ impl Spec {
             let settings = world.settings(&world.servers[at]);
             let mut server = world.servers[at].clone();
             server.start(&mut world.kernel, &settings);
+            if server.touches {
+                server.grow(&mut world.kernel);
+            }
             // Debian's service starts each cluster that is there at a boot, whether it ran or not; what its own unit's cgroup
             // limits is gone with that.
             let is_cluster = server.kind == Kind::PostgreSql;
@@ -345,6 +348,8 @@ impl Spec {
             let pages = wants(kind, &Settings { policy: Policy::Try, ..running.clone() }).1;
             let limit = match (drawn.limit, kind) {
                 (_, Kind::Stranger | Kind::Redis) => Limit::None,
+                // What a limit makes of a heap that grows into it was not measured.
+                (_, Kind::Jvm) if running.size == crate::servers::ZGC => Limit::None,
                 (0, _) => Limit::Touched(pages * MIB_2 / 2),
                 (1, _) => Limit::Mapped(pages * MIB_2 / 2),
                 (2, _) => Limit::Mapped(pages * MIB_2 * 2),
@@ -368,6 +373,8 @@ impl Spec {
                 unlimited: false,
                 known: false,
                 tells_version: kind != Kind::Jvm || !drawn.gib,
+                is_killed_late: false,
+                grows_at_once: false,
                 touches: drawn.touches,
                 off_by: 0,
                 pieces: Vec::new(),

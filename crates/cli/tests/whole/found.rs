@@ -392,3 +392,40 @@ fn one_that_raises_the_pool_leaves_others_what_they_have_on_demand() {
     let wrong = judge::foretold(&world, &Seen::of(&world), &world.moments());
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
+
+#[test]
+fn a_right_is_kept_for_the_boot_where_those_leave_who_would_have_the_pages() {
+    // The boot brings 1060 pages, which PostgreSQL's 2120 MiB would take of it: with 3 of 1 GiB these are Oracle's, which needs 384.
+    let mut spec = host(vec![server(Kind::PostgreSql, 3, 5), server(Kind::Oracle, 3, 0)]);
+    spec.group = 54321;
+    spec.lines = vec![Line::Sysctl { file: "zzz-last.conf", key: "vm.nr_hugepages", amount: Amount::First }];
+    let options = Options { page_size: PageSize::new(GIB_1), ..Options::default() };
+    let (after, plan) = carried_out_as(&spec.world(), &options);
+    assert_eq!(crate::boot::boot(&after.kernel, &after.files).shm_group, 54321, "{plan}");
+    assert_eq!(after.worst_of_boot()[&1], crate::servers::State::All, "{plan}");
+}
+
+#[test]
+fn one_partly_on_huge_pages_that_is_to_have_less_memory_needs_no_more_than_it_holds() {
+    // Of 1572 pages Oracle of 6144 MiB, which needs 3072, found 1500 beside PostgreSQL's 72 for 143 MiB; its file says 1024 MiB.
+    // Two are to stay free beside it.
+    let mut spec = host(vec![server(Kind::PostgreSql, 1, 0), server(Kind::Oracle, 0, 3)]);
+    (spec.group, spec.pool) = (54321, Amount::Half);
+    spec.events = vec![Event::Settings { of: 1, policy: 0, size: 1, gib: false }];
+    let world = spec.world();
+    assert_eq!(world.servers[1].held(MIB_2), 1500);
+    let (after, plan) = carried_out(&world);
+    assert_eq!(after.kernel.pools[&MIB_2].total(), 1574, "{plan}");
+}
+
+#[test]
+fn a_heap_that_grows_begins_with_what_it_is_told_to_begin_with() {
+    // Of 1 GiB it begins with 256 MiB, 128 pages, and 120 beside: 248 of the 316 that the boot has on demand.
+    let mut spec = host(vec![server(Kind::Jvm, 0, crate::servers::ZGC)]);
+    let path = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_overcommit_hugepages";
+    spec.lines = vec![Line::Tmpfiles { file: "zzz-last.conf", path, amount: Amount::Half }];
+    let world = spec.world();
+    assert_eq!(world.moments()[&0].boot, crate::servers::State::All);
+    let (after, plan) = carried_out(&world);
+    assert!(after.kernel.pools[&MIB_2].total() >= 632, "{plan}");
+}

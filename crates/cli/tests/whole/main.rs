@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+mod answers;
 mod boot;
 mod draw;
 mod found;
@@ -68,10 +69,12 @@ fn drawn(seed: u64, number: u32) -> Spec {
 /// What is wrong with what is said and planned of a host, and the plan in lines.
 fn wrong_with(spec: &Spec) -> (Vec<String>, String) {
     let world = spec.world();
-    let options = Seen::of(&world).options(spec.wish);
-    let seen = Seen::asked(&world, &options);
+    let seen = Seen::of(&world);
+    let options = seen.options(spec.wish);
+    let seen = if options == Options::default() { seen } else { Seen::asked(&world, &options) };
     let moments = world.moments();
     let mut wrong = judge::foretold(&world, &seen, &moments);
+    wrong.extend(answers::wrong(&world, &seen, &moments));
     let (plan, more) = judge::planned(&world, &seen, &moments, &options);
     wrong.extend(more);
     if options == Options::default() {

@@ -159,7 +159,8 @@ impl World {
             let inode = 1000 * (at + 1) + number;
             let page = piece.huge.map_or(4096, |(page, _)| page);
             let huge = piece.huge.is_some();
-            if server.kind == Kind::Jvm && number > 0 && !huge {
+            let heap = usize::from(server.is_zgc(&server.running));
+            if server.kind == Kind::Jvm && number != heap && !huge {
                 continue;
             }
             let (mode, device, name) = match (server.kind, huge) {
@@ -172,6 +173,10 @@ impl World {
                 (Kind::PostgreSql, false) => ("rw-s", "00:01", "/dev/zero (deleted)"),
                 (Kind::Qemu, true) => ("rw-s", "00:0f", "/memfd:memory-backend-memfd (deleted)"),
                 (Kind::Qemu, false) => ("rw-s", "00:01", "/memfd:memory-backend-memfd (deleted)"),
+                (Kind::Jvm, true) if heap == 1 && number == 1 => {
+                    ("rw-s", "00:0f", "/memfd:java_heap.hugetlb (deleted)")
+                }
+                (Kind::Jvm, false) if heap == 1 && number == 1 => ("rw-s", "00:01", "/memfd:java_heap (deleted)"),
                 (_, true) => ("rw-p", "00:0f", "/anon_hugepage (deleted)"),
                 (_, false) => ("rw-p", "00:00", ""),
             };

@@ -55,13 +55,19 @@ pub(crate) const POSTGRESQL: [(u64, u64); 9] = [
 ];
 
 /// Flags, and pages of 2 MiB of the heap and of all else that OpenJDK 17.0.15 had committed.
-pub(crate) const JVM: [(&str, u64, u64); 5] = [
+pub(crate) const JVM: [(&str, u64, u64); 6] = [
     ("-XX:+UseG1GC -Xmx512m", 256, 128),
     ("-XX:+UseParallelGC -Xmx1g", 512, 136),
     ("-XX:+UseSerialGC -Xmx1g", 512, 120),
     ("-XX:+UseG1GC -Xms1g -Xmx1g", 512, 139),
     ("-XX:+UseParallelGC -Xmx3g", 1536, 170),
+    ("-XX:+UseZGC -Xms256m -Xmx1g", 512, 120),
 ];
+
+/// ZGC begins with `-Xms` and takes the rest as it needs it.
+pub(crate) const ZGC: usize = 5;
+/// What it begins with, in pages of 2 MiB.
+const ZGC_FIRST: u64 = 128;
 
 /// `sga_target` in MiB.
 pub(crate) const ORACLE: [u64; 4] = [768, 1024, 3072, 6144];
@@ -145,6 +151,10 @@ pub(crate) struct Server {
     pub(crate) known: bool,
     /// Whether its program's path tells its version.
     pub(crate) tells_version: bool,
+    /// Whether it touches what its cgroup's limit kills it for only after others have started.
+    pub(crate) is_killed_late: bool,
+    /// Whether a heap that may grow has done so as soon as it runs.
+    pub(crate) grows_at_once: bool,
     /// Whether it uses all of its memory at once, or has yet to touch it.
     pub(crate) touches: bool,
     /// Pages by which it asks for other than its settings come to: nobody has reckoned it better.
@@ -195,14 +205,45 @@ impl Server {
         };
         self.pieces = pieces;
         // Whoever touches more than the limit of its cgroup is killed when it gets there.
-        if let Limit::Touched(limit) = self.limit
-            && self.held(MIB_2) * MIB_2 > limit
-        {
+        if self.is_beyond_its_limit() && !self.is_killed_late {
             self.stop(kernel);
             return State::DoesNotStart;
         }
         self.running = settings.clone();
+        if self.grows_at_once {
+            self.grow(kernel);
+        }
         self.state()
+    }
+
+    /// Whether its heap is one that grows.
+    pub(crate) fn is_zgc(&self, settings: &Settings) -> bool {
+        self.kind == Kind::Jvm && settings.size == ZGC
+    }
+
+    /// A heap that grows takes what it may become, as far as the pool and its cgroup have it: each page as it is committed.
+    pub(crate) fn grow(&mut self, kernel: &mut Kernel) {
+        if !self.is_zgc(&self.running) || !self.is_up() {
+            return;
+        }
+        let page = MIB_2;
+        while let Some(heap) = self.pieces.last()
+            && heap.huge.is_some()
+            && heap.bytes < JVM[ZGC].1 * page
+            && let Some(Piece { huge: Some((_, more)), .. }) = self.huge(kernel, page, page, &self.pieces, 1)
+        {
+            let heap = self.pieces.last_mut().unwrap();
+            heap.bytes += page;
+            if let Some((_, held)) = &mut heap.huge {
+                held.touched += more.touched;
+                held.promised += more.promised;
+            }
+        }
+    }
+
+    /// Whether the limit of its cgroup kills it, once it has touched what it has mapped.
+    pub(crate) fn is_beyond_its_limit(&self) -> bool {
+        matches!(self.limit, Limit::Touched(limit) if self.held(MIB_2) * MIB_2 > limit)
     }
 
     fn pieces_of(&mut self, kernel: &mut Kernel, settings: &Settings) -> Option<Vec<Piece>> {
@@ -212,7 +253,7 @@ impl Server {
             Kind::PostgreSql => {
                 let bytes = POSTGRESQL[settings.size].1 << 20;
                 let bytes = bytes.saturating_add_signed(self.off_by << 21);
-                let huge = if off { None } else { self.huge(kernel, page, bytes, &[]) };
+                let huge = if off { None } else { self.huge(kernel, page, bytes, &[], 3) };
                 match huge {
                     Some(piece) => Some(vec![piece]),
                     None if settings.policy == Policy::Must => None,
@@ -227,9 +268,32 @@ impl Server {
                 let stretches = [109_734_912, 128_180_224, pool, 16 << 20, 16 << 20];
                 let mut pieces: Vec<Piece> = Vec::new();
                 for bytes in stretches {
-                    let huge = if off { None } else { self.huge(kernel, page, bytes, &pieces) };
+                    let huge = if off { None } else { self.huge(kernel, page, bytes, &pieces, 3) };
                     pieces.push(huge.unwrap_or_else(|| base(kernel, bytes)));
                 }
+                Some(pieces)
+            }
+            // The code cache comes first, with or without; the heap is a memfd of huge pages or none.
+            Kind::Jvm if self.is_zgc(settings) => {
+                let (first, rest) = (ZGC_FIRST * MIB_2, JVM[ZGC].2 * MIB_2);
+                if off {
+                    return Some(vec![base(kernel, rest), base(kernel, first)]);
+                }
+                // Without one page it goes without.
+                let pool = &kernel.pools[&page];
+                if pool.free() + pool.overcommit == 0 {
+                    return Some(vec![base(kernel, rest), base(kernel, first)]);
+                }
+                let rest = self.huge(kernel, page, rest, &[], 3).unwrap_or_else(|| base(kernel, rest));
+                let mut pieces = vec![rest];
+                let Some(heap) = self.huge(kernel, page, first, &pieces, 1) else {
+                    match pieces[0].huge {
+                        Some((page, held)) => kernel.unmap(page, held),
+                        None => kernel.used -= pieces[0].bytes,
+                    }
+                    return None;
+                };
+                pieces.push(heap);
                 Some(pieces)
             }
             Kind::Jvm => {
@@ -237,7 +301,7 @@ impl Server {
                 let rest = rest.saturating_add_signed(self.off_by);
                 let mut pieces: Vec<Piece> = Vec::new();
                 for pages in [heap, rest] {
-                    let huge = if off { None } else { self.huge(kernel, page, pages * MIB_2, &pieces) };
+                    let huge = if off { None } else { self.huge(kernel, page, pages * MIB_2, &pieces, 3) };
                     pieces.push(huge.unwrap_or_else(|| base(kernel, pages * MIB_2)));
                 }
                 Some(pieces)
@@ -247,19 +311,19 @@ impl Server {
                 if off {
                     return Some(vec![base(kernel, bytes)]);
                 }
-                self.huge(kernel, page, bytes, &[]).map(|piece| vec![piece])
+                self.huge(kernel, page, bytes, &[], 3).map(|piece| vec![piece])
             }
             Kind::Redis => Some(vec![base(kernel, REDIS[settings.size] << 20)]),
             Kind::Stranger => {
                 let bytes = STRANGER[settings.size] * MIB_2;
-                let huge = self.huge(kernel, MIB_2, bytes, &[]);
+                let huge = self.huge(kernel, MIB_2, bytes, &[], 3);
                 Some(vec![huge.unwrap_or_else(|| base(kernel, bytes))])
             }
         }
     }
 
-    /// A stretch on huge pages, where the pool and the cgroup have it.
-    fn huge(&self, kernel: &mut Kernel, page: u64, bytes: u64, before: &[Piece]) -> Option<Piece> {
+    /// A stretch on huge pages, where the pool and the cgroup have it; the part of it that one touches who does not touch all.
+    fn huge(&self, kernel: &mut Kernel, page: u64, bytes: u64, before: &[Piece], part: u64) -> Option<Piece> {
         let pages = bytes.div_ceil(page);
         if let (Limit::Mapped(limit), MIB_2) = (self.limit, page) {
             let charged: u64 = before.iter().filter(|piece| piece.huge.is_some()).map(|piece| piece.bytes).sum();
@@ -267,7 +331,7 @@ impl Server {
                 return None;
             }
         }
-        let touched = if self.touches { pages } else { pages / 3 };
+        let touched = if self.touches { pages } else { pages / part };
         let held = kernel.map(page, pages, touched)?;
         Some(Piece { bytes: pages * page, huge: Some((page, held)) })
     }
@@ -306,7 +370,7 @@ impl Server {
         // A small first segment, and the rest.
         let mut left = found;
         for pages in [8_u64.min(found), found.saturating_sub(8)] {
-            let piece = self.huge(kernel, MIB_2, pages * MIB_2, &pieces).filter(|_| pages > 0);
+            let piece = self.huge(kernel, MIB_2, pages * MIB_2, &pieces, 3).filter(|_| pages > 0);
             left -= if piece.is_some() { pages } else { 0 };
             pieces.extend(piece);
         }

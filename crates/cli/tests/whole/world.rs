@@ -7,7 +7,7 @@ use hugewise_change::plan::{Change, CommandChange, Step};
 
 use crate::boot::{self, Files};
 use crate::kernel::Kernel;
-use crate::servers::{JVM, Kind, MARIADB, ORACLE, POSTGRESQL, Policy, Server, Settings, State};
+use crate::servers::{JVM, Kind, Limit, MARIADB, ORACLE, POSTGRESQL, Policy, Server, Settings, State};
 
 /// A host.
 #[derive(Clone, Debug)]
@@ -168,10 +168,19 @@ impl World {
         self.files.insert(path.to_owned(), text);
     }
 
-    /// How a server stands after its own restart.
+    /// How a server stands after its own restart: the worst, whatever the heaps of others have grown by until then.
     pub(crate) fn restarted(&self, at: usize) -> State {
+        let state = self.clone().restart(at);
+        if !self.servers.iter().any(|server| server.is_zgc(&server.running)) {
+            return state;
+        }
         let mut then = self.clone();
-        then.restart(at)
+        for other in (0..self.servers.len()).filter(|other| *other != at) {
+            let mut server = then.servers[other].clone();
+            server.grow(&mut then.kernel);
+            then.servers[other] = server;
+        }
+        state.min(then.restart(at))
     }
 
     /// The same world with pools that are some pages larger, or smaller by the pages that are free.
@@ -215,6 +224,12 @@ impl World {
 
     /// The host after a boot at which the servers start in this order.
     pub(crate) fn booted(&self, order: &[usize]) -> Self {
+        self.booted_with(order, false, false)
+    }
+
+    /// The same, where those that their cgroup's limit kills have touched that much only once all others have started, and where
+    /// heaps have grown before the next one starts.
+    fn booted_with(&self, order: &[usize], late: bool, grown: bool) -> Self {
         let mut then = self.clone();
         then.kernel = boot::boot(&self.kernel, &self.files);
         then.kernel.adjust(self.off_by);
@@ -224,8 +239,16 @@ impl World {
             let settings = self.settings(&self.servers[at]);
             let mut server = then.servers[at].clone();
             server.unlimited = self.is_unlimited(&server);
+            (server.is_killed_late, server.grows_at_once) = (late, grown);
             server.start(&mut then.kernel, &settings);
             then.servers[at] = server;
+        }
+        for at in order {
+            let server = &mut then.servers[*at];
+            (server.is_killed_late, server.grows_at_once) = (false, false);
+            if server.is_beyond_its_limit() {
+                server.stop(&mut then.kernel);
+            }
         }
         then
     }
@@ -242,14 +265,29 @@ impl World {
         (0..self.servers.len()).filter(|at| self.servers[*at].known).collect()
     }
 
-    /// The worst that a boot brings each server, whatever the order.
+    /// The worst that a boot brings each server, whatever the order, and whenever those are killed that their cgroup's limit
+    /// kills.
     pub(crate) fn worst_of_boot(&self) -> BTreeMap<usize, State> {
         let mut worst: BTreeMap<usize, State> = BTreeMap::new();
+        let grows = self.servers.iter().any(|server| server.is_zgc(&server.running));
+        let grown: &[bool] = if grows { &[false, true] } else { &[false] };
         for order in orders(&self.started_at_boot()) {
-            let then = self.booted(&order);
-            for at in order {
-                let state = then.servers[at].state();
-                worst.entry(at).and_modify(|worst| *worst = state.min(*worst)).or_insert(state);
+            for grown in grown {
+                let mut note = |then: &Self| {
+                    for at in &order {
+                        let state = then.servers[*at].state();
+                        worst.entry(*at).and_modify(|worst| *worst = state.min(*worst)).or_insert(state);
+                    }
+                };
+                let then = self.booted_with(&order, false, *grown);
+                note(&then);
+                let is_killed = |at: &usize| {
+                    let server = &then.servers[*at];
+                    matches!(server.limit, Limit::Touched(_)) && !server.is_up()
+                };
+                if order.iter().any(is_killed) {
+                    note(&self.booted_with(&order, true, *grown));
+                }
             }
         }
         worst

@@ -17,7 +17,7 @@ use hugewise_host::capture::shape::{NO_VALUE, is_version};
 use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting};
 use hugewise_model::{
-    Asked, Bytes, Demand, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageSize, Process, Trait,
+    Asked, Bytes, Demand, Engine, Host, HugePageUse, Instance, Mapping, Observed, PageCount, PageSize, Process, Trait,
 };
 
 use crate::faults::{self, Fault};
@@ -70,7 +70,7 @@ pub static KIND: Kind = Kind {
     mappings: &["/memfd:java_heap"],
     mapped_files: &["/hsperfdata_"],
     log_format: Some(&log::FORMAT),
-    start: Start { takes: |_| Takes::Segments, grows: true, goes_without_any: true, ..Start::PLAIN },
+    start: Start { takes: |_| Takes::Segments, grows: true, begins_with, goes_without_any: true, ..Start::PLAIN },
     often_small: true,
     asks_by: "-XX:+UseLargePages",
     page_size_by: Some("-XX:LargePageSizeInBytes"),
@@ -472,6 +472,14 @@ fn reserved(process: &Process, heap: &[&Mapping], flags: &Flags, memory: Option<
     let by_memory = memory.map(|memory| (memory.size, demand::by_memory(memory.size, flags)));
     let beyond = by_memory.filter(|(all, most)| reserved > (*all).max(*most));
     Some(beyond.map_or(reserved, |(_, most)| most))
+}
+
+/// ZGC begins with `-Xms` and all else of what it needs; what it needs was reckoned with `-Xmx`.
+fn begins_with(instance: &Instance, page: PageSize, needs: PageCount) -> Option<PageCount> {
+    let size = |name: &str| instance.setting_value(name).and_then(flags::size);
+    let (first, most) = (size("initialheapsize")?, size("maxheapsize")?);
+    let later = page.pages_for(most).saturating_sub(page.pages_for(first));
+    (instance.setting_value("usezgc") == Some("true") && instance.next.is_absent()).then(|| needs.saturating_sub(later))
 }
 
 /// Whether a heap of ZGC's is not yet what it may become.

@@ -132,6 +132,18 @@ fn a_heap_that_is_still_to_grow_needs_what_it_may_become() {
     assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(512 + 120)));
 }
 
+/// Of 512 pages for 1 GiB and 120 beside them it begins with 100 for 200 MiB and those 120.
+#[test]
+fn zgc_begins_with_its_first_heap_and_all_else() {
+    let begins = |command: &str| {
+        let instance = only(java(7, command, vec![]), &MapSource::new());
+        (super::KIND.start.begins_with)(&instance, PageSize::MIB_2, PageCount(632))
+    };
+    assert_eq!(begins("java -XX:+UseZGC -XX:+UseLargePages -Xms200m -Xmx1g Main"), Some(PageCount(220)));
+    assert_eq!(begins("java -XX:+UseZGC -XX:+UseLargePages -Xmx1g Main"), None);
+    assert_eq!(begins("java -XX:+UseG1GC -XX:+UseLargePages -Xms200m -Xmx1g Main"), None);
+}
+
 /// OpenJDK 17 with a page of 1 GiB for its heap, and no pages of 2 MiB for the 272 MiB beside it.
 #[test]
 fn what_was_refused_beside_the_heap_makes_it_partly() {
