@@ -18,6 +18,7 @@ use hugewise_model::process::{CgroupMembership, Namespaces};
 use hugewise_model::{Bytes, Mapping, Observed, PageSize, Process, Reason, Unread};
 
 pub use earlier::Earlier;
+use earlier::Turn;
 pub(crate) use page_size::BUDGET;
 pub use page_size::Facts;
 pub(crate) use page_size::from_tables;
@@ -78,8 +79,9 @@ pub(crate) fn read_timed(
     };
     let sees_first = listed.first().is_some_and(|first| first.pid == 1);
     let mut known = Vec::with_capacity(listed.len());
+    let mut before = earlier.map(|earlier| earlier.in_order()).unwrap_or_default();
     for listed in listed {
-        known.extend(reader.known(listed).map(|known| (listed, known)));
+        known.extend(reader.known(listed, before.next(listed.pid)).map(|known| (listed, known)));
     }
     for (_, known) in &known {
         if let Known::Still(process) | Known::Turn(process) = known {
@@ -88,15 +90,17 @@ pub(crate) fn read_timed(
     }
     let next = |(listed, known): &(Listed, Known)| match known {
         Known::Still(_) | Known::Turn(_) => None,
-        Known::Ran(before, _) => Some(Next { pid: listed.pid, before: Some(Arc::clone(before)) }),
-        Known::Not(_) => Some(Next { pid: listed.pid, before: None }),
+        Known::Ran(before, _) => Some(Next { pid: listed.pid, before: Some(Arc::clone(before)), ran: true }),
+        Known::Whole(before) => Some(Next { pid: listed.pid, before: Some(Arc::clone(before)), ran: false }),
+        Known::Not(_) => Some(Next { pid: listed.pid, before: None, ran: false }),
     };
     door.source.ahead(&known.iter().filter_map(next).collect::<Vec<_>>(), reader.matters);
     let processes = known.into_iter().filter_map(|(listed, known)| match known {
         Known::Still(process) => Some(process),
         Known::Turn(process) => reader.seen_again(process),
         Known::Ran(before, cpu_time) => reader.ran(&before, cpu_time),
-        Known::Not(cpu_time) => reader.process(listed, cpu_time),
+        Known::Whole(before) => reader.process(listed, before.cpu_time, Some(&before)),
+        Known::Not(cpu_time) => reader.process(listed, cpu_time, None),
     });
     let processes: Vec<_> = processes.collect();
     // Half of a capture that was unpacked, or the folders without what was in them.
@@ -157,6 +161,8 @@ enum Known {
     Still(Arc<Process>),
     /// The same, but for what others may have changed of it.
     Turn(Arc<Process>),
+    /// That it has not run since the reading before; yet it is read whole, as others may have changed anything of it.
+    Whole(Arc<Process>),
     /// Who it is: it has run since the reading before, so much by now.
     Ran(Arc<Process>, Duration),
     /// Nothing but what it has run so far, where that is asked.
@@ -185,16 +191,20 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// What is known of a process before it is read; `None` where it is no user process.
-    fn known(&mut self, listed: Listed) -> Option<Known> {
+    fn known(&mut self, listed: Listed, before: Option<&Arc<Process>>) -> Option<Known> {
         let pid = listed.pid;
         let Some(earlier) = self.earlier else { return Some(Known::Not(None)) };
         // Before all the rest: whatever it runs from here on is added.
         let cpu_time = self.source.cpu_time(pid).into_known();
-        if let Some((process, has_turn)) = earlier.still(pid, cpu_time) {
+        if let Some((process, turn)) = earlier.still(pid, before, cpu_time) {
             let process = Arc::clone(process);
-            return Some(if has_turn { Known::Turn(process) } else { Known::Still(process) });
+            return Some(match turn {
+                Turn::None => Known::Still(process),
+                Turn::Sums => Known::Turn(process),
+                Turn::Whole => Known::Whole(process),
+            });
         }
-        if let Some((before, cpu_time)) = cpu_time.and_then(|time| Some((earlier.ran(listed)?, time))) {
+        if let Some((before, cpu_time)) = cpu_time.and_then(|time| Some((earlier.ran(listed, before)?, time))) {
             return Some(Known::Ran(Arc::clone(before), cpu_time));
         }
         if let Some(other) = cpu_time.map(|cpu_time| (pid, cpu_time))
@@ -212,8 +222,14 @@ impl Reader<'_> {
         self.source.link(&format!("/proc/{pid}/exe")).is_absent()
     }
 
-    /// One process; `None` for kernel threads, zombies, and what ended while it was read.
-    fn process(&mut self, listed: Listed, cpu_time: Option<Duration>) -> Option<Arc<Process>> {
+    /// One process; `None` for kernel threads, zombies, and what ended while it was read. `before` is what it was where it has
+    /// not run since.
+    fn process(
+        &mut self,
+        listed: Listed,
+        cpu_time: Option<Duration>,
+        before: Option<&Process>,
+    ) -> Option<Arc<Process>> {
         let Listed { pid, identity } = listed;
         let other = cpu_time.map(|cpu_time| (pid, cpu_time));
         let status = self.status(pid)?;
@@ -223,7 +239,7 @@ impl Reader<'_> {
         }
         let command = self.command(pid, status.real_uid);
         let memlock = self.file(pid, "limits", limits::parse);
-        let cgroups = self.cgroups(pid);
+        let cgroups = self.cgroups(pid).map(|cgroups| self.as_before([pid, status.parent], cgroups));
         let namespaces = namespaces(self.source, &pid.to_string());
         for fact in [&namespaces.mount, &namespaces.pid, &namespaces.ipc, &namespaces.user] {
             if !fact.is_known() && !fact.is_absent() {
@@ -237,7 +253,11 @@ impl Reader<'_> {
         self.note(pid, "cwd", &directory);
         // Who may not look there may not open files through it either.
         let root = self.source.link(&format!("/proc/{pid}/root"));
-        let (mapped, mappings) = self.mappings(pid, &status);
+        let before = before.filter(|_| self.source.maps_hold(pid));
+        let (mapped, mappings) = match before {
+            Some(before) => (before.mapped, before.mappings.clone()),
+            None => self.mappings(pid, &status),
+        };
         // It ended in between: half of a process is none.
         if memlock.is_absent() && mappings.is_absent() && self.source.read(&format!("/proc/{pid}/status")).is_absent() {
             return None;
@@ -274,7 +294,7 @@ impl Reader<'_> {
             mapped,
             mappings: Observed::Absent,
         };
-        process.mappings = self.with_page_sizes(&process, mappings);
+        process.mappings = if before.is_some() { mappings } else { self.with_page_sizes(&process, mappings) };
         Some(Arc::new(process))
     }
 
@@ -315,7 +335,7 @@ impl Reader<'_> {
         let status = self.status(pid)?;
         let executable = self.source.link(&format!("/proc/{pid}/exe"));
         if !is_same_program(before, &status) || executable != before.executable {
-            return self.process(listed, Some(cpu_time));
+            return self.process(listed, Some(cpu_time), None);
         }
         let command = self.command(pid, status.real_uid);
         let directory = self.source.link(&format!("/proc/{pid}/cwd"));
@@ -367,7 +387,7 @@ impl Reader<'_> {
         let pid = before.pid;
         let status = self.status(pid)?;
         if (&status.name, status.uid, &status.namespace_pids) != (&before.name, before.uid, &before.namespace_pids) {
-            return self.process(Listed { pid, identity: before.identity }, before.cpu_time);
+            return self.process(Listed { pid, identity: before.identity }, before.cpu_time, None);
         }
         if status.size.is_absent() && !status.is_cut_off {
             return None;
@@ -406,6 +426,13 @@ impl Reader<'_> {
             self.cgroups.insert(bytes, Arc::clone(parsed));
         }
         parsed
+    }
+
+    /// The memberships that the process or its parent had in the reading before, where these are the same: processes that
+    /// are read again at different readings share theirs still.
+    fn as_before(&self, pids: [u32; 2], cgroups: Arc<[CgroupMembership]>) -> Arc<[CgroupMembership]> {
+        let earlier = pids.into_iter().filter_map(|pid| self.earlier?.process(pid)?.cgroups.known());
+        earlier.into_iter().find(|before| **before == cgroups).map_or(cgroups, Arc::clone)
     }
 
     fn command(&mut self, pid: u32, uid: u32) -> Observed<Vec<String>> {

@@ -263,8 +263,10 @@ pub struct Listed {
 pub struct Next {
     /// Its number.
     pub pid: u32,
-    /// As it was read before, where it is that one and has run since.
+    /// As it was read before, where it is that one.
     pub before: Option<Arc<Process>>,
+    /// Whether no more will be asked than what programs change of themselves as they go.
+    pub ran: bool,
 }
 
 /// A part of a file that may be too large to be read whole: a server's log.
