@@ -3,12 +3,18 @@
 //! The kernel makes up what they say whenever they are read from their beginning: what is kept is the way to them, which of a
 //! pool's counter takes longer than its number. One that has gone, as those of a node do that is taken out, says so, and is
 //! looked for by its path again.
+//!
+//! Of the mounts the kernel says by itself that there are others (poll(2), proc_pid_mounts(5)): until then what was read is
+//! said again, as it writes a line for each of them, hundreds on a host with containers. It says nothing of folders on the way
+//! to them that are renamed, nor of options that are changed in another mount namespace: therefore they are read anew in one of
+//! [`MOUNTS_AT_ONCE`] readings.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
 use hugewise_model::Observed;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::CWD;
 use rustix::io::Errno;
 
@@ -30,18 +36,57 @@ const WHOLE: [&str; 6] =
 /// Folders whose files the kernel fills in one go: an answer that is shorter than was asked for is all of it.
 pub(super) const ONE_VALUE: [&str; 3] = ["/proc/sys/", "/sys/kernel/mm/", "/sys/devices/system/"];
 
+/// The mounts that this program sees.
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// So many readings may have the mounts from the first of them.
+const MOUNTS_AT_ONCE: u8 = 16;
+
 /// Files that were read before.
 #[derive(Debug, Default)]
-pub(super) struct KeptOpen(Mutex<BTreeMap<String, OwnedFd>>);
+pub(super) struct KeptOpen {
+    files: Mutex<BTreeMap<String, OwnedFd>>,
+    mounts: Mutex<Option<Mounts>>,
+}
+
+/// What was read of the mounts.
+#[derive(Debug)]
+struct Mounts {
+    file: OwnedFd,
+    text: Vec<u8>,
+    /// How often it was said.
+    said: u8,
+}
+
+impl Mounts {
+    /// The kernel notes what is changed from the moment at which the file is opened on: the text is never older than that.
+    fn read(path: &str) -> rustix::io::Result<Result<Self, Observed<Vec<u8>>>> {
+        let file = open_to_read(CWD, path)?;
+        Ok(match read_from_beginning(&file, true)? {
+            Observed::Known(text) => Ok(Self { file, text, said: 1 }),
+            other => Err(other),
+        })
+    }
+
+    /// Whether there may be others by now.
+    fn may_differ(&self) -> bool {
+        let mut asked = [PollFd::new(&self.file, PollFlags::PRI)];
+        let none = poll(&mut asked, Some(&Timespec::default())) == Ok(0);
+        self.said >= MOUNTS_AT_ONCE || !none
+    }
+}
 
 impl KeptOpen {
     /// What a file says now; `None` where it is none of those that are kept.
     pub(super) fn read(&self, path: &str) -> Option<Observed<Vec<u8>>> {
+        if path == MOUNTS {
+            return Some(self.mounts(path).unwrap_or_else(|error| kernels_not_known(MOUNTS, error)));
+        }
         let is_one_value = ONE_VALUE.iter().any(|folder| path.starts_with(folder));
         if !is_one_value && !WHOLE.contains(&path) {
             return None;
         }
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = files.get(path) {
             if let Ok(answer) = read_from_beginning(file, !is_one_value) {
                 return Some(answer);
@@ -60,6 +105,21 @@ impl KeptOpen {
                 Some(answer)
             }
             Err(error) => Some(kernels_not_known(path, error)),
+        }
+    }
+}
+
+impl KeptOpen {
+    fn mounts(&self, path: &str) -> rustix::io::Result<Observed<Vec<u8>>> {
+        let mut kept = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mounts) = kept.as_mut().filter(|mounts| !mounts.may_differ()) {
+            mounts.said += 1;
+            return Ok(Observed::Known(mounts.text.clone()));
+        }
+        *kept = None;
+        match Mounts::read(path)? {
+            Ok(mounts) => Ok(Observed::Known(kept.insert(mounts).text.clone())),
+            Err(other) => Ok(other),
         }
     }
 }
@@ -100,7 +160,7 @@ mod tests {
         let before = switches();
         std::process::Command::new("true").status().unwrap();
         assert!(switches() > before, "a process was started in between");
-        assert_eq!(kept.0.lock().unwrap().len(), 1);
+        assert_eq!(kept.files.lock().unwrap().len(), 1);
     }
 
     #[test]
@@ -130,6 +190,50 @@ mod tests {
         assert_eq!(kept.read("/sys/kernel/mm/nonexistent"), Some(Observed::Absent));
     }
 
+    /// A shell in a mount namespace of its own mounts, mounts otherwise and unmounts.
+    #[test]
+    fn other_mounts_are_seen_at_the_next_reading() {
+        use std::io::{BufRead, BufReader, Write};
+        use std::process::{Command, Stdio};
+
+        use hugewise_lab::{guard, require};
+
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = command.spawn().unwrap();
+        let mut input = shell.stdin.take().unwrap();
+        let mut said = BufReader::new(shell.stdout.take().unwrap()).lines();
+        let mut does = |line: &str| {
+            writeln!(input, "{line} && echo done").ok()?;
+            said.next().and_then(Result::ok)
+        };
+        let may = does("mount -t tmpfs -o size=1M hugewise-test /mnt; umount /mnt");
+        require!(may.map(drop).ok_or_else(|| guard::Skip("no mount namespace can be had".into())));
+        let (kept, path) = (KeptOpen::default(), format!("/proc/{}/mountinfo", shell.id()));
+        let now = || {
+            let text = String::from_utf8(kept.mounts(&path).unwrap().into_known().unwrap()).unwrap();
+            text.lines().find(|line| line.contains("hugewise-test")).map(str::to_owned)
+        };
+        assert_eq!((now(), now()), (None, None));
+        assert_eq!(kept.mounts.lock().unwrap().as_ref().map(|mounts| mounts.said), Some(2), "it was read once");
+        does("mount -t tmpfs -o size=1M hugewise-test /mnt").unwrap();
+        let mounted = now().unwrap();
+        assert!(mounted.contains("size=1024k"), "{mounted}");
+        does("mount -o remount,size=2M /mnt").unwrap();
+        assert!(now().unwrap().contains("size=2048k"));
+        does("umount /mnt").unwrap();
+        assert_eq!(now(), None);
+        for said in 2..=MOUNTS_AT_ONCE {
+            now();
+            assert_eq!(kept.mounts.lock().unwrap().as_ref().map(|mounts| mounts.said), Some(said));
+        }
+        now();
+        let said = kept.mounts.lock().unwrap().as_ref().map(|mounts| mounts.said);
+        assert_eq!(said, Some(1), "what the kernel says nothing of is seen some time");
+        drop(input);
+        shell.wait().unwrap();
+    }
+
     #[test]
     fn one_that_has_gone_is_looked_for_again() {
         let kept = KeptOpen::default();
@@ -137,7 +241,7 @@ mod tests {
         let said = kept.read(path);
         // A folder in its place cannot be read, as a file that is gone.
         let folder = rustix::fs::open("/proc", rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
-        kept.0.lock().unwrap().insert(path.to_owned(), folder);
+        kept.files.lock().unwrap().insert(path.to_owned(), folder);
         assert_eq!(kept.read(path), said);
     }
 }
