@@ -99,7 +99,10 @@ pub(crate) fn read_timed(
         Known::Still(process) => Some(process),
         Known::Turn(process) => reader.seen_again(process),
         Known::Ran(before, cpu_time) => reader.ran(&before, cpu_time),
-        Known::Whole(before) => reader.process(listed, before.cpu_time, Some(&before)),
+        Known::Whole(before) => {
+            let now = reader.process(listed, before.cpu_time, Some(&before));
+            now.map(|now| if now == before { before } else { now })
+        }
         Known::Not(cpu_time) => reader.process(listed, cpu_time, None),
     });
     let processes: Vec<_> = processes.collect();
@@ -392,12 +395,18 @@ impl Reader<'_> {
         if status.size.is_absent() && !status.is_cut_off {
             return None;
         }
+        // Where nothing changed, which is nearly always, there is no second copy.
+        let is_same = before.parent == status.parent
+            && (&before.page_tables, &before.hugetlb, &before.swap, &before.locked)
+                == (&status.page_tables, &status.hugetlb, &status.swap, &status.locked)
+            && (&before.rss_shmem, &before.rss_anon) == (&status.rss_shmem, &status.rss_anon);
+        if is_same {
+            return Some(before);
+        }
         let (page_tables, hugetlb, swap, locked) = (status.page_tables, status.hugetlb, status.swap, status.locked);
         let (rss_shmem, rss_anon, parent) = (status.rss_shmem, status.rss_anon, status.parent);
-        let of_others =
-            Process { parent, page_tables, hugetlb, swap, locked, rss_shmem, rss_anon, ..Process::clone(&before) };
-        // Where nothing changed, which is nearly always, there is no second copy.
-        Some(if *before == of_others { before } else { Arc::new(of_others) })
+        let before = Arc::unwrap_or_clone(before);
+        Some(Arc::new(Process { parent, page_tables, hugetlb, swap, locked, rss_shmem, rss_anon, ..before }))
     }
 
     fn status(&mut self, pid: u32) -> Option<status::Status> {

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hugewise_model::Observed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -47,6 +47,16 @@ const MOUNTS_AT_ONCE: u8 = 16;
 pub(super) struct KeptOpen {
     files: Mutex<BTreeMap<String, OwnedFd>>,
     mounts: Mutex<Option<Mounts>>,
+    of_proc: Mutex<OfProc>,
+}
+
+/// What holds as long as the same file system is mounted at /proc: another pid namespace has another one.
+#[derive(Debug, Default)]
+struct OfProc {
+    device: Option<u64>,
+    has_own_pids: Option<bool>,
+    /// Those of this program alone.
+    links: BTreeMap<String, String>,
 }
 
 /// What was read of the mounts.
@@ -110,6 +120,32 @@ impl KeptOpen {
 }
 
 impl KeptOpen {
+    /// Whether the pids of /proc are this program's own, as `ask` found while the same /proc was mounted.
+    pub(super) fn while_same_proc(&self, ask: impl FnOnce() -> bool) -> bool {
+        *self.of_proc(proc_device()).has_own_pids.get_or_insert_with(ask)
+    }
+
+    /// Where a link of this program's own leads that stays as it is while the same /proc is mounted.
+    pub(super) fn link(&self, path: &str, read: impl FnOnce() -> Observed<String>) -> Observed<String> {
+        let mut kept = self.of_proc(proc_device());
+        if let Some(link) = kept.links.get(path) {
+            return Observed::Known(link.clone());
+        }
+        let link = read();
+        if let Some(link) = link.known() {
+            kept.links.insert(path.to_owned(), link.clone());
+        }
+        link
+    }
+
+    fn of_proc(&self, device: Option<u64>) -> MutexGuard<'_, OfProc> {
+        let mut kept = self.of_proc.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.device != device || device.is_none() {
+            *kept = OfProc { device, ..OfProc::default() };
+        }
+        kept
+    }
+
     fn mounts(&self, path: &str) -> rustix::io::Result<Observed<Vec<u8>>> {
         let mut kept = self.mounts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mounts) = kept.as_mut().filter(|mounts| !mounts.may_differ()) {
@@ -122,6 +158,11 @@ impl KeptOpen {
             Err(other) => Ok(other),
         }
     }
+}
+
+/// What is mounted at /proc, where that can be told.
+fn proc_device() -> Option<u64> {
+    rustix::fs::stat("/proc").ok().map(|stat| stat.st_dev)
 }
 
 fn read_from_beginning(file: &OwnedFd, in_parts: bool) -> rustix::io::Result<Observed<Vec<u8>>> {
@@ -232,6 +273,36 @@ mod tests {
         assert_eq!(said, Some(1), "what the kernel says nothing of is seen some time");
         drop(input);
         shell.wait().unwrap();
+    }
+
+    #[test]
+    fn with_another_proc_everything_is_asked_anew() {
+        let kept = KeptOpen::default();
+        let own = |device, now| *kept.of_proc(device).has_own_pids.get_or_insert_with(|| now);
+        assert_eq!(
+            [own(Some(1), true), own(Some(1), false), own(Some(2), false), own(Some(2), true)],
+            [true, true, false, false]
+        );
+        kept.of_proc(Some(2)).links.insert("/proc/self/ns/mnt".into(), "mnt:[1]".into());
+        assert_eq!(kept.of_proc(Some(2)).links.len(), 1);
+        assert_eq!(kept.of_proc(Some(1)).links.len(), 0);
+        // Where nobody can tell which one it is, nothing is kept.
+        assert_eq!([own(None, true), own(None, false)], [true, false]);
+    }
+
+    #[test]
+    fn links_of_this_program_are_those_that_are_there() {
+        let (kept, live) = (KeptOpen::default(), Live::new());
+        for name in ["mnt", "pid", "ipc", "user"] {
+            let path = format!("/proc/self/ns/{name}");
+            let there = Source::link(&live, &path);
+            for _ in 0..2 {
+                assert_eq!(kept.link(&path, || Source::link(&live, &path)), there);
+            }
+        }
+        let path = "/proc/self/ns/none";
+        assert_eq!(kept.link(path, || Observed::Absent), Observed::Absent);
+        assert_eq!(kept.link(path, || Observed::Known("none:[1]".into())), Observed::Known("none:[1]".into()));
     }
 
     #[test]

@@ -101,6 +101,11 @@ fn stamp(path: &str, stat: Result<Stat>) -> Option<Stamp> {
     })
 }
 
+/// This program enters no other namespace.
+fn is_own_namespace(path: &str) -> bool {
+    path.starts_with("/proc/self/ns/")
+}
+
 /// The folder of what was looked at last: whoever looks at one file after the other there goes the way to it once.
 #[derive(Debug, Default)]
 struct Beside {
@@ -158,10 +163,14 @@ impl Live {
     }
 
     fn has_own_pids(&self) -> bool {
-        *self.own_pids.get_or_init(|| {
+        let ask = || {
             let status = self.read("/proc/self/status").parse(|bytes| status::parse(&bytes));
             // One number in each namespace from that of /proc down to this program's.
             status.known().is_some_and(|status| status.namespace_pids == [std::process::id()])
+        };
+        *self.own_pids.get_or_init(|| match &self.files {
+            Some(files) => files.while_same_proc(ask),
+            None => ask(),
         })
     }
 
@@ -285,11 +294,13 @@ impl Source for Live {
     fn link(&self, path: &str) -> Observed<String> {
         match split_process_root(path) {
             Some((root, rest)) => process_root(root).and_then(|root| link_beneath(root.as_fd(), rest)),
-            None => self
-                .ahead
-                .borrow_mut()
-                .link(path, &self.patient)
-                .unwrap_or_else(|| read_link(CWD, path).unwrap_or_else(|error| kernels_not_known(path, error))),
+            None => {
+                let read = || read_link(CWD, path).unwrap_or_else(|error| kernels_not_known(path, error));
+                match &self.files {
+                    Some(files) if is_own_namespace(path) => files.link(path, read),
+                    _ => self.ahead.borrow_mut().link(path, &self.patient).unwrap_or_else(read),
+                }
+            }
         }
     }
 
