@@ -420,7 +420,7 @@ mod tests {
                 mappings: Observed::Known(vec![mapping]),
                 ..hugewise_model::Process::default()
             };
-            let next = Next { pid, before: Some(std::sync::Arc::new(before)), ran: false };
+            let next = Next { pid, before: Some(std::sync::Arc::new(before)) };
             live.ahead(&[next], Matters { least: hugewise_model::Bytes(1), code: false });
             live.maps_hold(pid)
         };

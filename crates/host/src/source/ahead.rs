@@ -266,7 +266,7 @@ fn show(next: &Next, matters: Matters, buffer: &mut Vec<u8>) -> Shown {
             return shown;
         }
     };
-    let is_wanted = |name: &&str| !next.ran || OF_KNOWN.contains(name);
+    let is_wanted = |name: &&str| next.before.is_none() || OF_KNOWN.contains(name);
     let mut has_mappings = true;
     for (name, answer) in FILES.iter().zip(&mut shown.files).filter(|(name, _)| is_wanted(name)) {
         if *name == MAPS && !has_mappings {
@@ -312,7 +312,7 @@ mod tests {
 
     /// Processes of which nothing is known.
     fn new(pids: &[u32]) -> Vec<Next> {
-        pids.iter().map(|pid| Next { pid: *pid, before: None, ran: false }).collect()
+        pids.iter().map(|pid| Next { pid: *pid, before: None }).collect()
     }
 
     use super::*;

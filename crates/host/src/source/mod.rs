@@ -263,10 +263,8 @@ pub struct Listed {
 pub struct Next {
     /// Its number.
     pub pid: u32,
-    /// As it was read before, where it is that one.
+    /// As it was read before, where it is that one and has run since.
     pub before: Option<Arc<Process>>,
-    /// Whether no more will be asked than what programs change of themselves as they go.
-    pub ran: bool,
 }
 
 /// A part of a file that may be too large to be read whole: a server's log.
