@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use hugewise_host::Door;
 use hugewise_host::config::Files;
 use hugewise_host::config::services::read_services;
-use hugewise_host::config::systemd::{read_named, service_of};
+use hugewise_host::config::systemd::{read_named, with_services};
 use hugewise_model::configuration::{Place, Unit};
 use hugewise_model::instance::{Mechanism, NextStart, Setting};
 use hugewise_model::{Asked, Demand, Host, Instance, Observed, Process, Unread};
@@ -26,8 +26,8 @@ pub(crate) fn add(scene: &Scene<'_>, found: &mut Found, files: Option<&Files>) {
     let mut door = Door::new(scene.source);
     let is_likely = |name: &str| kinds().iter().any(|kind| kind.services.iter().any(|start| name.starts_with(start)));
     let is_ours = |words: &[String]| words.first().is_some_and(|first| is_program(first));
-    let busy: BTreeSet<&str> =
-        host.processes.known().into_iter().flatten().filter_map(|process| service_of(process)).collect();
+    let processes = host.processes.known().into_iter().flatten().map(AsRef::as_ref);
+    let busy: BTreeSet<&str> = with_services(processes).filter_map(|(_, service)| service).collect();
     let read = |door: &mut Door<'_>| read_services(door, &is_likely, &is_ours, &|name| busy.contains(name));
     let services = match files {
         Some(files) => files.services(&mut door, busy.iter().map(|name| (*name).to_owned()).collect(), read),

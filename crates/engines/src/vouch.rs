@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::Source;
-use hugewise_host::config::systemd::service_of;
+use hugewise_host::config::systemd::with_services;
 use hugewise_host::source::owner::Owner;
 use hugewise_model::instance::{SegmentKind, Startup};
 use hugewise_model::vouch::Voucher;
@@ -70,8 +70,9 @@ struct Services<'a>(BTreeMap<&'a str, Vec<&'a Process>>);
 impl<'a> Services<'a> {
     fn of(host: &'a Host) -> Self {
         let mut services = BTreeMap::<&str, Vec<&Process>>::new();
-        for process in host.processes.known().into_iter().flatten() {
-            if let Some(name) = service_of(process) {
+        let processes = host.processes.known().into_iter().flatten().map(AsRef::as_ref);
+        for (process, service) in with_services(processes) {
+            if let Some(name) = service {
                 services.entry(name).or_default().push(process);
             }
         }

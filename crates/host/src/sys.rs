@@ -36,15 +36,18 @@ const PROCMAP_QUERY: rustix::ioctl::Opcode = opcode::read_write::<ProcmapQuery>(
 /// # Errors
 /// `NOTTY` on kernels before 6.11, `NOENT` where nothing is mapped, `SRCH` when the process is gone.
 pub(crate) fn mapping_page_size(maps: BorrowedFd<'_>, address: u64) -> Result<u64> {
-    query(maps, address).map(|query| query.vma_page_size)
+    query(maps, address, &mut []).map(|query| query.vma_page_size)
 }
 
-/// The mapping that covers `address`, asked of an open /proc/PID/maps.
+/// The mapping that covers `address`, and into `name` what it is called, asked of an open /proc/PID/maps.
 ///
 /// # Errors
-/// As above.
-pub(crate) fn mapping_at(maps: BorrowedFd<'_>, address: u64) -> Result<There> {
-    query(maps, address).map(|query| There {
+/// As above; `NAMETOOLONG` where the name does not fit.
+pub(crate) fn mapping_at<'n>(maps: BorrowedFd<'_>, address: u64, name: &'n mut [u8]) -> Result<(There, &'n [u8])> {
+    let query = query(maps, address, name)?;
+    // A zero ends it.
+    let length = usize::try_from(query.vma_name_size).ok().and_then(|size| size.checked_sub(1)).unwrap_or(0);
+    let there = There {
         start: query.vma_start,
         end: query.vma_end,
         shared: query.vma_flags & SHARED != 0,
@@ -53,7 +56,8 @@ pub(crate) fn mapping_at(maps: BorrowedFd<'_>, address: u64) -> Result<There> {
         device: u64::from(query.dev_major) << 32 | u64::from(query.dev_minor),
         inode: query.inode,
         page_size: query.vma_page_size,
-    })
+    };
+    Ok((there, name.get(..length).unwrap_or_default()))
 }
 
 /// What the kernel says of a mapping, as [`Mapping`](hugewise_model::Mapping) has it.
@@ -73,11 +77,16 @@ pub(crate) struct There {
 const SHARED: u64 = 8;
 const ANY_ACCESS: u64 = 7;
 
-fn query(maps: BorrowedFd<'_>, address: u64) -> Result<ProcmapQuery> {
+fn query(maps: BorrowedFd<'_>, address: u64, name: &mut [u8]) -> Result<ProcmapQuery> {
     let size = u64::try_from(size_of::<ProcmapQuery>()).unwrap_or(0);
     let mut query = ProcmapQuery { size, query_addr: address, ..ProcmapQuery::default() };
-    // SAFETY: the opcode bears the size of this very structure, which has the layout of the kernel's; name and build
-    // id sizes are zero, so the kernel writes nothing but the structure itself. Other files answer NOTTY.
+    if !name.is_empty() {
+        query.vma_name_size = u32::try_from(name.len()).unwrap_or(u32::MAX);
+        query.vma_name_addr = name.as_mut_ptr().expose_provenance() as u64;
+    }
+    // SAFETY: the opcode bears the size of this very structure, which has the layout of the kernel's. Beside it the kernel
+    // writes the name alone, no more of it than `name` has room for, which is borrowed for us alone meanwhile; where there is
+    // no room, both its fields are zero as the build id's are. Other files answer NOTTY.
     unsafe { ioctl(maps, Updater::<PROCMAP_QUERY, _>::new(&mut query)) }?;
     Ok(query)
 }
@@ -301,16 +310,23 @@ mod tests {
         let file = rustix::fs::open(path, rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
         let told =
             crate::process::maps::parse_kept(&maps("maps"), |line| !line.name.starts_with(b"[vsyscall")).unwrap();
-        let asked: Vec<_> = told.iter().map(|mapping| mapping_at(file.as_fd(), mapping.start)).collect();
+        let asked = |mapping: &hugewise_model::Mapping| {
+            let mut name = [0; 4096];
+            mapping_at(file.as_fd(), mapping.start, &mut name)
+                .map(|(there, name)| (there, String::from_utf8(name.to_vec()).unwrap()))
+        };
+        let asked: Vec<_> = told.iter().map(asked).collect();
         child.kill().unwrap();
         child.wait().unwrap();
         if asked.iter().all(|one| *one == Err(rustix::io::Errno::NOTTY)) {
             return;
         }
         for (mapping, asked) in told.iter().zip(asked) {
-            let hugewise_model::Mapping { start, end, shared, accessible, offset, device, inode, .. } = mapping.clone();
-            let page_size = asked.unwrap().page_size;
-            assert_eq!(asked, Ok(There { start, end, shared, accessible, offset, device, inode, page_size }));
+            let hugewise_model::Mapping { start, end, shared, accessible, offset, device, inode, name, .. } =
+                mapping.clone();
+            let page_size = asked.as_ref().unwrap().0.page_size;
+            let there = There { start, end, shared, accessible, offset, device, inode, page_size };
+            assert_eq!(asked, Ok((there, name)));
         }
         assert!(told.len() > 5, "{told:?}");
     }
@@ -363,6 +379,64 @@ mod tests {
         assert_eq!(mapped(), ["/memfd:other (deleted)"]);
         unmap(second);
         assert_eq!(mapped(), Vec::<String>::new());
+    }
+
+    /// This process maps a file, which is then removed: nothing but the mapping's name is another one.
+    #[test]
+    fn a_file_that_is_removed_while_it_is_mapped_is_seen_at_the_next_reading() {
+        use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+        use crate::process::status::{self, Matters};
+        use crate::source::{Live, Next, Source};
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mapped");
+        let file = rustix::fs::open(
+            &path,
+            rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CREATE,
+            rustix::fs::Mode::from_raw_mode(0o600),
+        );
+        rustix::fs::ftruncate(file.as_ref().unwrap(), 64 << 20).unwrap();
+        // SAFETY: a new mapping at an address of the kernel's choice, unmapped below and never touched.
+        let at = unsafe {
+            mmap(std::ptr::null_mut(), 64 << 20, ProtFlags::READ, MapFlags::SHARED, file.as_ref().unwrap(), 0)
+        };
+        let at = at.unwrap();
+        let pid = std::process::id();
+        let own = |live: &Live, name: &str| live.read(&format!("/proc/{pid}/{name}")).into_known().unwrap();
+        // Other threads map and unmap: what counts is here that of one mapping.
+        let holds = |name: &str| {
+            let live = Live::new();
+            let maps = crate::process::maps::parse(&own(&live, "maps")).unwrap();
+            let start = at.addr() as u64;
+            let page_size = live.mapping_page_size(pid, start).get().into();
+            let mapping = maps.into_iter().find(|mapping| mapping.start == start).unwrap();
+            let mapping = hugewise_model::Mapping { name: name.to_owned(), page_size, ..mapping };
+            let status = status::parse(&own(&live, "status")).unwrap();
+            let before = hugewise_model::Process {
+                pid,
+                hugetlb: status.hugetlb.clone(),
+                mapped: status.mapped(),
+                mappings: Observed::Known(vec![mapping]),
+                ..hugewise_model::Process::default()
+            };
+            let next = Next { pid, before: Some(std::sync::Arc::new(before)) };
+            live.ahead(&[next], Matters { least: hugewise_model::Bytes(1), code: false });
+            live.maps_hold(pid)
+        };
+        let name = path.display().to_string();
+        let begun = std::time::Instant::now();
+        let queried = crate::source::Live::new().mapping_page_size(pid, at.addr() as u64).is_known();
+        while queried && !holds(&name) {
+            assert!(begun.elapsed().as_secs() < 60, "its mapping was never found where it is");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!((0..20).all(|_| !holds(&name)), "it is called otherwise now");
+        while queried && !holds(&format!("{name} (deleted)")) {
+            assert!(begun.elapsed().as_secs() < 60);
+        }
+        // SAFETY: the mapping made above, of which nothing is borrowed.
+        unsafe { munmap(at, 64 << 20) }.unwrap();
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What every server finds at the next boot: the pools that its files bring, and all who ask for them, in the worst order.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hugewise_model::{Asked, Bytes, Demand, Host, Instance, InstanceId, NextStart, PageCount, PageSize};
@@ -14,9 +15,9 @@ use crate::standing::Standing;
 use crate::{Missing, boot, given, mounts};
 
 /// The pools of the next boot and who will ask for them.
-pub(super) struct NextBoot {
+pub(super) struct NextBoot<'h> {
     /// The host as its settings will be.
-    pub(super) host: Host,
+    pub(super) host: Cow<'h, Host>,
     /// What the files and the command line bring, with where that stands.
     pools: BTreeMap<PageSize, Result<(PageCount, String), Unforetold>>,
     /// What servers will ask for, by page size.
@@ -93,8 +94,8 @@ impl Asking {
 /// Up to so many servers every order of their starts is looked at.
 const EVERY_ORDER: usize = 16;
 
-impl NextBoot {
-    pub(super) fn of(host: &Host, instances: &[Instance], limits: &Limits) -> Self {
+impl<'h> NextBoot<'h> {
+    pub(super) fn of(host: &'h Host, instances: &[Instance], limits: &Limits) -> Self {
         let there = host.pools.known().into_iter().flatten();
         let deadly = boot::crowding(host).ok().flatten().filter(|it| it.is_deadly);
         let pool = |page| match &deadly {

@@ -157,13 +157,17 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
     let mut pids = Vec::new();
     let mut sessions = 0_u64;
     for process in host.processes.known().into_iter().flatten().filter(|process| same_place(pmon, process)) {
-        let server = is_server_of(title(process), of.sid);
-        let background = Title::of(process).is_some_and(|title| title.sid == of.sid && title.prefix == of.prefix);
-        let other_instance = Title::of(process).is_some_and(|title| title.task == "pmon" && title.sid != of.sid);
-        if server
-            || background
-            || (!other_instance && shared_by(host, process).iter().any(|it| mapped.binary_search(it).is_ok()))
-        {
+        let title = title(process);
+        let server = is_server_of(title, of.sid);
+        // Of hundreds of sessions each is told by its title.
+        let belongs = || {
+            let told = Title::parse(title);
+            let background = told.as_ref().is_some_and(|told| told.sid == of.sid && told.prefix == of.prefix);
+            let other_instance = told.is_some_and(|told| told.task == "pmon" && told.sid != of.sid);
+            background
+                || (!other_instance && shared_by(host, process).iter().any(|it| mapped.binary_search(it).is_ok()))
+        };
+        if server || belongs() {
             pids.push(process.pid);
             sessions = sessions.saturating_add(u64::from(server));
         }

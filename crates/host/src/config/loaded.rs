@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugewise_model::configuration::{Loaded, Unit};
 use hugewise_model::{Bytes, Limit, Observed, Process};
 
-use super::unit::service_of;
+use super::unit::with_services;
 use crate::Source;
 use crate::source::Owner;
 
@@ -27,8 +27,8 @@ pub(super) fn fill_in(source: &dyn Source, units: &mut [Unit], processes: &[&Pro
     /// systemd's own since 252, and the kernel's.
     const DEFAULT: Limit = Limit::At(Bytes::from_mib(8));
     let mut first = BTreeMap::<&str, &Process>::new();
-    for process in processes {
-        if let Some(name) = service_of(process) {
+    for (process, service) in with_services(processes.iter().copied()) {
+        if let Some(name) = service {
             // What the others of a service come from is the oldest.
             let known = first.entry(name).or_insert(process);
             if process.pid < known.pid {

@@ -9,8 +9,8 @@ use super::bound_nodes;
 use super::exec_start;
 use super::files::{joined, overlaid, place};
 use super::loaded;
-pub use super::unit::service_of;
 use super::unit::{self, Assignment, UnitName};
+pub use super::unit::{service_of, with_services};
 use super::unit_values::{Capabilities, parse_limit};
 use crate::Door;
 
@@ -47,7 +47,8 @@ pub fn read_units<'a>(door: &mut Door<'_>, processes: impl IntoIterator<Item = &
 
 /// Names of the services that these processes run in.
 pub(super) fn names<'a>(processes: impl IntoIterator<Item = &'a Process>) -> BTreeSet<String> {
-    processes.into_iter().filter_map(service_of).map(str::to_owned).collect()
+    let services: BTreeSet<&str> = with_services(processes).filter_map(|(_, service)| service).collect();
+    services.into_iter().map(str::to_owned).collect()
 }
 
 /// The services of these names, whether they run or not, as far as there is anything of them.

@@ -1,8 +1,10 @@
 //! The syntax of unit files (`systemd.syntax(7)`), which system.conf shares.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use hugewise_model::Process;
+use hugewise_model::process::CgroupMembership;
 
 use super::files::lines;
 
@@ -154,6 +156,23 @@ pub fn service_of(process: &Process) -> Option<&str> {
     named.chain(unified).find_map(|membership| service_of_path(&membership.path))
 }
 
+/// Each process with its service. Processes beside each other have their memberships from one place, most of a server's
+/// hundreds from the same: those are looked at once.
+pub fn with_services<'a>(
+    processes: impl IntoIterator<Item = &'a Process>,
+) -> impl Iterator<Item = (&'a Process, Option<&'a str>)> {
+    let mut last: Option<(&Arc<[CgroupMembership]>, Option<&str>)> = None;
+    processes.into_iter().map(move |process| {
+        let memberships = process.cgroups.known();
+        let service = match (memberships, last) {
+            (Some(these), Some((those, service))) if Arc::ptr_eq(these, those) => service,
+            _ => service_of(process),
+        };
+        last = memberships.map(|these| (these, service));
+        (process, service)
+    })
+}
+
 pub(super) fn service_of_path(path: &str) -> Option<&str> {
     let mut parts = path.split('/').filter(|part| !part.is_empty()).skip_while(|part| part.ends_with(".slice"));
     let name = parts.next()?;
@@ -166,6 +185,24 @@ pub(super) fn service_of_path(path: &str) -> Option<&str> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Processes of three services, of none, and of one whose memberships could not be read, in any order: each has its own.
+    #[test]
+    fn processes_beside_each_other_keep_their_own_services() {
+        use hugewise_model::Observed;
+
+        let of = |path: &str| {
+            let membership = CgroupMembership { hierarchy: 0, controllers: Vec::new(), path: path.to_owned() };
+            Observed::Known(Arc::<[_]>::from(vec![membership]))
+        };
+        let (a, b, none) = (of("/system.slice/a.service"), of("/system.slice/b.service"), of("/init.scope"));
+        let same = of("/system.slice/a.service");
+        let all = [&a, &a, &b, &a, &none, &none, &Observed::Denied, &none, &b, &Observed::Denied, &same, &a];
+        let processes = all.map(|cgroups| Process { cgroups: cgroups.clone(), ..Process::default() });
+        let services: Vec<_> = with_services(&processes).map(|(_, service)| service).collect();
+        let (a, b) = (Some("a.service"), Some("b.service"));
+        assert_eq!(services, [a, a, b, a, None, None, None, None, b, None, a, a]);
+    }
 
     /// As `systemctl show -p ControlGroup` of systemd 252 has them.
     #[test]

@@ -48,29 +48,45 @@ impl<'a> Earlier<'a> {
     /// At one of so many turns it is read whole.
     pub const WHOLE: u64 = 4;
 
-    /// The process as it was read, where it has run no more than it had then, and nothing of it went unread; and whether it
-    /// has its turn.
-    pub(super) fn still(&self, pid: u32, cpu_time: Option<Duration>) -> Option<(&'a Arc<Process>, bool)> {
+    /// The process as it was read, where it has run no more than it had then, and nothing of it went unread; and what it is
+    /// the turn of.
+    pub(super) fn still(
+        &self,
+        pid: u32,
+        before: Option<&'a Arc<Process>>,
+        cpu_time: Option<Duration>,
+    ) -> Option<(&'a Arc<Process>, Turn)> {
         cpu_time?;
-        let has_turn = self.has_turn(pid);
-        if has_turn && (u64::from(pid) / Self::TURNS) % Self::WHOLE == (self.turn / Self::TURNS) % Self::WHOLE {
-            return None;
-        }
-        let at = self.processes.binary_search_by_key(&pid, |process| process.pid).ok()?;
+        let is_whole = || (u64::from(pid) / Self::TURNS) % Self::WHOLE == (self.turn / Self::TURNS) % Self::WHOLE;
+        let turn = match self.has_turn(pid) {
+            false => Turn::None,
+            true if is_whole() => Turn::Whole,
+            true => Turn::Sums,
+        };
         // Another process that has that pid by now would have to have run as long to the nanosecond.
-        let before = self.processes.get(at).filter(|before| before.cpu_time == cpu_time && whole(before))?;
-        Some((before, has_turn))
+        let before = before.filter(|before| before.cpu_time == cpu_time && whole(before))?;
+        Some((before, turn))
     }
 
     /// The process as it was read, where it is still that one, however much it has run; none where it has its turn, or where
     /// something of it went unread.
-    pub(super) fn ran(&self, listed: Listed) -> Option<&'a Arc<Process>> {
+    pub(super) fn ran(&self, listed: Listed, before: Option<&'a Arc<Process>>) -> Option<&'a Arc<Process>> {
         let identity = listed.identity?;
         if self.has_turn(listed.pid) {
             return None;
         }
-        let at = self.processes.binary_search_by_key(&listed.pid, |process| process.pid).ok()?;
-        self.processes.get(at).filter(|before| before.identity == Some(identity) && whole(before))
+        before.filter(|before| before.identity == Some(identity) && whole(before))
+    }
+
+    /// The processes of the reading before, for who asks for one after the other in the order of their pids.
+    pub(super) const fn in_order(&self) -> InOrder<'a> {
+        InOrder(self.processes)
+    }
+
+    /// What that process was, whoever has its pid by now.
+    pub(super) fn process(&self, pid: u32) -> Option<&'a Arc<Process>> {
+        let at = self.processes.binary_search_by_key(&pid, |process| process.pid).ok()?;
+        self.processes.get(at)
     }
 
     /// Whether it was no user process, and has not run since.
@@ -85,6 +101,37 @@ impl<'a> Earlier<'a> {
 
     fn has_turn(&self, pid: u32) -> bool {
         u64::from(pid) % Self::TURNS == self.turn % Self::TURNS
+    }
+}
+
+/// What is read of a process that has not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Nothing.
+    None,
+    /// Its sums of memory and its parent.
+    Sums,
+    /// All of it.
+    Whole,
+}
+
+/// Processes that have not been asked for yet, by pid.
+#[derive(Default)]
+pub(super) struct InOrder<'a>(&'a [Arc<Process>]);
+
+impl<'a> InOrder<'a> {
+    /// The one with that pid; those before it are not asked for any more.
+    pub(super) fn next(&mut self, pid: u32) -> Option<&'a Arc<Process>> {
+        while let Some((first, rest)) = self.0.split_first() {
+            if first.pid > pid {
+                return None;
+            }
+            self.0 = rest;
+            if first.pid == pid {
+                return Some(first);
+            }
+        }
+        None
     }
 }
 
@@ -267,6 +314,37 @@ mod tests {
         let live = Live::after(between);
         let earlier = Some(Earlier { processes: before, others: &[], turn: 1, files: None });
         read(&mut Door::new(&live), FACTS, earlier).processes.into_known().unwrap()
+    }
+
+    #[test]
+    fn each_pid_is_found_among_those_before_it_and_after_it() {
+        let of = |pid: u32| Arc::new(Process { pid, ..Process::default() });
+        let before = [3, 4, 7, 9].map(of);
+        let mut in_order = Earlier { processes: &before, ..BEGIN.unwrap() }.in_order();
+        let found = [1, 3, 5, 6, 7, 8, 9, 10].map(|pid| in_order.next(pid).map(|process| process.pid));
+        assert_eq!(found, [None, Some(3), None, None, Some(7), None, Some(9), None]);
+    }
+
+    /// Two processes, read again at different readings, are in the cgroup that they were in; then the one is moved.
+    #[test]
+    fn processes_share_their_memberships_as_long_as_these_are_the_same() {
+        let both = |cgroup: &str| {
+            let text = source(7, 0, "x", 1).read("/proc/20/status").into_known().unwrap();
+            let text = String::from_utf8(text).unwrap().replace("PPid:\t1", "PPid:\t20");
+            let two = source(7, 0, "x", 1).file("/proc/21/status", text).file("/proc/21/cgroup", cgroup);
+            two.file("/proc/21/maps", "").file("/proc/21/limits", "")
+        };
+        let cgroups = |process: &Process| process.cgroups.known().cloned().unwrap();
+        let first = reading(&both("0::/\n"), BEGIN);
+        assert!(Arc::ptr_eq(&cgroups(&first[0]), &cgroups(&first[1])));
+        let at = |source: &MapSource, turn| {
+            reading(source, Some(Earlier { processes: &first, others: &[], turn, files: None }))
+        };
+        // Of pid 21 no time is known: it is read whole at each reading.
+        let again = at(&both("0::/\n"), 1);
+        assert!(Arc::ptr_eq(&cgroups(&again[1]), &cgroups(&first[0])));
+        let moved = at(&both("0::/db.slice\n"), 1);
+        assert_eq!((cgroups(&moved[0])[0].path.as_str(), cgroups(&moved[1])[0].path.as_str()), ("/", "/db.slice"));
     }
 
     #[test]

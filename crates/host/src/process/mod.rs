@@ -18,6 +18,7 @@ use hugewise_model::process::{CgroupMembership, Namespaces};
 use hugewise_model::{Bytes, Mapping, Observed, PageSize, Process, Reason, Unread};
 
 pub use earlier::Earlier;
+use earlier::Turn;
 pub(crate) use page_size::BUDGET;
 pub use page_size::Facts;
 pub(crate) use page_size::from_tables;
@@ -78,8 +79,9 @@ pub(crate) fn read_timed(
     };
     let sees_first = listed.first().is_some_and(|first| first.pid == 1);
     let mut known = Vec::with_capacity(listed.len());
+    let mut before = earlier.map(|earlier| earlier.in_order()).unwrap_or_default();
     for listed in listed {
-        known.extend(reader.known(listed).map(|known| (listed, known)));
+        known.extend(reader.known(listed, before.next(listed.pid)).map(|known| (listed, known)));
     }
     for (_, known) in &known {
         if let Known::Still(process) | Known::Turn(process) = known {
@@ -89,13 +91,17 @@ pub(crate) fn read_timed(
     let next = |(listed, known): &(Listed, Known)| match known {
         Known::Still(_) | Known::Turn(_) => None,
         Known::Ran(before, _) => Some(Next { pid: listed.pid, before: Some(Arc::clone(before)) }),
-        Known::Not(_) => Some(Next { pid: listed.pid, before: None }),
+        Known::Whole(_) | Known::Not(_) => Some(Next { pid: listed.pid, before: None }),
     };
     door.source.ahead(&known.iter().filter_map(next).collect::<Vec<_>>(), reader.matters);
     let processes = known.into_iter().filter_map(|(listed, known)| match known {
         Known::Still(process) => Some(process),
         Known::Turn(process) => reader.seen_again(process),
         Known::Ran(before, cpu_time) => reader.ran(&before, cpu_time),
+        Known::Whole(before) => {
+            let now = reader.process(listed, before.cpu_time);
+            now.map(|now| if now == before { before } else { now })
+        }
         Known::Not(cpu_time) => reader.process(listed, cpu_time),
     });
     let processes: Vec<_> = processes.collect();
@@ -157,6 +163,8 @@ enum Known {
     Still(Arc<Process>),
     /// The same, but for what others may have changed of it.
     Turn(Arc<Process>),
+    /// That it has not run since the reading before; yet it is read whole, as others may have changed anything of it.
+    Whole(Arc<Process>),
     /// Who it is: it has run since the reading before, so much by now.
     Ran(Arc<Process>, Duration),
     /// Nothing but what it has run so far, where that is asked.
@@ -185,16 +193,20 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// What is known of a process before it is read; `None` where it is no user process.
-    fn known(&mut self, listed: Listed) -> Option<Known> {
+    fn known(&mut self, listed: Listed, before: Option<&Arc<Process>>) -> Option<Known> {
         let pid = listed.pid;
         let Some(earlier) = self.earlier else { return Some(Known::Not(None)) };
         // Before all the rest: whatever it runs from here on is added.
         let cpu_time = self.source.cpu_time(pid).into_known();
-        if let Some((process, has_turn)) = earlier.still(pid, cpu_time) {
+        if let Some((process, turn)) = earlier.still(pid, before, cpu_time) {
             let process = Arc::clone(process);
-            return Some(if has_turn { Known::Turn(process) } else { Known::Still(process) });
+            return Some(match turn {
+                Turn::None => Known::Still(process),
+                Turn::Sums => Known::Turn(process),
+                Turn::Whole => Known::Whole(process),
+            });
         }
-        if let Some((before, cpu_time)) = cpu_time.and_then(|time| Some((earlier.ran(listed)?, time))) {
+        if let Some((before, cpu_time)) = cpu_time.and_then(|time| Some((earlier.ran(listed, before)?, time))) {
             return Some(Known::Ran(Arc::clone(before), cpu_time));
         }
         if let Some(other) = cpu_time.map(|cpu_time| (pid, cpu_time))
@@ -223,7 +235,7 @@ impl Reader<'_> {
         }
         let command = self.command(pid, status.real_uid);
         let memlock = self.file(pid, "limits", limits::parse);
-        let cgroups = self.cgroups(pid);
+        let cgroups = self.cgroups(pid).map(|cgroups| self.as_before([pid, status.parent], cgroups));
         let namespaces = namespaces(self.source, &pid.to_string());
         for fact in [&namespaces.mount, &namespaces.pid, &namespaces.ipc, &namespaces.user] {
             if !fact.is_known() && !fact.is_absent() {
@@ -372,12 +384,18 @@ impl Reader<'_> {
         if status.size.is_absent() && !status.is_cut_off {
             return None;
         }
+        // Where nothing changed, which is nearly always, there is no second copy.
+        let is_same = before.parent == status.parent
+            && (&before.page_tables, &before.hugetlb, &before.swap, &before.locked)
+                == (&status.page_tables, &status.hugetlb, &status.swap, &status.locked)
+            && (&before.rss_shmem, &before.rss_anon) == (&status.rss_shmem, &status.rss_anon);
+        if is_same {
+            return Some(before);
+        }
         let (page_tables, hugetlb, swap, locked) = (status.page_tables, status.hugetlb, status.swap, status.locked);
         let (rss_shmem, rss_anon, parent) = (status.rss_shmem, status.rss_anon, status.parent);
-        let of_others =
-            Process { parent, page_tables, hugetlb, swap, locked, rss_shmem, rss_anon, ..Process::clone(&before) };
-        // Where nothing changed, which is nearly always, there is no second copy.
-        Some(if *before == of_others { before } else { Arc::new(of_others) })
+        let before = Arc::unwrap_or_clone(before);
+        Some(Arc::new(Process { parent, page_tables, hugetlb, swap, locked, rss_shmem, rss_anon, ..before }))
     }
 
     fn status(&mut self, pid: u32) -> Option<status::Status> {
@@ -406,6 +424,13 @@ impl Reader<'_> {
             self.cgroups.insert(bytes, Arc::clone(parsed));
         }
         parsed
+    }
+
+    /// The memberships that the process or its parent had in the reading before, where these are the same: processes that
+    /// are read again at different readings share theirs still.
+    fn as_before(&self, pids: [u32; 2], cgroups: Arc<[CgroupMembership]>) -> Arc<[CgroupMembership]> {
+        let earlier = pids.into_iter().filter_map(|pid| self.earlier?.process(pid)?.cgroups.known());
+        earlier.into_iter().find(|before| **before == cgroups).map_or(cgroups, Arc::clone)
     }
 
     fn command(&mut self, pid: u32, uid: u32) -> Observed<Vec<String>> {
@@ -454,161 +479,4 @@ impl Reader<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use hugewise_model::Bytes;
-
-    use super::*;
-    use crate::source::{Live, MapSource};
-
-    const FACTS: Facts<'_> = Facts {
-        base_page: Some(PageSize::KIB_4),
-        default_huge_page: Some(PageSize::MIB_2),
-        hugetlbfs: &[],
-        smallest_huge_page: None,
-        has_reserved: false,
-        one_size: false,
-    };
-
-    fn status(name: &str, hugetlb_kib: u64) -> String {
-        format!(
-            "Name:\t{name}\nPPid:\t1\nUid:\t0\t5\t5\t5\nGid:\t0\t6\t6\t6\nVmSize:\t100 kB\nVmPTE:\t40 kB\n\
-             HugetlbPages:\t{hugetlb_kib} kB\nThreads:\t1\n"
-        )
-    }
-
-    fn shared(name: &str, inode: u64) -> String {
-        format!("7f1000000000-7f1040000000 rw-s 00000000 00:01 {inode} {name}\n")
-    }
-
-    #[test]
-    fn kernel_threads_and_what_vanished_are_left_out() {
-        let source = MapSource::new()
-            .file("/proc/2/status", "Name:\tkthreadd\nPPid:\t0\nUid:\t0\t0\t0\t0\n")
-            .folder("/proc/3")
-            .file("/proc/10/status", status("b", 0))
-            .file("/proc/9/status", status("a", 0))
-            .file("/proc/9/cmdline", "a\0-x\0\0\0");
-        let mut door = Door::new(&source);
-        let processes = read(&mut door, FACTS, None).processes.into_known().unwrap();
-        assert_eq!(processes.iter().map(|process| process.pid).collect::<Vec<_>>(), [9, 10]);
-        assert_eq!(processes[0].command, Observed::Known(vec!["a".into(), "-x".into()]));
-        assert_eq!(processes[0].page_tables, Observed::Known(Bytes::from_kib(40)));
-        assert_eq!(processes[0].mappings, Observed::Absent);
-        assert_eq!(door.unread, []);
-        assert_eq!(
-            read(&mut Door::new(&MapSource::new().file("/proc/meminfo", "")), FACTS, None).processes,
-            Observed::Absent
-        );
-    }
-
-    #[test]
-    fn what_other_users_hide_is_one_line_a_file() {
-        let mut source = MapSource::new();
-        for pid in 10..20 {
-            source = source.file(&format!("/proc/{pid}/status"), status("x", 0)).denied(&format!("/proc/{pid}/maps"));
-        }
-        let source = source.denied("/proc/10/exe").file("/proc/11/limits", "Max locked memory x y");
-        let mut door = Door::new(&source);
-        read(&mut door, FACTS, None);
-        let lines: Vec<_> = door.unread.iter().map(ToString::to_string).collect();
-        assert_eq!(
-            lines,
-            [
-                "/proc/11/limits: malformed: line 1: not two values",
-                "/proc/10/exe: denied",
-                "/proc/PID/maps of 10 processes: denied",
-            ]
-        );
-    }
-
-    #[test]
-    fn arguments_made_to_fill_memory_are_refused() {
-        assert_eq!(commands::parse(&b"a\0".repeat(16 << 10)).unwrap().len(), 16 << 10);
-        assert!(commands::parse(&b"a\0".repeat((16 << 10) + 1)).is_err());
-        let title = [b"postgres: idle".to_vec(), vec![0; 100_000]].concat();
-        assert_eq!(commands::parse(&title).unwrap(), ["postgres: idle"]);
-    }
-
-    #[test]
-    fn a_segment_is_asked_for_once() {
-        let mut source = MapSource::new().page_size(10, 0x7f10_0000_0000, PageSize::MIB_2);
-        for pid in 10..13 {
-            source = source
-                .file(&format!("/proc/{pid}/status"), status("x", 0))
-                .file(&format!("/proc/{pid}/maps"), shared("/SYSV00000000 (deleted)", 5));
-        }
-        let processes = read(&mut Door::new(&source), FACTS, None).processes.into_known().unwrap();
-        for process in processes {
-            assert_eq!(process.mappings.known().unwrap()[0].page_size, Observed::Known(PageSize::MIB_2));
-        }
-    }
-
-    #[test]
-    fn what_is_smaller_than_any_huge_page_is_not_asked_for() {
-        let small = "7f1000000000-7f1000040000 rw-s 00000000 00:01 5 /SYSV00000000 (deleted)\n";
-        let source = MapSource::new().file("/proc/10/status", status("x", 2048)).file("/proc/10/maps", small);
-        let page = |smallest_huge_page| {
-            let facts = Facts { smallest_huge_page, ..FACTS };
-            let mut door = Door::new(&source);
-            let found = read_timed(&mut door, facts, None, &|| BUDGET).processes.into_known().unwrap();
-            (found[0].mappings.known().unwrap()[0].page_size.clone(), door.unread.len())
-        };
-        assert_eq!(page(Some(PageSize::MIB_2)), (Observed::Known(PageSize::KIB_4), 0));
-        assert_eq!(page(PageSize::new(64 << 10)), (Observed::Absent, 1), "its 256 KiB may be four pages of 64 KiB");
-    }
-
-    #[test]
-    fn an_old_kernel_is_asked_by_names_and_one_process_a_segment() {
-        let source = MapSource::new()
-            .file("/proc/10/status", status("x", 0))
-            .file(
-                "/proc/10/maps",
-                shared("/SYSV00000000 (deleted)", 5) + &shared("/dev/zero (deleted)", 5).replace("7f1", "7f2"),
-            )
-            .file("/proc/10/numa_maps", "7f1000000000 default file=/SYSV huge kernelpagesize_kB=2048\n")
-            .file("/proc/11/status", status("x", 0))
-            .file("/proc/11/maps", shared("/anon_hugepage (deleted)", 6));
-        let sizes = |elapsed: &dyn Fn() -> Duration| {
-            let mut door = Door::new(&source);
-            let processes = read_timed(&mut door, FACTS, None, elapsed).processes.into_known().unwrap();
-            let mappings = processes.into_iter().flat_map(|process| process.mappings.known().cloned().unwrap());
-            (mappings.map(|mapping| mapping.page_size.get()).collect::<Vec<_>>(), door.unread)
-        };
-        let (known, unread) = sizes(&|| Duration::ZERO);
-        assert_eq!(known, [Some(PageSize::MIB_2), Some(PageSize::KIB_4), Some(PageSize::MIB_2)]);
-        assert_eq!(unread, []);
-        let (late, unread) = sizes(&|| BUDGET);
-        assert_eq!(late, [None, Some(PageSize::KIB_4), Some(PageSize::MIB_2)]);
-        assert_eq!(unread[0].why, Reason::Skipped("time budget".into()));
-    }
-
-    #[test]
-    fn the_live_machine_has_this_process() {
-        let live = Live::new();
-        let processes = read(&mut Door::new(&live), FACTS, None).processes.into_known().unwrap();
-        let own = processes.iter().find(|process| process.pid == std::process::id()).unwrap();
-        assert!(own.mappings.is_known() && own.memlock.is_known() && own.namespaces.mount.is_known());
-        assert!(own.executable.known().unwrap().contains("hugewise"));
-    }
-
-    /// Kernels before 2.6.27 know one size of huge pages and say `huge` and no more; their smaps tells no sizes.
-    #[test]
-    fn huge_without_a_size_is_the_only_size_of_an_old_kernel() {
-        let source = MapSource::new()
-            .file("/proc/10/status", status("oracle", 0))
-            .file("/proc/10/maps", shared("/SYSV00000000 (deleted)", 32769))
-            .file("/proc/10/numa_maps", "7f1000000000 default file=/SYSV00000000\\040(deleted) huge dirty=300 N0=300\n")
-            .file("/proc/10/smaps", shared("/SYSV00000000 (deleted)", 32769) + "Size: 1048576 kB\nRss: 0 kB\n")
-            .file("/proc/11/status", status("oracle", 0))
-            .file("/proc/11/maps", shared("/SYSV00000000 (deleted)", 65538))
-            .file("/proc/11/numa_maps", "7f1000000000 default file=/SYSV00000000\\040(deleted) dirty=300 N0=300\n");
-        let sizes = |one_size| {
-            let facts = Facts { one_size, ..FACTS };
-            let processes = read(&mut Door::new(&source), facts, None).processes.into_known().unwrap();
-            let size = |process: &Arc<Process>| process.mappings.known().unwrap()[0].page_size.clone();
-            processes.iter().map(size).collect::<Vec<_>>()
-        };
-        assert_eq!(sizes(true), [Observed::Known(PageSize::MIB_2), Observed::Known(PageSize::KIB_4)]);
-        assert_eq!(sizes(false), [Observed::Absent, Observed::Known(PageSize::KIB_4)]);
-    }
-}
+mod tests;

@@ -39,6 +39,8 @@ pub struct Live {
     patient: Patient,
     /// Processes that are read before they are asked for.
     ahead: RefCell<Ahead>,
+    /// Where files are stamped.
+    beside: RefCell<Beside>,
     /// Ways of servers' owners to their files.
     ways: Ways,
     threads: Threads,
@@ -71,9 +73,9 @@ fn since_epoch(stat: &[u8]) -> Option<Duration> {
     booted.checked_add(TICK.checked_mul(ticks.checked_add(1)?)?)
 }
 
-fn stamp(path: &str, follow: bool) -> Option<Stamp> {
-    let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
-    let stat = match statat(CWD, path, flags) {
+/// Whatever `stat` found at a path.
+fn stamp(path: &str, stat: Result<Stat>) -> Option<Stamp> {
+    let stat = match stat {
         Ok(stat) => stat,
         Err(Errno::NOENT | Errno::NOTDIR) => return Some(Stamp::Nothing),
         Err(_) => return None,
@@ -97,6 +99,36 @@ fn stamp(path: &str, follow: bool) -> Option<Stamp> {
         modified: time(stat.st_mtime, stat.st_mtime_nsec)?,
         changed,
     })
+}
+
+/// This program enters no other namespace.
+fn is_own_namespace(path: &str) -> bool {
+    path.starts_with("/proc/self/ns/")
+}
+
+/// The folder of what was looked at last: whoever looks at one file after the other there goes the way to it once.
+#[derive(Debug, Default)]
+struct Beside {
+    folder: String,
+    /// From the second one on.
+    open: Option<OwnedFd>,
+}
+
+impl Beside {
+    fn stat(&mut self, path: &str, flags: AtFlags) -> Result<Stat> {
+        let parts =
+            path.rsplit_once('/').filter(|(folder, name)| !folder.is_empty() && !matches!(*name, "" | "." | ".."));
+        let Some((folder, name)) = parts else { return statat(CWD, path, flags) };
+        if self.folder != folder {
+            *self = Self { folder: folder.to_owned(), open: None };
+            return statat(CWD, path, flags);
+        }
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => openat(CWD, folder, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?,
+        };
+        statat(self.open.insert(open), name, flags)
+    }
 }
 
 /// One of the kernel's own files.
@@ -131,10 +163,14 @@ impl Live {
     }
 
     fn has_own_pids(&self) -> bool {
-        *self.own_pids.get_or_init(|| {
+        let ask = || {
             let status = self.read("/proc/self/status").parse(|bytes| status::parse(&bytes));
             // One number in each namespace from that of /proc down to this program's.
             status.known().is_some_and(|status| status.namespace_pids == [std::process::id()])
+        };
+        *self.own_pids.get_or_init(|| match &self.files {
+            Some(files) => files.while_same_proc(ask),
+            None => ask(),
         })
     }
 
@@ -258,11 +294,13 @@ impl Source for Live {
     fn link(&self, path: &str) -> Observed<String> {
         match split_process_root(path) {
             Some((root, rest)) => process_root(root).and_then(|root| link_beneath(root.as_fd(), rest)),
-            None => self
-                .ahead
-                .borrow_mut()
-                .link(path, &self.patient)
-                .unwrap_or_else(|| read_link(CWD, path).unwrap_or_else(|error| kernels_not_known(path, error))),
+            None => {
+                let read = || read_link(CWD, path).unwrap_or_else(|error| kernels_not_known(path, error));
+                match &self.files {
+                    Some(files) if is_own_namespace(path) => files.link(path, read),
+                    _ => self.ahead.borrow_mut().link(path, &self.patient).unwrap_or_else(read),
+                }
+            }
         }
     }
 
@@ -290,7 +328,8 @@ impl Source for Live {
         if split_process_root(path).is_some() {
             return None;
         }
-        stamp(path, follow)
+        let flags = if follow { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW };
+        stamp(path, self.beside.borrow_mut().stat(path, flags))
     }
 
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
@@ -328,7 +367,9 @@ impl Source for Live {
 
     fn changed_since_start(&self, owner: &Owner, path: &str, pid: u32) -> Observed<bool> {
         let found = self.find(owner, path);
-        let began = self.read(&format!("/proc/{pid}/stat")).and_then(|stat| since_epoch(&stat).into());
+        // A server that does not run has no process.
+        let stat = if pid == 0 { Observed::Absent } else { self.read(&format!("/proc/{pid}/stat")) };
+        let began = stat.and_then(|stat| since_epoch(&stat).into());
         found
             .and_then(|found| began.map(|began| (found, began)))
             .map(|(found, began)| since(found.stat.st_ctime, found.stat.st_ctime_nsec) > began)
@@ -383,6 +424,34 @@ mod tests {
         assert_eq!(live.read("/proc"), Observed::Malformed("is a folder".into()));
         assert_eq!(live.read("/dev/zero"), Observed::Malformed("not a regular file".into()));
         assert_eq!(live.mapping_page_size(u32::MAX, 0), Observed::Absent);
+    }
+
+    #[test]
+    fn what_lies_beside_each_other_has_the_stamps_that_it_has_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        for name in ["a", "b"] {
+            std::fs::create_dir(path(name)).unwrap();
+            for file in ["1", "2"] {
+                std::fs::write(path(&format!("{name}/{file}")), format!("{name}{file}")).unwrap();
+            }
+        }
+        std::os::unix::fs::symlink("1", path("a/link")).unwrap();
+        std::os::unix::fs::symlink("nowhere", path("a/lost")).unwrap();
+        std::thread::sleep(SETTLED + Duration::from_millis(100));
+        let live = Live::new();
+        let names = [
+            "a/1", "a/2", "a/link", "a/lost", "a/none", "b/1", "a/1", "a/.", "a/..", "b/", "b/2", "b/2/3", "b/2/4",
+            "none/1", "none/2", "a", "b", "a/2",
+        ];
+        for name in names {
+            for follow in [true, false] {
+                let alone = Live::new().stamp(&path(name), follow);
+                assert_eq!(live.stamp(&path(name), follow), alone, "{name}");
+                assert!(alone.is_some(), "{name}");
+            }
+        }
+        assert_ne!(live.stamp(&path("a/1"), true), live.stamp(&path("b/1"), true));
     }
 
     #[test]

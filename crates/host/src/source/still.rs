@@ -11,7 +11,11 @@ use super::beneath::open_to_read;
 use crate::process::status::Status;
 use crate::sys;
 
-/// Whether a process still maps what it did: as much of each kind, and each mapping that was kept is where it was. Who has
+/// Longer names are read in /proc/PID/maps.
+const LONGEST_NAME: usize = 512;
+
+/// Whether a process still maps what it did: as much of each kind, and each mapping that was kept is where it was and is called so: one that
+/// was removed meanwhile has another name. Who has
 /// unmapped one and mapped another of its size has another one there, or elsewhere.
 pub(super) fn still_mapped(folder: BorrowedFd<'_>, status: &Status, before: &Process) -> bool {
     let touches = |hugetlb: &Observed<Bytes>| hugetlb.get().map(|bytes| bytes.get() > 0);
@@ -29,7 +33,8 @@ pub(super) fn still_mapped(folder: BorrowedFd<'_>, status: &Status, before: &Pro
 }
 
 fn is_there(maps: BorrowedFd<'_>, mapping: &Mapping) -> bool {
-    sys::mapping_at(maps, mapping.start).is_ok_and(|there| {
+    let mut name = [0; LONGEST_NAME];
+    sys::mapping_at(maps, mapping.start, &mut name).is_ok_and(|(there, name)| {
         (there.start, there.end, there.offset, there.device, there.inode, there.shared, there.accessible)
             == (
                 mapping.start,
@@ -40,6 +45,7 @@ fn is_there(maps: BorrowedFd<'_>, mapping: &Mapping) -> bool {
                 mapping.shared,
                 mapping.accessible,
             )
+            && name == mapping.name.as_bytes()
             && mapping.page_size.get().is_some_and(|size| size.bytes().get() == there.page_size)
     })
 }
