@@ -268,7 +268,9 @@ impl Server {
                 let stretches = [109_734_912, 128_180_224, pool, 16 << 20, 16 << 20];
                 let mut pieces: Vec<Piece> = Vec::new();
                 for bytes in stretches {
-                    let huge = if off { None } else { self.huge(kernel, page, bytes, &pieces, 3) };
+                    // The log buffers are asked for on huge pages only where the buffer pool has got them.
+                    let refused = pieces.get(2).is_some_and(|pool| pool.huge.is_none());
+                    let huge = if off || refused { None } else { self.huge(kernel, page, bytes, &pieces, 3) };
                     pieces.push(huge.unwrap_or_else(|| base(kernel, bytes)));
                 }
                 Some(pieces)
