@@ -307,9 +307,9 @@ fn beside(instance: &Instance, page: PageSize) -> Vec<Demand> {
 /// The hugetlb limit of its cgroup that a server is to be freed of before a pool has pages for it: with them it would be killed
 /// where it touches more, or be refused them.
 fn limit_below(limits: &Limits, wanted: &Wanted<'_>) -> Option<Unplanned> {
-    // On pages of another size it has met no limit of this one.
+    // What it holds no limit has kept from it; of pages of another size it has met none, nor with more than it holds.
     let on_these = demand::held(wanted.instance, wanted.page()) > PageCount::ZERO;
-    if wanted.instance.huge_pages == HugePageUse::All && on_these {
+    if wanted.instance.huge_pages == HugePageUse::All && on_these && wanted.next.is_none() {
         return None;
     }
     let short = wanted.demands().find_map(|demand| limits.shortage_of(wanted.instance, demand).ok()?)?;

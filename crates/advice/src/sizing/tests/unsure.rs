@@ -19,6 +19,25 @@ fn servers_that_nobody_saw_are_said_to_be_left_out() {
     assert!(unknown.contains(&format!("servers that could not be seen ({WHY})")), "{unknown:?}");
 }
 
+/// 512 pages that it holds, in a cgroup that lets it have 600, and settings by which it will ask for 700.
+#[test]
+fn what_a_cgroup_allows_of_a_server_now_it_may_not_of_its_next_start() {
+    let limited = |next: u64| {
+        let mut case = quiet();
+        let instance = all_huge(case.postgresql("15/main", gib(1)));
+        let demand = Demand { page_size: PageSize::MIB_2, pages: PageCount(next), source: DemandSource::Engine };
+        let start = hugewise_model::NextStart { asked: Asked::Try, setting: None, demands: vec![demand] };
+        instance.next = Observed::Known(start);
+        case.pool(512, 0);
+        let limit = hugewise_model::Limit::At(PageSize::MIB_2.bytes().times(600));
+        case.host.hugetlb_cgroups = vec![crate::testing::cgroup("/system.slice/db.service", limit)];
+        let sizing = plain(&case);
+        sizing.limited.len()
+    };
+    assert_eq!(limited(700), 1);
+    assert_eq!(limited(590), 0);
+}
+
 #[test]
 fn no_pages_are_given_back_while_a_server_may_be_hidden() {
     let mut case = quiet();
