@@ -12,8 +12,9 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "A server of 256 MiB or more that runs on huge pages and would not get them all back at its next restart, or \
-               would not start at all; and one on base pages whose nodes or file system keep the pages from its next start \
-               too. Its files as they are now decide what it will ask for; the pool is taken as it would be \
+               would not start at all; one on base pages whose nodes or file system keep the pages from its next start \
+               too; and an Oracle instance whose files take it off Automatic Memory Management and that would not start \
+               without it, for want of pages. Its files as they are now decide what it will ask for; the pool is taken as it would be \
                once the server has stopped: surplus pages go with it. An error where the server refuses to start without them.",
         why: "It runs well until somebody restarts it: its pool was made smaller, or a setting was changed, and \
               nothing shows it until then.",
