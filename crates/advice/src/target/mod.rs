@@ -119,7 +119,7 @@ impl<'a> Ask<'a> {
     /// Whether a server is off huge pages and should not be, for what is asked.
     fn is_kept_off(&self, instance: &Instance) -> bool {
         let facts = self.assessment.facts(self.host, self.instances);
-        is_kept_off(&facts, instance) && !is_lured(&facts, instance, self.wish)
+        is_kept_off(&facts, instance) && !only_idle_pages_call(&facts, instance, self.wish)
     }
 
     fn starves(&self) -> bool {
@@ -217,7 +217,7 @@ pub fn to_size(host: &Host, instances: &[Instance], assessment: &Assessment, wis
     };
     let asks = |instance: &Instance| starting(host, instance).asks() || may_ask(instance);
     let suffers = |instance: &Instance| {
-        wish.names.is_empty() && is_kept_off(&facts, instance) && !is_lured(&facts, instance, wish)
+        wish.names.is_empty() && is_kept_off(&facts, instance) && !only_idle_pages_call(&facts, instance, wish)
     };
     if let Some(page) = wish.page_size {
         // Of the others nobody said that they should change their page size.
@@ -267,7 +267,7 @@ pub fn does_not_ask(facts: &Facts<'_>, instance: &Instance) -> bool {
 
 /// Whether nothing but idle pages calls for a plan for a server, and these are to be given back, or are of another size than is
 /// asked for.
-fn is_lured(facts: &Facts<'_>, instance: &Instance, wish: Wish<'_>) -> bool {
+fn only_idle_pages_call(facts: &Facts<'_>, instance: &Instance, wish: Wish<'_>) -> bool {
     let Some((idle, _)) = cause::idle_pages_for(facts, instance) else { return false };
     let is_none = wish.shrink || wish.page_size.is_some_and(|page| page != idle);
     is_none && does_not_ask(facts, instance) && cause::pain(facts, instance) < Level::Warn
