@@ -14,9 +14,9 @@ use crate::sys;
 /// Longer names are read in /proc/PID/maps.
 const LONGEST_NAME: usize = 512;
 
-/// Whether a process still maps what it did: as much of each kind, and each mapping that was kept is where it was and is called so: one that
-/// was removed meanwhile has another name. Who has
-/// unmapped one and mapped another of its size has another one there, or elsewhere.
+/// Whether a process still maps what it did: as much of each kind, and each mapping that was kept is where it was and has its
+/// name, which is another one once its file was removed. Who has unmapped one and mapped another of its size has another one
+/// there, or elsewhere.
 pub(super) fn still_mapped(folder: BorrowedFd<'_>, status: &Status, before: &Process) -> bool {
     let touches = |hugetlb: &Observed<Bytes>| hugetlb.get().map(|bytes| bytes.get() > 0);
     if status.mapped().is_none_or(|now| Some(now) != before.mapped)
