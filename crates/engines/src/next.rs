@@ -31,6 +31,8 @@ pub(crate) struct Size {
     pub(crate) demands: Vec<Demand>,
     /// The setting that decides most of it.
     pub(crate) setting: Option<Setting>,
+    /// Whether it is known to be made by other settings than what is mapped, however little they differ.
+    pub(crate) is_other: bool,
 }
 
 impl Size {
@@ -39,7 +41,7 @@ impl Size {
         let error = u64::from(error_percent);
         let least = size.get() / (100 + error) * 100;
         let most = size.get().saturating_add(size.get() / 100 * error);
-        Self { least: Bytes(least), most: Bytes(most), demands, setting }
+        Self { least: Bytes(least), most: Bytes(most), demands, setting, is_other: false }
     }
 }
 
@@ -57,7 +59,7 @@ pub(crate) fn start(instance: &Instance, files: Files) -> Observed<NextStart> {
     };
     let held = |page: PageSize| instance.segments.iter().any(|segment| segment.page_size.get() == Some(page));
     let other_page = files.page.as_ref().filter(|(page, _)| on_huge_pages && !held(*page));
-    let other_size = files.size.as_ref().filter(|size| differs(&instance.segments, size));
+    let other_size = files.size.as_ref().filter(|size| size.is_other || differs(&instance.segments, size));
     if !other_answer && other_page.is_none() && other_size.is_none() {
         return Observed::Absent;
     }

@@ -24,6 +24,7 @@ pub(crate) fn shown<'a>(name: &str, value: &'a str) -> &'a str {
 }
 
 /// What a server's files and command line say, as far as its [`Kind`] reads it.
+#[derive(Clone)]
 pub struct Settings {
     kind: &'static Kind,
     /// By name in lower case.

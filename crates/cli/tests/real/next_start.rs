@@ -103,6 +103,78 @@ fn of_postgresql_with_more_connections_in_an_exact_pool() {
     assert!(truth > pages && needs.iter().all(near), "said {needs:?}, in truth {truth}, before {pages}");
 }
 
+/// The most connections that take no more pages than `least` do.
+fn most_connections(cluster: &Cluster, least: u32, settings: impl Fn(u32) -> String) -> u32 {
+    let pages = |connections: u32| {
+        cluster.configure(&settings(connections));
+        cluster.pages()
+    };
+    let room = pages(least);
+    // A page of 2 MiB is less than 60 of them.
+    let (mut fits, mut does_not) = (least, least + 60);
+    assert!(pages(does_not) > room);
+    while does_not - fits > 1 {
+        let middle = u32::midpoint(fits, does_not);
+        if pages(middle) > room {
+            does_not = middle;
+        } else {
+            fits = middle;
+        }
+    }
+    fits
+}
+
+/// It remembers what it was started with: where its memory ends a few KiB before its last page does, an edit that changes nothing
+/// of that leaves its next start as it is, though its files come to one page more for all that they tell.
+#[test]
+fn of_postgresql_whose_file_was_edited_in_an_exact_pool() {
+    let settings = |connections: u32| {
+        format!("shared_buffers = 128MB\nhuge_pages = on\nautovacuum = off\nmax_connections = {connections}")
+    };
+    for cluster in [Cluster::debian("postgres"), Cluster::registry("postgres")] {
+        let cluster = require!(cluster);
+        let guard = require!(PoolGuard::take());
+        let most = most_connections(&cluster, 100, settings);
+        cluster.configure(&settings(most));
+        let pages = cluster.pages();
+        require!(guard.set_pool(PageSize::MIB_2, PageCount(pages)));
+        let server = cluster.start(&settings(most));
+        let before = harness::check();
+        assert_eq!(harness::text(&before.instance("postgresql", server.pid)["moments"]["restart"]["state"]), "all");
+
+        let folder = harness::folder();
+        let foretold = |pid: u32, name: &str| {
+            let target = folder.path().join(name);
+            harness::must(Command::new(HUGEWISE).args(["capture", "-o"]).arg(&target));
+            let captured = after_restart(pid, &["--root", target.to_str().unwrap()]);
+            assert_eq!(captured, after_restart(pid, &[]), "{name}");
+            captured.0
+        };
+        cluster.configure(&format!("{}\nwork_mem = 8MB", settings(most)));
+        assert_eq!(foretold(server.pid, "edited"), "all");
+        assert_eq!(foretold(server.pid, "edited.tar.gz"), "all");
+        assert_eq!(harness::check().code, before.code, "an edit that nothing hangs on");
+        // What no file tells of a server that runs may be new. In truth both need a page more.
+        for more in [format!("{}\ntrack_activity_query_size = 1500", settings(most)), settings(most + 1)] {
+            cluster.configure(&more);
+            assert_eq!(foretold(server.pid, &format!("{}", more.len())), "unknown", "{more}");
+        }
+        drop(server);
+        assert_eq!(cluster.pages(), pages + 1);
+
+        // Where there is room for more, one more is told from none and is known to fit.
+        let server = cluster.start(&settings(most - 20));
+        cluster.configure(&settings(most - 19));
+        assert_eq!(foretold(server.pid, "more"), "all");
+        let next = next(server.pid).into_known().expect("another start");
+        assert_eq!(next.setting.as_ref().map(|setting| setting.name.as_str()), Some("max_connections"));
+        let [demand] = next.demands.as_slice() else { panic!("{next:?}") };
+        drop(server);
+        assert_eq!((demand.at_most().pages.get(), cluster.pages()), (pages, pages));
+        drop(cluster.start(&settings(most - 19)));
+    }
+}
+
 /// A library takes what it likes: that it took it is known of files that are as they were, here and in a capture, and of a server
 /// that says so itself.
 #[test]

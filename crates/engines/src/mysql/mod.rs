@@ -208,7 +208,8 @@ fn next(instance: &Instance, settings: &Settings, sizes: Option<&Sizes>) -> Obse
     let size = sizes.zip(page).map(|(sizes, page)| {
         let (least, most) = sizes.range(page, instance.huge_pages == HugePageUse::All);
         let demands = sizes.demand(page).into_iter().collect();
-        Size { least, most, demands, setting: settings.values.get("innodb_buffer_pool_size").cloned() }
+        let setting = settings.values.get("innodb_buffer_pool_size").cloned();
+        Size { least, most, demands, setting, is_other: false }
     });
     next::start(instance, Files { asked: instance.asked, setting: instance.setting.clone(), page: None, size })
 }

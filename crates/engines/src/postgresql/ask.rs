@@ -125,7 +125,7 @@ fn decides(setting: &Setting) -> bool {
 }
 
 /// Between what its memory lies: a server says it in whole mebibytes, and a mapping is rounded up to the pages that it is on.
-fn now(instance: &Instance, said: Option<Bytes>) -> Option<Range> {
+pub(super) fn now(instance: &Instance, said: Option<Bytes>) -> Option<Range> {
     let rounded_to = |up: Bytes| up.saturating_sub(Bytes(1));
     if let Some(most) = said {
         return Some(Range { least: most.saturating_sub(rounded_to(Bytes::from_mib(1))), most });

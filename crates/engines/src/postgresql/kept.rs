@@ -5,7 +5,7 @@ use hugewise_host::capture::shape::{self, GONE, NO_VALUE, Shape};
 
 use super::conf::{self, Content};
 use super::titles::PROGRAMS;
-use super::{ctl, known, start_conf};
+use super::{control, ctl, known, start_conf};
 use crate::options;
 
 pub(super) const FORMS: Forms = Forms {
@@ -14,6 +14,7 @@ pub(super) const FORMS: Forms = Forms {
     rewrite: Some(|path, bytes| match options::file_name(path) {
         "PG_VERSION" => Some(shape::version_alone(bytes)),
         "postmaster.pid" => Some(lock(bytes)),
+        "pg_control" => Some(control::kept(bytes)),
         _ => start_conf::kept(path, bytes).or_else(|| ctl::kept(path, bytes)),
     }),
     ..Forms::NONE

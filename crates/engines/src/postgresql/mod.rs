@@ -3,6 +3,7 @@
 mod ask;
 mod asleep;
 pub mod conf;
+pub mod control;
 mod ctl;
 mod demand;
 mod described;
@@ -23,6 +24,7 @@ use hugewise_host::{Door, ParseError, Source};
 use hugewise_model::instance::{Mechanism, NextStart, Segment, SegmentKind, SessionModel, Setting};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Level, Observed, PageSize, Process};
 
+use self::control::Started;
 use crate::description::{DescribeError, Described, Description};
 use crate::kind::{ThpAdvice, beneath};
 use crate::next::{self, Files, Size};
@@ -175,6 +177,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
     let files = door.seen.split_off(before);
     scene.note_files(&KIND, &files);
     instance.startup = start_conf::read(scene.host, door, main);
+    let control = data.known().map(|data| inside(&format!("{data}/global/pg_control")));
     let mut lock = None;
     if let Some(data) = data.known() {
         instance.version = door.parse(&inside(&format!("{data}/PG_VERSION")), parse_version);
@@ -221,15 +224,18 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
     let unchanged = next::are_unchanged(door.source, main, &files);
     // A build of others may take a little more or less: only files that are known to be others tell a small change.
     let as_it_was = !is_plain(main) || !next::are_changed(door.source, main, &files);
-    instance.next = next(&instance, &settings, as_it_was);
-    if let Some(page) = instance.asked_page_size.get() {
-        let version = instance.version.known().map(String::as_str);
+    let control = control.filter(|_| !unchanged && is_plain(main));
+    let started = control.and_then(|path| Started::read(door, main, &path, &settings));
+    instance.next = next(&instance, &settings, as_it_was, started.as_ref());
+    let version = instance.version.known().map(String::as_str);
+    let needs_no_more = started.zip(ask::now(&instance, None));
+    let needs_no_more = needs_no_more.is_some_and(|(started, now)| started.needs_no_more(&settings, version, now));
+    if let Some(page) = instance.asked_page_size.get().filter(|_| !needs_no_more) {
         let estimated = demand::perhaps(&settings, version, page, instance.segment_bytes());
         instance.perhaps = next::perhaps(&instance, estimated.into_iter().collect(), unchanged);
     }
     if let Some(page) = instance.asked_page_size.get() {
         (instance.demand, instance.beside) = segments::demands(&instance.segments, page);
-        let version = instance.version.known().map(String::as_str);
         instance.demand = instance.demand.take().or_else(|| demand::estimated(&settings, version, page));
     }
     if main.mappings.is_absent() {
@@ -256,18 +262,25 @@ fn whole(value: &str) -> Result<u64, &'static str> {
 }
 
 /// What its files and its command line make of its next start.
-fn next(instance: &Instance, settings: &Settings, as_it_was: bool) -> Observed<NextStart> {
+fn next(instance: &Instance, settings: &Settings, as_it_was: bool, started: Option<&Started>) -> Observed<NextStart> {
     if let Some(why) = settings.missing().filter(|_| instance.asked == Asked::Unknown) {
         return why.as_ref().and_then(|()| Observed::Absent);
     }
     let named = |name: &str| settings.values.get(name).cloned();
     let page = instance.asked_page_size.get();
     let version = instance.version.known().map(String::as_str);
+    let changed = started.and_then(Started::changed);
+    let grown = started.zip(ask::now(instance, None)).and_then(|(started, now)| started.grown(settings, version, now));
     let size = demand::range(settings, version, as_it_was).zip(page).map(|(range, page)| Size {
         least: range.least,
         most: range.most,
-        demands: demand::estimated(settings, version, page).into_iter().collect(),
-        setting: named("shared_buffers"),
+        demands: grown
+            .or_else(|| demand::size(settings, version))
+            .map(|size| size.in_pages(page))
+            .into_iter()
+            .collect(),
+        setting: if grown.is_some() { changed.cloned() } else { named("shared_buffers") },
+        is_other: changed.is_some(),
     });
     let files = Files {
         asked: instance.asked,

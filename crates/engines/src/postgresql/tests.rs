@@ -496,7 +496,7 @@ fn pages_that_it_was_rounded_up_to_say_nothing_of_smaller_ones() {
     }
     let mut settings = Settings::of(&KIND);
     settings.values.clone_from(&instance.settings);
-    let next = next(&instance, &settings, false).into_known().expect("another start");
+    let next = next(&instance, &settings, false, None).into_known().expect("another start");
     let [demand] = next.demands.as_slice() else { panic!("{next:?}") };
     assert_eq!((demand.at_least().pages, demand.pages), (PageCount(542), PageCount(542)));
 }

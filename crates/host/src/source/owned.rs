@@ -139,13 +139,18 @@ fn names_length(names: &[String]) -> u64 {
 
 impl Source for Owned<'_> {
     fn read(&self, path: &str) -> Observed<Vec<u8>> {
+        self.glance(path, self.budgets.limits.file)
+    }
+
+    /// What comes of it is used, so that a recording keeps it.
+    fn glance(&self, path: &str, most: u64) -> Observed<Vec<u8>> {
         let Self { source, owner, .. } = self;
         self.budgets.ask(
             owner.uid,
             |bytes: &Vec<u8>| length(bytes),
             |limits| match self.as_owner {
-                true => source.read_as(owner, path, limits.file),
-                false => source.read(path).and_then(|bytes| bounded(bytes, limits.file)),
+                true => source.read_as(owner, path, most.min(limits.file)),
+                false => source.read(path).and_then(|bytes| bounded(bytes, most.min(limits.file))),
             },
         )
     }
@@ -214,6 +219,8 @@ mod tests {
         let budgets = Budgets::new(limits);
         let of = |uid| budgets.of(&source, &Process { uid, ..Process::default() });
         assert_eq!(of(1).read("/huge"), Observed::Malformed("larger than 1000 bytes".into()));
+        assert_eq!(of(1).glance("/huge", 5000), of(1).read("/huge"));
+        assert_eq!(of(1).glance("/b", 9), Observed::Malformed("larger than 9 bytes".into()));
         assert!(of(1).read("/a").is_known() && of(1).read("/a").is_known());
         // The file with which it is reached is still read.
         assert!(of(1).read("/a").is_known());

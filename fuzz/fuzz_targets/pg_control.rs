@@ -1,0 +1,3 @@
+#![no_main]
+
+hugewise_fuzz::target!(hugewise_engines::postgresql::control::parse, hugewise_engines::postgresql::control::kept);
