@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::Path;
 
 use hugewise_advice::sizing::{self, Request};
+use hugewise_advice::target;
 use hugewise_change::planner::{self, Options};
 use hugewise_change::{Plan, allowed};
 use hugewise_host::Source;
@@ -42,7 +43,7 @@ fn plan(source: &dyn Source, options: &Options) -> Option<Plan> {
     let mut instances = hugewise_engines::find(&host, source).instances;
     planner::name(&mut instances, options).ok()?;
     let assessment = hugewise_advice::assess(&host, &instances);
-    let wanted = planner::to_size(&instances, &assessment, options);
+    let wanted = target::to_size(&host, &instances, &assessment, options.wish());
     let sizing = sizing::size(&host, &wanted, &Request::default()).ok();
     planner::plan(&host, &instances, &assessment, sizing.as_ref(), source, options).ok()
 }
