@@ -74,20 +74,19 @@ impl Kept {
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         // A signal from the keyboard is for the others.
         hugewise_host::sys::without_terminal(&mut command);
-        let keeper = command.spawn()?;
-        // Nobody can tell the name before it is taken, so that what the keeper removes is this folder or nothing.
-        let mut random = [0; 16];
-        File::open("/dev/urandom")?.read_exact(&mut random)?;
-        let name = format!("hugewise-{:032x}", u128::from_ne_bytes(random));
-        let folder = std::path::absolute(std::env::temp_dir())?.join(name);
-        let mut kept = Self { keeper, folder };
-        // Before it is there: this process may be killed between any two of its calls.
-        match &mut kept.keeper.stdin {
-            Some(pipe) => pipe.write_all(kept.folder.as_os_str().as_bytes())?,
-            None => return Err(io::ErrorKind::BrokenPipe.into()),
-        }
-        std::fs::DirBuilder::new().mode(0o700).create(&kept.folder)?;
-        Ok(kept)
+        let mut keeper = command.spawn()?;
+        let Some(mut pipe) = keeper.stdin.take() else { return Err(io::ErrorKind::BrokenPipe.into()) };
+        // So long that nobody has taken it: what the keeper removes is this folder or nothing.
+        let mut name = tempfile::Builder::new();
+        let all = std::path::absolute(std::env::temp_dir())?;
+        let made = name.prefix("hugewise-").rand_bytes(32).make_in(all, |path| {
+            // Before it is there: this process may be killed between any two of its calls.
+            pipe.write_all(path.as_os_str().as_bytes())?;
+            std::fs::DirBuilder::new().mode(0o700).create(path)
+        });
+        keeper.stdin = Some(pipe);
+        let ((), folder) = made?.keep().map_err(io::Error::from)?;
+        Ok(Self { keeper, folder })
     }
 
     fn path(&self) -> &Path {
