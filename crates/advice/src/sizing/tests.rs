@@ -481,5 +481,8 @@ fn one_partly_on_huge_pages_needs_what_it_holds_or_what_its_next_start_asks_for(
         let start = hugewise_model::instance::NextStart { asked: hugewise_model::Asked::Try, setting: None, demands };
         case.instances[0].next = Observed::Known(start);
         assert_eq!(plain(&case).instances[0].demand_pages, PageCount(needs), "{next}");
+        // Who asks for these alone is to be made to ask for all.
+        case.instances[0].traits.push(hugewise_model::Trait::AsksInPart);
+        assert_eq!(plain(&case).instances[0].demand_pages, PageCount(needs.max(512)), "{next}");
     }
 }

@@ -207,8 +207,9 @@ fn want<'a>(
         (None, Some(next)) => (Some(next.at_most()), true),
         // What it holds of a pool it holds until its restart; of base pages it takes none from anybody.
         (Some(_), Some(next)) if demand::held(instance, page) == PageCount::ZERO => (Some(next.at_most()), true),
-        // What of it is on base pages takes none before the restart, and no more than that then.
-        (Some(demand), Some(next)) if instance.huge_pages == HugePageUse::Partly => {
+        // What of it is on base pages takes none before the restart, and no more than that then; unless it asks for a part alone,
+        // and is to be made to ask for all.
+        (Some(demand), Some(next)) if instance.huge_pages == HugePageUse::Partly && !instance.asks_in_part() => {
             let held = demand::held(instance, page).min(demand.pages);
             let of_next = next.at_most().pages >= held;
             let now = || Demand { pages: held, source: DemandSource::Measured, ..demand };
