@@ -123,15 +123,19 @@ fn perhaps_his<'a>(host: &Host, uid: u32, rules: &'a [LimitRule]) -> Option<&'a 
     rules.iter().find(|rule| is_name(&rule.domain) && !is_known(&rule.domain)).map(|rule| &rule.place)
 }
 
-/// A user's groups, the primary one first; those of a process of his where no account file has him.
+/// A user's groups by all of their names, the primary one first; those of a process of his where no account file has him.
 fn groups(host: &Host, uid: u32) -> Vec<(u32, String)> {
     let mut groups = host.accounts.groups_of(uid);
     if groups.is_empty() {
         let process = host.processes.known().into_iter().flatten().find(|process| process.uid == uid);
         groups = process.map(|it| [it.gid].into_iter().chain(it.groups.iter().copied()).collect()).unwrap_or_default();
     }
-    let name = |gid: u32| host.accounts.groups.get(&gid).map(|group| group.name.clone()).unwrap_or_default();
-    groups.into_iter().map(|gid| (gid, name(gid))).collect()
+    // A group is meant by whichever of its names.
+    let names = |gid: u32| match host.accounts.groups.get(&gid) {
+        Some(group) => group.names().map(|name| (gid, name.clone())).collect(),
+        None => vec![(gid, String::new())],
+    };
+    groups.into_iter().flat_map(names).collect()
 }
 
 #[cfg(test)]
@@ -214,6 +218,21 @@ mod tests {
         assert_eq!(of_log_in(&case.host, 54321).limit, Observed::Denied);
         case.host.configuration.limits = Observed::Absent;
         assert_eq!(of_log_in(&case.host, 54321).limit, Observed::Known(Limit::At(Bytes::from_kib(64))));
+    }
+
+    /// What `su` of Debian 12 gave a user whose own group has two names, and who is a member of another by one of its two names.
+    #[test]
+    fn a_group_is_meant_by_each_of_its_names() {
+        let mut case = old();
+        let groups = "oinstall:x:54321:\norab:x:54321:\norac:x:54997:oracle\norad:x:54997:\nother:x:54996:\n";
+        case.oracle("PROD", testing::gib(1), 0);
+        case.host.accounts.groups = hugewise_host::config::accounts::parse_groups(groups.as_bytes());
+        for (group, given) in [("oinstall", true), ("orab", true), ("orac", true), ("orad", true), ("other", false)] {
+            let rules = format!("@{group} - memlock 33\n");
+            case.host.configuration.limits = Observed::Known(limits::parse("/f", rules.as_bytes()));
+            let limit = of_log_in(&case.host, 54321).limit;
+            assert_eq!(limit == Observed::Known(Limit::At(Bytes::from_kib(33))), given, "{group}: {limit:?}");
+        }
     }
 
     /// A server whose account a directory keeps: its process tells the groups.

@@ -122,7 +122,7 @@ impl Case {
 
     pub(crate) fn user(&mut self, uid: u32, name: &str, gid: u32, group: &str) {
         self.host.accounts.users.insert(uid, User { name: name.into(), gid, home: None });
-        self.host.accounts.groups.insert(gid, Group { name: group.into(), members: Vec::new() });
+        self.host.accounts.groups.insert(gid, Group { name: group.into(), ..Group::default() });
     }
 
     /// A PostgreSQL with `huge_pages=try`, on base pages, 20 sessions of at most 100.

@@ -119,8 +119,8 @@ fn servers(host: &Host, instances: &[Instance]) -> Servers {
         servers.groups.extend(host.accounts.groups_of(uid));
     }
     servers.groups.extend(host.kernel_settings.hugetlb_shm_group.get());
-    let group = |gid: &u32| host.accounts.groups.get(gid).map(|group| group.name.clone());
-    servers.names.extend(servers.groups.iter().filter_map(group).collect::<Vec<_>>());
+    let groups = servers.groups.iter().filter_map(|gid| host.accounts.groups.get(gid));
+    servers.names.extend(groups.flat_map(|group| group.names().cloned()).collect::<Vec<_>>());
     let mounts = host.hugetlbfs_mounts.known().into_iter().flatten();
     servers.hugetlbfs.extend(mounts.map(|mount| mount.path.trim_end_matches('/').to_owned()));
     servers

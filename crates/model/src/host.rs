@@ -507,11 +507,20 @@ pub struct User {
     pub home: Option<String>,
 }
 
-/// One line of /etc/group.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A group of /etc/group: a line, or all lines of one id.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// Name.
+    /// Name; that of the first line.
     pub name: String,
-    /// Members beyond those whose primary group it is.
+    /// Names of further lines of its id.
+    pub other_names: Vec<String>,
+    /// Members beyond those whose primary group it is, of whichever line.
     pub members: Vec<String>,
+}
+
+impl Group {
+    /// Its names, the first line's first.
+    pub fn names(&self) -> impl Iterator<Item = &String> {
+        std::iter::once(&self.name).chain(&self.other_names)
+    }
 }

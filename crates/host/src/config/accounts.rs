@@ -32,7 +32,7 @@ pub fn parse_users(bytes: &[u8]) -> BTreeMap<u32, User> {
     users
 }
 
-/// Groups by id. Two lines of one id are joined: both names' members are in that group.
+/// Groups by id. Two lines of one id are joined: both names' members are in that group, by either name.
 pub fn parse_groups(bytes: &[u8]) -> BTreeMap<u32, Group> {
     let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
     for (_, line) in lines(bytes) {
@@ -44,7 +44,10 @@ pub fn parse_groups(bytes: &[u8]) -> BTreeMap<u32, Group> {
             continue;
         }
         let members = fields.next().unwrap_or_default().split(',').map(str::trim).filter(|member| !member.is_empty());
-        let group = groups.entry(gid).or_insert_with(|| Group { name: name.to_owned(), members: Vec::new() });
+        let group = groups.entry(gid).or_insert_with(|| Group { name: name.to_owned(), ..Group::default() });
+        if !group.names().any(|known| known == name) {
+            group.other_names.push(name.to_owned());
+        }
         group.members.extend(members.map(str::to_owned));
     }
     groups

@@ -195,7 +195,7 @@ fn a_group_that_others_have_their_right_by_stays() {
     let instance = seen.instances.iter().find(|it| it.name == "ERP").unwrap().clone();
     let ways = |group: u32, host: &mut hugewise_model::Host| {
         host.kernel_settings.hugetlb_shm_group = Observed::Known(group);
-        host.accounts.groups.entry(777).or_insert_with(|| Group { name: "hugepages".into(), members: Vec::new() });
+        host.accounts.groups.entry(777).or_insert_with(|| Group { name: "hugepages".into(), ..Group::default() });
         way(host, &[&instance], &instance)
     };
     let own = hugewise_advice::permission::groups(&seen.host, &instance)[0];
