@@ -3,7 +3,8 @@
 //! Any text as --timezone, --from and --to, a line each.
 
 /// What they are asked of: a log that says no zone.
-const LOG: &[u8] = b"procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----
+const LOG: &[u8] =
+    b"procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----
  r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC
  1  0      0 1000000  1000 100000    0    0     1     1    1    1  1  1 98  0  0 2026-03-29 01:59:00
  1  0      0 1000000  1000 100000    0    0     1     1    1    1  1  1 98  0  0 2026-03-29 03:00:00

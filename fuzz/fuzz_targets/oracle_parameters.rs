@@ -1,3 +1,6 @@
 #![no_main]
 
-hugewise_fuzz::target!(hugewise_engines::oracle::parameters::parse_spfile, hugewise_engines::oracle::parameters::parse_text);
+hugewise_fuzz::target!(
+    hugewise_engines::oracle::parameters::parse_spfile,
+    hugewise_engines::oracle::parameters::parse_text
+);

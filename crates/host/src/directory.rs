@@ -64,7 +64,8 @@ fn group(said: &str, gid: u32) -> Option<Group> {
     let line = only_line(said, 4)?;
     let group = accounts::parse_groups(line.as_bytes()).remove(&gid)?;
     // Whom it has as members the directory was not asked; the kernel says which groups a process is in.
-    Some(Group { members: Vec::new(), other_names: Vec::new(), ..group }).filter(|group| is_plain(&group.name) && gid != 0)
+    Some(Group { members: Vec::new(), other_names: Vec::new(), ..group })
+        .filter(|group| is_plain(&group.name) && gid != 0)
 }
 
 fn only_line(said: &str, fields: usize) -> Option<&str> {
