@@ -30,7 +30,9 @@ pub use feeds::{Feeds, feeds, place_to_edit, word_at};
 pub use last_word::{LastWord, Outcome, last_words};
 pub use line::{default_size, pages_on_command_line};
 pub use pools::{PoolAtBoot, PoolStep, pool_at_boot, pool_by_files, pools};
-pub use scripts::{is_not_read, is_written, nothing_sets, unheeded, writers, written_by_start};
+pub use scripts::{
+    is_not_read, is_written, not_in_menu, not_in_menu_but_for, nothing_sets, unheeded, waits, writers, written_by_start,
+};
 pub use settings::{overcommit, setting};
 pub use shm::{ShmLimit, shm_limit, shm_limit_is_by_hand};
 pub use thp::{thp, thp_is_undone_by, thp_switch};

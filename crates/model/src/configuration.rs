@@ -70,6 +70,8 @@ pub struct Configuration {
     pub systemd: Observed<u32>,
     /// The boot loader's next command line.
     pub boot: Observed<BootEntry>,
+    /// Words about huge pages that stand where the boot loader's menu is made from, and not in the menu.
+    pub waiting_words: Vec<WaitingWord>,
     /// The active tuned profile.
     pub tuned: Observed<Tuned>,
     /// `w` lines of tmpfiles.d that write below /sys or /proc, in the order in which they are applied.
@@ -391,6 +393,16 @@ pub struct BootEntry {
     pub loader: Loader,
     /// Words of the default entry's command line.
     pub command_line: Vec<String>,
+    /// Where it stands.
+    pub place: Place,
+}
+
+/// A word of the kernel's command line that stands where the boot loader's menu is made from, and not in the menu: no boot
+/// has it before the menu is made anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingWord {
+    /// `hugepages=600`.
+    pub word: String,
     /// Where it stands.
     pub place: Place,
 }

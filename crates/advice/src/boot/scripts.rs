@@ -1,8 +1,9 @@
 //! What else has a word at the boot: lines that write a pool and are in no file that exists for that, and files that nothing
 //! carries out, which have none.
 
-use hugewise_model::configuration::{PoolWriter, Unheeded, Unheeding};
-use hugewise_model::{Host, Instance, PageSize};
+use hugewise_host::config::cmdline;
+use hugewise_model::configuration::{PoolWriter, Unheeded, Unheeding, WaitingWord};
+use hugewise_model::{Host, Instance, PageCount, PageSize};
 
 use super::default_size;
 
@@ -40,8 +41,36 @@ pub fn is_not_read(host: &Host, files: &str) -> bool {
     unheeded(host, files).is_some_and(|it| matches!(it.why, Unheeding::NotRead(_)))
 }
 
-/// Why nothing sets a pool, where something could: `no file sets it`.
-pub fn nothing_sets(host: &Host) -> String {
+/// What is to set a pool of that size once the boot loader's menu is made anew, and until then does not:
+/// `hugepages=600 in /etc/default/grub:6 is not in the boot menu`.
+pub fn not_in_menu(host: &Host, page: PageSize) -> Option<String> {
+    not_in_menu_but_for(host, page, "")
+}
+
+/// The same, but for the words that one file brings.
+pub fn not_in_menu_but_for(host: &Host, page: PageSize, file: &str) -> Option<String> {
+    let waiting: Vec<_> = host.configuration.waiting_words.iter().filter(|it| it.place.file != file).collect();
+    let words: Vec<&str> = waiting.iter().map(|it| it.word.as_str()).collect();
+    let default = default_size(host);
+    let is_named =
+        |pool: &cmdline::RequestedPool| pool.page_size.or(default) == Some(page) && pool.pages > PageCount::ZERO;
+    if !cmdline::huge_page_words(&words).pools.iter().any(is_named) {
+        return None;
+    }
+    let last = waiting.iter().rfind(|it| it.word.starts_with("hugepages="))?;
+    Some(waits(last))
+}
+
+/// That a word is not where the boot has it from.
+pub fn waits(it: &WaitingWord) -> String {
+    format!("{} in {} is not in the boot menu", it.word, it.place)
+}
+
+/// Why nothing sets a pool of that size, where something could: `no file sets any`.
+pub fn nothing_sets(host: &Host, page: PageSize) -> String {
+    if let Some(waiting) = not_in_menu(host, page) {
+        return waiting;
+    }
     let service = |it: &Unheeded| match it.why {
         Unheeding::Masked { service, .. } => Some(service),
         Unheeding::NotRead(_) => None,

@@ -37,6 +37,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let held = chain::on_base(host, instance);
     let asked = demand::page_size(host, instance).and_then(|page| {
         let steps = boot::pool_of_files(host, page).ok()?;
+        if steps.is_empty() {
+            return boot::not_in_menu(host, page);
+        }
         let pages = steps.last().map(|step| PageCount(step.value)).filter(|pages| *pages > PageCount::ZERO)?;
         Some(format!("{} {} configured, and none are there", pages.in_pages_of(page), pages.are()))
     });

@@ -18,7 +18,7 @@ pub(crate) static RULE: Rule = Rule {
                settings. Without systemd nothing reads tmpfiles.d, and a script reads the sysctl files: rc.sysinit of RHEL 5 \
                and 6 takes /etc/sysctl.conf first and /etc/sysctl.d after it (from initscripts 8.45.37 and 9.03.24 on; \
                before, and on RHEL 4, /etc/sysctl.conf alone), Debian /etc/sysctl.conf last. Files below /run are gone \
-               by then. Files that ask for more than there is are reported by \
+               by then. Words in /etc/default/grub count once GRUB's menu is made anew, and are named where it was not. Files that ask for more than there is are reported by \
                pool-short-of-request. An Oracle that raises the pool itself \
                (AUTO) explains a larger pool: a note then, as it may not find the pages. A \
                pool that something else writes at boot is reported by pool-written-at-boot.",
@@ -57,7 +57,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let mut evidence = vec![format!("{file}: {now} without surplus")];
         evidence.extend(steps.iter().map(|step| format!("{}: {}", step.place, PageCount(step.value))));
         evidence.extend(host.configuration.unheeded.iter().map(ToString::to_string));
-        let by = winner.map_or_else(|| boot::nothing_sets(host), |step| format!("{} decides", step.place));
+        evidence.extend(boot::not_in_menu(host, page));
+        let by = winner.map_or_else(|| boot::nothing_sets(host, page), |step| format!("{} decides", step.place));
         // Pages that nobody asks for are said to be idle; that they are gone with the boot is no loss.
         let idle = idle_pool::spare(facts, pool).ok().flatten().unwrap_or_default();
         let (level, summary, short) = if now > next && idle > PageCount::ZERO && now.saturating_sub(idle) <= next {
@@ -144,6 +145,29 @@ mod tests {
             finding.summary,
             "the next boot brings 512 of the 4,096 pages of 2 MiB: /etc/sysctl.d/50-db.conf:7 decides"
         );
+    }
+
+    #[test]
+    fn words_that_are_not_in_the_boot_menu_are_named() {
+        let mut case = quiet();
+        case.pool(600, 0);
+        case.host.configuration.sysctl = Known(Vec::new());
+        let word = |word: &str| hugewise_model::configuration::WaitingWord {
+            word: word.into(),
+            place: hugewise_model::configuration::Place { file: "/etc/default/grub".into(), line: 6 },
+        };
+        let summary = |case: &crate::testing::Case| {
+            let findings = case.assess().findings;
+            findings.into_iter().find(|finding| finding.code.as_str() == "HW601").map(|finding| finding.summary)
+        };
+        let begins = "the next boot brings none of the 600 pages of 2 MiB: ";
+        assert_eq!(summary(&case), Some(format!("{begins}no file sets any")));
+        case.host.configuration.waiting_words = vec![word("transparent_hugepage=never"), word("hugepages=600")];
+        let waits = "hugepages=600 in /etc/default/grub:6 is not in the boot menu";
+        assert_eq!(summary(&case), Some(format!("{begins}{waits}")));
+        // Pages of another size are no answer.
+        case.host.configuration.waiting_words = vec![word("hugepagesz=1G"), word("hugepages=600")];
+        assert_eq!(summary(&case), Some(format!("{begins}no file sets any")));
     }
 
     /// Oracle's own advice for AUTO and AUTO_ONLY is a pool that is there before (Exadata, use_large_pages).

@@ -104,7 +104,7 @@ fn next_boot_too_small(facts: &Facts<'_>, instance: &Instance) -> Result<Option<
     let steps = boot::pool(facts.host, demand.page_size)?;
     let (pages, place) = match steps.last() {
         Some(step) => (PageCount(step.value), step.place.clone()),
-        None => (PageCount::ZERO, boot::nothing_sets(facts.host)),
+        None => (PageCount::ZERO, boot::nothing_sets(facts.host, demand.page_size)),
     };
     Ok((pages < demand.pages).then_some((pages, place)))
 }

@@ -338,7 +338,7 @@ pub(crate) fn on_demand_at_boot(host: &Host, page: PageSize) -> PageCount {
 fn at_boot(host: &Host, page: PageSize) -> Result<(PageCount, String), Missing> {
     let (set, place) = match boot::pool(host, page)?.last() {
         Some(step) => (PageCount(step.value), step.place.clone()),
-        None => (PageCount::ZERO, boot::nothing_sets(host)),
+        None => (PageCount::ZERO, boot::nothing_sets(host, page)),
     };
     Ok((carried(host, page, set) + on_demand_at_boot(host, page), place))
 }

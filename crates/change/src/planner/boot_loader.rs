@@ -44,6 +44,10 @@ enum NotOurs {
     Named { place: Place, page: PageSize },
     #[error("{place} has words that make the kernel ignore those for {page}")]
     Ignored { place: Place, page: PageSize },
+    #[error(
+        "{0}, and would be with the menu that update-grub makes, where the kernel goes by the first number: take it out, or make the menu and a new plan"
+    )]
+    Waiting(String),
     #[error("grubby keeps one word of a name: with several page sizes it takes the others away")]
     OneWord,
     #[error(
@@ -97,6 +101,10 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
     let theirs = cmdline::huge_page_words(&others);
     if let Some(it) = wanted.iter().find(|it| names(ask, &theirs, it.page_size)) {
         return Err(by_hand(NotOurs::Named { place: entry.place.clone(), page: it.page_size }));
+    }
+    // The menu is made anew for our words, and brings these with them.
+    if let Some(waiting) = wanted.iter().find_map(|it| boot::not_in_menu_but_for(ask.host, it.page_size, ours::GRUB)) {
+        return Err(by_hand(NotOurs::Waiting(waiting)));
     }
     let kept = put_in_place(ask, &ours_before, wanted);
     let all: Vec<String> = others.iter().chain(&kept).cloned().collect();

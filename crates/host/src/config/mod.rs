@@ -14,6 +14,7 @@ pub mod files;
 mod filling;
 pub mod fstab;
 pub mod grub;
+mod grub_default;
 pub mod grub_legacy;
 pub mod identity;
 pub mod kernel_config;
@@ -89,6 +90,7 @@ pub(crate) fn read(door: &mut Door<'_>, host: &mut Host, files: Option<&Files>) 
 fn read_anew(door: &mut Door<'_>, mounted: &Observed<Vec<HugetlbfsMount>>) -> OfHost {
     let starter = starter::read(door);
     let writers = scripts::read(door);
+    let boot = boot::read(door);
     OfHost {
         name: identity::read_name(door),
         os: identity::read_os(door),
@@ -99,7 +101,8 @@ fn read_anew(door: &mut Door<'_>, mounted: &Observed<Vec<HugetlbfsMount>>) -> Of
             units: Vec::new(),
             default_memlock: systemd::read_default_memlock(door),
             systemd: systemd::read_release(door),
-            boot: boot::read(door),
+            waiting_words: grub_default::waiting(door, &boot),
+            boot,
             tuned: tuned::read(door),
             tmpfiles: tmpfiles::read(door),
             hugetlbfs: fstab::read(door, mounted),

@@ -201,6 +201,28 @@ fn a_later_drop_in_that_forgets_what_was_there_is_found() {
     assert!(shown(&plan).contains("/etc/default/grub.d/zzz.cfg is read after"), "{}", shown(&plan));
 }
 
+/// The menu that is made anew for our words would bring these too, and the kernel goes by the first number.
+#[test]
+fn words_that_wait_for_the_menu_are_not_overlooked() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put_grub("quiet");
+    world.put("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"hugepagesz=1G hugepages=1\"\n");
+    let options = gib_pages_at_boot();
+    let (plan, _) = holds("waiting words", &world, &options, &Request::default());
+    assert!(!has(&plan, "pools-command-line"));
+    let waits = "hugepages=1 in /etc/default/grub:1 is not in the boot menu, and would be with the menu";
+    assert!(shown(&plan).contains(waits), "{}", shown(&plan));
+    // Our own wait where an apply was cut off: the plan goes on from there.
+    world.put("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"\"\n");
+    let ours = "# Made by hugewise. To take it back: hugewise undo\n\
+                GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hugepagesz=1G hugepages=2\"\n";
+    world.put("/etc/default/grub.d/zz-hugewise.cfg", ours);
+    let (plan, after) = holds("our own words", &world, &options, &Request::default());
+    assert!(has(&plan, "pools-command-line"), "{}", shown(&plan));
+    assert_eq!(after.pages_after_boot(PageSize::GIB_1), PageCount(2));
+}
+
 #[test]
 fn a_missing_update_grub_is_replaced_by_grub_mkconfig() {
     let base = source("no-pool-postgresql");

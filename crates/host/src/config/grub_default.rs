@@ -1,0 +1,149 @@
+//! What grub-mkconfig makes the menu's command lines from, where the menu does not have it.
+//!
+//! Words that somebody wrote into /etc/default/grub count only once the menu was made anew. Drop-ins are read by the
+//! grub-mkconfig of Debian and Ubuntu; elsewhere the folder is not there.
+
+use hugewise_model::Observed;
+use hugewise_model::configuration::{BootEntry, Loader, WaitingWord};
+
+use super::files::{bounded, lines, place};
+use super::grub::{self, Variables};
+use crate::Door;
+
+const FILE: &str = "/etc/default/grub";
+const DROP_INS: &str = "/etc/default/grub.d";
+
+/// Bytes of one such file: it is a page of settings.
+const MOST: usize = 1 << 20;
+/// Files of the folder.
+const MOST_FILES: usize = 1000;
+
+/// Words of every entry, and those that entries for recovery do not have.
+const ALWAYS: &str = "GRUB_CMDLINE_LINUX";
+const NORMALLY: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
+
+/// The words about huge pages that stand in the files and not in the entry.
+pub(super) fn waiting(door: &mut Door<'_>, boot: &Observed<BootEntry>) -> Vec<WaitingWord> {
+    let Some(entry) = boot.known().filter(|entry| entry.loader == Loader::Grub) else { return Vec::new() };
+    let mut files = vec![FILE.to_owned()];
+    let mut names = door.list(DROP_INS).into_known().unwrap_or_default();
+    names.retain(|name| name.ends_with(".cfg"));
+    names.sort_unstable();
+    files.extend(names.iter().take(MOST_FILES).map(|name| format!("{DROP_INS}/{name}")));
+    let mut variables = Variables::new();
+    let mut words: Vec<WaitingWord> = Vec::new();
+    for file in files {
+        let text = door.read(&file).and_then(|bytes| bounded(bytes, MOST));
+        if matches!(text, Observed::Malformed(_)) {
+            door.note(&file, &text);
+        }
+        for (number, line) in lines(text.known().map_or(&[], Vec::as_slice)) {
+            let Some((name, value)) = assignment(&line, &variables) else { continue };
+            words.extend(words_of(&value).map(|word| WaitingWord { word, place: place(&file, number) }));
+            variables.insert(name, value);
+        }
+    }
+    let is_recovery = entry.command_line.iter().any(|word| matches!(word.as_str(), "recovery" | "single"));
+    let counted = [Some(ALWAYS), Some(NORMALLY).filter(|_| !is_recovery)].into_iter().flatten();
+    let counted: Vec<String> = counted.filter_map(|name| variables.get(name)).flat_map(|text| words_of(text)).collect();
+    let is_waiting = |word: &String| counted.contains(word) && !entry.command_line.contains(word);
+    let mut waiting: Vec<WaitingWord> = Vec::new();
+    for WaitingWord { word, place } in words {
+        // A line that takes the variable over names its words once more.
+        if is_waiting(&word) && waiting.iter().all(|it| it.word != word) {
+            waiting.push(WaitingWord { word, place });
+        }
+    }
+    waiting
+}
+
+/// `GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX quiet"` or `+=`: the variable, and what it is then.
+fn assignment(line: &str, variables: &Variables) -> Option<(String, String)> {
+    let line = line.trim_start();
+    let line = line.strip_prefix("export ").map_or(line, str::trim_start);
+    let (name, _) = line.split_once('=')?;
+    let bare = name.strip_suffix('+').unwrap_or(name);
+    if bare != ALWAYS && bare != NORMALLY {
+        return None;
+    }
+    let value = grub::split(line.get(name.len().saturating_add(1)..)?).into_iter().next().unwrap_or_default();
+    let value = grub::expand(&value, variables).ok()?;
+    let before = variables.get(bare).filter(|_| bare.len() < name.len()).map_or("", String::as_str);
+    Some((bare.to_owned(), format!("{before}{value}")))
+}
+
+/// Those about huge pages.
+fn words_of(text: &str) -> impl Iterator<Item = String> {
+    const NAMES: [&str; 4] = ["hugepages", "hugepagesz", "default_hugepagesz", "transparent_hugepage"];
+    let is_ours = |word: &&str| word.split_once('=').is_some_and(|(name, _)| NAMES.contains(&name));
+    text.split_ascii_whitespace().filter(is_ours).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::configuration::Place;
+
+    use super::*;
+    use crate::source::MapSource;
+
+    fn said(menu: &str, files: &[(&str, &str)]) -> Vec<String> {
+        let command_line = menu.split_whitespace().map(str::to_owned).collect();
+        let at = Place { file: "/boot/grub/grub.cfg".into(), line: 4 };
+        let entry = BootEntry { loader: Loader::Grub, command_line, place: at };
+        let source = files.iter().fold(MapSource::new(), |source, (path, text)| source.file(path, *text));
+        let found = waiting(&mut Door::new(&source), &Observed::Known(entry));
+        found.into_iter().map(|it| format!("{} {}", it.place, it.word)).collect()
+    }
+
+    #[test]
+    fn words_that_the_menu_lacks_are_told_with_their_line() {
+        let file = "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet transparent_hugepage=never\"\n\
+                    GRUB_CMDLINE_LINUX='default_hugepagesz=1G hugepagesz=1G hugepages=4'\n#GRUB_CMDLINE_LINUX=hugepages=9\n";
+        let files = [("/etc/default/grub", file)];
+        assert_eq!(
+            said("root=/dev/sda1 ro quiet", &files),
+            [
+                "/etc/default/grub:2 transparent_hugepage=never",
+                "/etc/default/grub:3 default_hugepagesz=1G",
+                "/etc/default/grub:3 hugepagesz=1G",
+                "/etc/default/grub:3 hugepages=4"
+            ]
+        );
+        let made = "ro default_hugepagesz=1G hugepagesz=1G hugepages=4 quiet transparent_hugepage=never";
+        assert_eq!(said(made, &files), [""; 0]);
+        // The menu is older than the number.
+        let older = "ro default_hugepagesz=1G hugepagesz=1G hugepages=2 transparent_hugepage=never";
+        assert_eq!(said(older, &files), ["/etc/default/grub:3 hugepages=4"]);
+        assert_eq!(said("ro recovery default_hugepagesz=1G hugepagesz=1G hugepages=4", &files), [""; 0]);
+    }
+
+    /// As the shell takes them: the last assignment counts, a drop-in adds to what the file says, and one may take it away.
+    #[test]
+    fn drop_ins_come_after_the_file() {
+        let file = ("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"hugepages=1\"\nGRUB_CMDLINE_LINUX=\"hugepages=2\"\n");
+        let adds = ("/etc/default/grub.d/a.cfg", "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hugepagesz=2M\"\n");
+        let also = ("/etc/default/grub.d/b.cfg", "export GRUB_CMDLINE_LINUX+=\" hugepages=3\"\n");
+        let none = ("/etc/default/grub.d/c.cfg", "GRUB_CMDLINE_LINUX=\"\"\n");
+        let no_drop_in = ("/etc/default/grub.d/c.cfg.old", "GRUB_CMDLINE_LINUX=\"hugepages=7\"\n");
+        assert_eq!(
+            said("ro", &[file, adds, also, no_drop_in]),
+            [
+                "/etc/default/grub:2 hugepages=2",
+                "/etc/default/grub.d/a.cfg:1 hugepagesz=2M",
+                "/etc/default/grub.d/b.cfg:1 hugepages=3"
+            ]
+        );
+        assert_eq!(said("ro", &[file, adds, none]), [""; 0]);
+    }
+
+    #[test]
+    fn other_loaders_make_their_entries_otherwise() {
+        let source = MapSource::new().file("/etc/default/grub", "GRUB_CMDLINE_LINUX=hugepages=2\n");
+        for loader in [Loader::Bls, Loader::SystemdBoot, Loader::GrubLegacy] {
+            let at = Place { file: "/boot/loader/entries/a.conf".into(), line: 4 };
+            let entry = BootEntry { loader, command_line: Vec::new(), place: at };
+            assert_eq!(waiting(&mut Door::new(&source), &Observed::Known(entry)), []);
+        }
+        assert_eq!(waiting(&mut Door::new(&source), &Observed::Absent), []);
+    }
+}
