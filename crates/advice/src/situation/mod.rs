@@ -188,10 +188,14 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
                     let most = |page| (boot.most(page).unwrap_or_else(|| after_boot(page).0), false);
                     let ground = Ground { memory: boot.memory_of_the_first, ..ground };
                     let first = || placed(instance, &start_booted, &Around { ground, supplies: &most, ..around });
-                    let is_killed =
-                        |it: &Outlook| it.standing == Standing::DoesNotStart && it.obstacle == Some(Obstacle::Cgroup);
-                    let may_be_killed = last.standing != Standing::DoesNotStart;
-                    if may_be_killed { Some(first()).filter(is_killed).unwrap_or(last) } else { last }
+                    let may_be_killed = |it: &Outlook| {
+                        it.obstacle == Some(Obstacle::Cgroup)
+                            && matches!(it.standing, Standing::DoesNotStart | Standing::Unknown)
+                    };
+                    match last.standing {
+                        Standing::DoesNotStart => last,
+                        _ => Some(first()).filter(may_be_killed).unwrap_or(last),
+                    }
                 };
                 Moments {
                     now: Outlook {

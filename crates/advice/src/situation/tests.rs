@@ -2,10 +2,10 @@
 
 use hugewise_model::instance::NextStart;
 use hugewise_model::process::CgroupMembership;
-use hugewise_model::{Asked, Demand, DemandSource, Limit, Observed, PageCount, PageSize};
+use hugewise_model::{Asked, Bytes, Demand, DemandSource, Limit, Observed, PageCount, PageSize};
 
 use super::*;
-use crate::testing::{Case, all_huge, gib, quiet, sysctl};
+use crate::testing::{Case, all_huge, gib, quiet, segment, sysctl};
 
 mod asleep;
 
@@ -78,6 +78,21 @@ fn two_servers_and_a_pool_for_one() {
     assert_eq!(words(&case, "15/a")[2], "none");
     assert_eq!(words(&case, "15/b")[2], "none");
     assert_eq!(words(&case, "15/c")[2], "all", "there is room for it beside either of the others; both do not fit");
+}
+
+/// 276 pages and a fault limit of 192: the Java machine that comes last finds none and lives; the one that comes first may find
+/// its heap of 256, and is killed when it touches the 193rd.
+#[test]
+fn a_limit_that_kills_the_first_is_not_overlooked_for_the_last() {
+    let mut case = quiet();
+    case.postgresql("15/a", PageSize::MIB_2.bytes().times(276));
+    let machine = case.postgresql("appd.jar", PageSize::MIB_2.bytes().times(384));
+    machine.engine = hugewise_model::Engine::Jvm;
+    machine.segments = vec![segment(7, Bytes::from_mib(512), false), segment(8, Bytes::from_mib(256), false)];
+    case.pool(276, 276);
+    assert_eq!(words(&case, "appd.jar")[2], "none");
+    case.host.hugetlb_cgroups = vec![crate::testing::cgroup("/system.slice", Limit::At(Bytes::from_mib(384)))];
+    assert_eq!(words(&case, "appd.jar")[2], "unknown");
 }
 
 #[test]
