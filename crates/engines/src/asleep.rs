@@ -4,17 +4,18 @@
 //! server's own files say is read with its owner's rights, by the same code that reads those of one that runs.
 
 use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 
 use hugewise_host::Door;
-use hugewise_host::config::Files;
-use hugewise_host::config::services::read_services;
+use hugewise_host::config::services::{Service, read_services};
 use hugewise_host::config::systemd::{read_named, with_services};
+use hugewise_host::source::Turns;
 use hugewise_model::configuration::{Place, Unit};
 use hugewise_model::instance::{Mechanism, NextStart, Setting};
-use hugewise_model::{Asked, Demand, Host, Instance, Observed, Process, Unread};
+use hugewise_model::{Asked, Demand, Engine, Host, Instance, Observed, Process, Unread};
 
 use crate::estate::{Estate, NOBODY, Sleeper};
-use crate::{Found, Kind, Scene, kinds, options};
+use crate::{Files, Found, Kind, Scene, kinds, options};
 
 /// Adds those that do not run to those that do. Where processes may be hidden, or none could be read, nobody knows who runs.
 /// What an earlier reading made of the units is taken from `files`.
@@ -30,10 +31,87 @@ pub(crate) fn add(scene: &Scene<'_>, found: &mut Found, files: Option<&Files>) {
     let busy: BTreeSet<&str> = with_services(processes).filter_map(|(_, service)| service).collect();
     let read = |door: &mut Door<'_>| read_services(door, &is_likely, &is_ours, &|name| busy.contains(name));
     let services = match files {
-        Some(files) => files.services(&mut door, busy.iter().map(|name| (*name).to_owned()).collect(), read),
+        Some(files) => files.host.services(&mut door, busy.iter().map(|name| (*name).to_owned()).collect(), read),
         None => read(&mut door),
     };
-    let (running, mut unread) = (found.instances.as_slice(), door.unread);
+    let look = || listed(scene, &found.instances, services.clone(), busy, door.unread);
+    let (sleepers, unread) = match files {
+        Some(files) => files.asleep.after(Around::of(&found.instances, &services), look),
+        None => look(),
+    };
+    found.unread.extend(unread);
+    let units = units(&mut Door::new(scene.source), host, &sleepers);
+    for sleeper in sleepers {
+        let Sleeper { process, mut instance, mut asleep, voucher, starter, unread } = sleeper;
+        asleep.unit = units.iter().find(|unit| Some(&unit.name) == starter.as_ref()).cloned().map(Box::new);
+        asleep.process = would_be(host, &instance, &process, asleep.unit.as_deref()).map(Box::new);
+        found.add_unread(&process, unread);
+        instance.vouchers = if may_be_spoken_for(host, &instance, &process) { vec![voucher] } else { Vec::new() };
+        place_settings(&mut instance, &asleep.known_by);
+        instance.next = next(&instance);
+        // Nobody has seen it come out so yet.
+        let estimated = instance.next.known().into_iter().flat_map(|next| &next.demands);
+        let estimated = estimated.filter(|demand| demand.error_percent().is_some());
+        instance.perhaps = estimated.map(Demand::at_most).collect();
+        instance.asleep = Some(asleep);
+        make_unique(&found.instances, &mut instance);
+        found.instances.push(instance);
+    }
+}
+
+/// What an earlier reading found. What a server that does not run will ask for is read at one of some readings, and whenever
+/// another server runs or another service is there.
+#[derive(Debug, Default)]
+pub(crate) struct Known(Mutex<Option<Kept>>);
+
+#[derive(Debug)]
+struct Kept {
+    around: Around,
+    listed: Listed,
+    turns: Turns,
+}
+
+/// The servers that are listed, and lists that could not be read.
+type Listed = (Vec<Sleeper>, Vec<Unread>);
+
+/// What decides on who is looked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Around {
+    running: Vec<(Engine, u32)>,
+    services: Vec<Service>,
+}
+
+impl Around {
+    fn of(running: &[Instance], services: &[Service]) -> Self {
+        let running = running.iter().map(|it| (it.engine, it.pid)).collect();
+        Self { running, services: services.to_vec() }
+    }
+}
+
+impl Known {
+    /// What was found last time, unless it is to be looked for now.
+    fn after(&self, around: Around, look: impl FnOnce() -> Listed) -> Listed {
+        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = slot.as_mut()
+            && kept.around == around
+            && kept.turns.turn().is_some_and(|turn| turn != 0)
+        {
+            return kept.listed.clone();
+        }
+        let listed = look();
+        *slot = Some(Kept { around, listed: listed.clone(), turns: Turns::begin() });
+        listed
+    }
+}
+
+/// The servers that the kinds find listed.
+fn listed(
+    scene: &Scene<'_>,
+    running: &[Instance],
+    services: Vec<Service>,
+    busy: BTreeSet<&str>,
+    mut unread: Vec<Unread>,
+) -> Listed {
     let (untold, services): (Vec<_>, Vec<_>) = services.into_iter().partition(|service| service.untold.is_some());
     unread.retain(|note| untold.iter().all(|service| service.untold.as_ref() != Some(note)));
     let mut estate = Estate::new(scene, running, services, busy, unread);
@@ -55,25 +133,7 @@ pub(crate) fn add(scene: &Scene<'_>, found: &mut Found, files: Option<&Files>) {
             None => estate.note(service.untold.into_iter().collect()),
         }
     }
-    let (sleepers, unread) = estate.into_found();
-    found.unread.extend(unread);
-    let units = units(&mut Door::new(scene.source), host, &sleepers);
-    for sleeper in sleepers {
-        let Sleeper { process, mut instance, mut asleep, voucher, starter, unread } = sleeper;
-        asleep.unit = units.iter().find(|unit| Some(&unit.name) == starter.as_ref()).cloned().map(Box::new);
-        asleep.process = would_be(host, &instance, &process, asleep.unit.as_deref()).map(Box::new);
-        found.add_unread(&process, unread);
-        instance.vouchers = if may_be_spoken_for(host, &instance, &process) { vec![voucher] } else { Vec::new() };
-        place_settings(&mut instance, &asleep.known_by);
-        instance.next = next(&instance);
-        // Nobody has seen it come out so yet.
-        let estimated = instance.next.known().into_iter().flat_map(|next| &next.demands);
-        let estimated = estimated.filter(|demand| demand.error_percent().is_some());
-        instance.perhaps = estimated.map(Demand::at_most).collect();
-        instance.asleep = Some(asleep);
-        make_unique(&found.instances, &mut instance);
-        found.instances.push(instance);
-    }
+    estate.into_found()
 }
 
 /// The services that start these, where their files decide on anything: on the right to System V huge pages, or on the

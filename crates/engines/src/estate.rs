@@ -27,6 +27,7 @@ pub(crate) struct Estate<'a> {
 }
 
 /// A server that does not run, as its files describe it.
+#[derive(Clone, Debug)]
 pub(crate) struct Sleeper {
     /// The process that it would be: whose files these are.
     pub(crate) process: Process,

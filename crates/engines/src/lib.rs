@@ -45,7 +45,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::Source;
-use hugewise_host::config::Files;
 use hugewise_host::config::systemd::service_of;
 use hugewise_host::source::{Budgets, Limits, Once, Owned, Owner};
 use hugewise_model::instance::{Mechanism, SessionModel};
@@ -179,7 +178,16 @@ pub fn find(host: &Host, source: &dyn Source) -> Found {
     find_after(host, source, None)
 }
 
-/// The same for who looks at one host again and again: of files that were not changed since, what was made of them is taken.
+/// What earlier readings made of one machine's files, for who reads it again and again.
+#[derive(Debug, Default)]
+pub struct Files {
+    /// Those of the host.
+    pub host: hugewise_host::config::Files,
+    asleep: asleep::Known,
+}
+
+/// The same for who looks at one host again and again: of files that were not changed since, what was made of them is taken,
+/// and what does not run is looked at in [turns](hugewise_host::source::Turns).
 pub fn find_after(host: &Host, source: &dyn Source, files: Option<&Files>) -> Found {
     let scene = Scene::new(host, source);
     let mut found = running(&scene);

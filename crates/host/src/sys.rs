@@ -387,7 +387,7 @@ mod tests {
         use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
         use crate::process::status::{self, Matters};
-        use crate::source::{Live, Next, Source};
+        use crate::source::{Known, Live, Next, Source};
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mapped");
@@ -420,7 +420,7 @@ mod tests {
                 mappings: Observed::Known(vec![mapping]),
                 ..hugewise_model::Process::default()
             };
-            let next = Next { pid, before: Some(std::sync::Arc::new(before)) };
+            let next = Next { pid, known: Known::Ran(std::sync::Arc::new(before)) };
             live.ahead(&[next], Matters { least: hugewise_model::Bytes(1), code: false });
             live.maps_hold(pid)
         };

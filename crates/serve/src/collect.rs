@@ -6,8 +6,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use hugewise_engines::Files;
 use hugewise_host::Source;
-use hugewise_host::config::Files;
 use hugewise_host::source::{Between, Live};
 use hugewise_report::json::history::Point;
 

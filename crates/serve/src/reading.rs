@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use hugewise_advice::sizing::{self, Request, SizeError, Sizing};
 use hugewise_advice::target::Wish;
 use hugewise_advice::{Assessment, target};
-use hugewise_host::config::Files;
+use hugewise_engines::Files;
 use hugewise_host::kernel::stat::{self, Stat};
 use hugewise_host::process::Earlier;
 use hugewise_host::source::Once;
@@ -52,7 +52,7 @@ impl Reading {
     pub(crate) fn after(before: Option<&Self>, files: &Files, source: &dyn Source, number: u64) -> Self {
         let mut clock = Clock::default();
         let before = before.filter(|before| before.taken.elapsed() <= RECENT);
-        let earlier = Earlier { files: Some(files), ..Earlier::of(before.map(|before| &before.host), number) };
+        let earlier = Earlier { files: Some(&files.host), ..Earlier::of(before.map(|before| &before.host), number) };
         let source = &Once::new(source);
         let host = clock.time("host", || hugewise_host::read_after(source, Some(earlier)), |host| host.unread.len());
         let mut found = clock.time(

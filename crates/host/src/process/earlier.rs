@@ -8,7 +8,7 @@
 //! What others do to it is not counted. Therefore a part of all processes has its turn at each reading, each of them once in
 //! [`Earlier::TURNS`]: its sums of memory (reclaim) and its parent are read. That it got other limits (prlimit(2)) or another
 //! cgroup, that its program or a segment was removed, or its folder renamed, is rarer and costs most to see: at one turn in
-//! [`Earlier::WHOLE`] it is read whole.
+//! [`Earlier::WHOLE`] that is read as well. Its namespaces, its root and its title nobody changes but itself, and it has not run.
 //!
 //! Of one that has run, and is still the one that it was by the inode of its folder, all is read that programs change as they
 //! go: its status, its title, its folder, and what it maps, unless the kernel says that each mapping is where it was and the
@@ -45,7 +45,7 @@ impl<'a> Earlier<'a> {
     /// In so many readings each process has a turn.
     pub const TURNS: u64 = 16;
 
-    /// At one of so many turns it is read whole.
+    /// At one of so many turns all of it is read that others can change.
     pub const WHOLE: u64 = 4;
 
     /// The process as it was read, where it has run no more than it had then, and nothing of it went unread; and what it is
@@ -111,7 +111,7 @@ pub(super) enum Turn {
     None,
     /// Its sums of memory and its parent.
     Sums,
-    /// All of it.
+    /// All that others can change.
     Whole,
 }
 
@@ -368,7 +368,11 @@ mod tests {
     #[test]
     fn everybody_is_read_whole_in_one_turn_of_some() {
         let all = Earlier::TURNS * Earlier::WHOLE;
-        assert_eq!((0..all).filter(|turn| title(&next(&source(7, 40, "changed", 1), *turn)) == "changed").count(), 1);
+        let moved =
+            |turn: u64| next(&source(7, 40, "idle", 1).link("/proc/20/cwd", "/moved"), turn)[0].directory.clone();
+        assert_eq!((0..all).filter(|turn| moved(*turn) == Observed::Known("/moved".to_owned())).count(), 1);
+        // What it would have to run for to change is not looked at.
+        assert!((0..all).all(|turn| title(&next(&source(7, 40, "cannot be", 1), turn)) == "idle"));
         let sums = |turn: u64| next(&source(7, 8, "idle", 1), turn)[0].page_tables.get().map(|tables| tables.get());
         let seen = (0..all).filter(|turn| sums(*turn) == Some(8 << 10)).count();
         assert_eq!(u64::try_from(seen), Ok(Earlier::WHOLE), "what was reclaimed is seen at each turn");

@@ -23,7 +23,7 @@ pub(crate) use page_size::BUDGET;
 pub use page_size::Facts;
 pub(crate) use page_size::from_tables;
 
-use crate::source::{Listed, Next};
+use crate::source::{self, Listed, Next};
 use crate::{Door, Source};
 use status::Matters;
 
@@ -84,22 +84,23 @@ pub(crate) fn read_timed(
         known.extend(reader.known(listed, before.next(listed.pid)).map(|known| (listed, known)));
     }
     for (_, known) in &known {
-        if let Known::Still(process) | Known::Turn(process) = known {
+        if let Known::Still(process) | Known::Turn(process) | Known::Rested(process) = known {
             reader.commands.count(process.caller.unwrap_or(process.uid), &process.command);
         }
     }
     let next = |(listed, known): &(Listed, Known)| match known {
         Known::Still(_) | Known::Turn(_) => None,
-        Known::Ran(before, _) => Some(Next { pid: listed.pid, before: Some(Arc::clone(before)) }),
-        Known::Whole(_) | Known::Not(_) => Some(Next { pid: listed.pid, before: None }),
+        Known::Ran(before, _) => Some(Next { pid: listed.pid, known: source::Known::Ran(Arc::clone(before)) }),
+        Known::Rested(before) => Some(Next { pid: listed.pid, known: source::Known::Rested(Arc::clone(before)) }),
+        Known::Not(_) => Some(Next { pid: listed.pid, known: source::Known::Nothing }),
     };
     door.source.ahead(&known.iter().filter_map(next).collect::<Vec<_>>(), reader.matters);
     let processes = known.into_iter().filter_map(|(listed, known)| match known {
         Known::Still(process) => Some(process),
         Known::Turn(process) => reader.seen_again(process),
-        Known::Ran(before, cpu_time) => reader.ran(&before, cpu_time),
-        Known::Whole(before) => {
-            let now = reader.process(listed, before.cpu_time);
+        Known::Ran(before, cpu_time) => reader.again(&before, Since::Ran(cpu_time)),
+        Known::Rested(before) => {
+            let now = reader.again(&before, Since::Rested);
             now.map(|now| if now == before { before } else { now })
         }
         Known::Not(cpu_time) => reader.process(listed, cpu_time),
@@ -163,12 +164,21 @@ enum Known {
     Still(Arc<Process>),
     /// The same, but for what others may have changed of it.
     Turn(Arc<Process>),
-    /// That it has not run since the reading before; yet it is read whole, as others may have changed anything of it.
-    Whole(Arc<Process>),
+    /// That it has not run since the reading before; yet all is read that others may have changed of it.
+    Rested(Arc<Process>),
     /// Who it is: it has run since the reading before, so much by now.
     Ran(Arc<Process>, Duration),
     /// Nothing but what it has run so far, where that is asked.
     Not(Option<Duration>),
+}
+
+/// What a process that is read again has done since.
+#[derive(Clone, Copy)]
+enum Since {
+    /// It has run so much by now.
+    Ran(Duration),
+    /// Nothing.
+    Rested,
 }
 
 struct Reader<'a> {
@@ -203,7 +213,7 @@ impl Reader<'_> {
             return Some(match turn {
                 Turn::None => Known::Still(process),
                 Turn::Sums => Known::Turn(process),
-                Turn::Whole => Known::Whole(process),
+                Turn::Whole => Known::Rested(process),
             });
         }
         if let Some((before, cpu_time)) = cpu_time.and_then(|time| Some((earlier.ran(listed, before)?, time))) {
@@ -319,17 +329,29 @@ impl Reader<'_> {
         mappings
     }
 
-    /// A process that has run since it was read, and is the one that it was: what its program and its user set up for it and
-    /// leave alone then is as it was, as long as it has the same ones. `None` where it has ended.
-    fn ran(&mut self, before: &Process, cpu_time: Duration) -> Option<Arc<Process>> {
+    /// A process that is the one that it was when it was read. Where it has run since, what its program and its user set up for
+    /// it and leave alone then is as it was, as long as it has the same ones; where it has not, what only the process itself
+    /// changes. `None` where it has ended.
+    fn again(&mut self, before: &Process, since: Since) -> Option<Arc<Process>> {
         let pid = before.pid;
         let listed = Listed { pid, identity: before.identity };
+        let cpu_time = match since {
+            Since::Ran(cpu_time) => Some(cpu_time),
+            Since::Rested => before.cpu_time,
+        };
         let status = self.status(pid)?;
         let executable = self.source.link(&format!("/proc/{pid}/exe"));
         if !is_same_program(before, &status) || executable != before.executable {
-            return self.process(listed, Some(cpu_time));
+            return self.process(listed, cpu_time);
         }
-        let command = self.command(pid, status.real_uid);
+        let (command, memlock, cgroups) = match since {
+            Since::Ran(_) => (self.command(pid, status.real_uid), before.memlock.clone(), before.cgroups.clone()),
+            Since::Rested => {
+                let memlock = self.file(pid, "limits", limits::parse);
+                let cgroups = self.cgroups(pid).map(|cgroups| self.as_before([pid, status.parent], cgroups));
+                (before.command.clone(), memlock, cgroups)
+            }
+        };
         let directory = self.source.link(&format!("/proc/{pid}/cwd"));
         self.note(pid, "cwd", &directory);
         let mut process = Process {
@@ -344,7 +366,7 @@ impl Reader<'_> {
             caller_group: before.caller_group,
             groups: status.groups.clone(),
             threads: status.threads.clone(),
-            cpu_time: Some(cpu_time),
+            cpu_time,
             page_tables: status.page_tables.clone(),
             hugetlb: status.hugetlb.clone(),
             rss_shmem: status.rss_shmem.clone(),
@@ -354,8 +376,8 @@ impl Reader<'_> {
             ipc_lock: status.ipc_lock.clone(),
             thp_enabled: status.thp_enabled.clone(),
             nodes_allowed: status.nodes_allowed.clone(),
-            memlock: before.memlock.clone(),
-            cgroups: before.cgroups.clone(),
+            memlock,
+            cgroups,
             namespaces: before.namespaces.clone(),
             namespace_pids: status.namespace_pids.clone(),
             executable,

@@ -16,12 +16,12 @@ use hugewise_model::Observed;
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
 
-use super::Next;
 use super::beneath::{open_to_read, read_into, read_link};
 use super::errno::kernels_not_known;
 use super::patient::Patient;
 use super::still::still_mapped;
 use super::threads::Threads;
+use super::{Known, Next};
 use crate::process::status::{self, Matters};
 
 /// What is read of each process: files, and links.
@@ -37,7 +37,11 @@ const COMMAND: &str = "cmdline";
 const LONG_COMMAND: u64 = 64 << 10;
 
 /// What is read of one that was read before and has run since: what else there is of it changes with its program or user.
-const OF_KNOWN: [&str; 5] = ["status", COMMAND, MAPS, "exe", "cwd"];
+const OF_RAN: [&str; 5] = ["status", COMMAND, MAPS, "exe", "cwd"];
+
+/// What is read of one that has not run since: what others can change of it. Its namespaces and its root it changes itself,
+/// and its title lies in its own memory.
+const OF_RESTED: [&str; 6] = ["status", "limits", "cgroup", MAPS, "exe", "cwd"];
 
 /// Processes that are handed over at once, and how often a thread may do so before anybody has asked.
 const AT_ONCE: usize = 8;
@@ -266,7 +270,11 @@ fn show(next: &Next, matters: Matters, buffer: &mut Vec<u8>) -> Shown {
             return shown;
         }
     };
-    let is_wanted = |name: &&str| next.before.is_none() || OF_KNOWN.contains(name);
+    let is_wanted = |name: &&str| match next.known {
+        Known::Nothing => true,
+        Known::Ran(_) => OF_RAN.contains(name),
+        Known::Rested(_) => OF_RESTED.contains(name),
+    };
     let mut has_mappings = true;
     for (name, answer) in FILES.iter().zip(&mut shown.files).filter(|(name, _)| is_wanted(name)) {
         if *name == MAPS && !has_mappings {
@@ -285,7 +293,7 @@ fn show(next: &Next, matters: Matters, buffer: &mut Vec<u8>) -> Shown {
             return shown;
         }
         has_mappings = status.could_map(matters);
-        if has_mappings && let Some(before) = &next.before {
+        if has_mappings && let Some(before) = next.known.before() {
             shown.maps_hold = still_mapped(folder.as_fd(), &status, before);
             has_mappings = !shown.maps_hold;
         }
@@ -312,7 +320,7 @@ mod tests {
 
     /// Processes of which nothing is known.
     fn new(pids: &[u32]) -> Vec<Next> {
-        pids.iter().map(|pid| Next { pid: *pid, before: None }).collect()
+        pids.iter().map(|pid| Next { pid: *pid, known: Known::Nothing }).collect()
     }
 
     use super::*;

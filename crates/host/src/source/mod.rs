@@ -83,6 +83,7 @@ mod still;
 pub mod tarred;
 mod threads;
 pub(crate) mod tree;
+mod turns;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -105,6 +106,7 @@ pub use owned::{Budgets, Limits, Owned};
 pub use owner::Owner;
 pub use recording::Recording;
 pub use remembered::{Remembered, Stamp};
+pub use turns::Turns;
 
 /// Where facts come from: the live machine, a captured folder, a tar, or a test's own map.
 ///
@@ -263,8 +265,29 @@ pub struct Listed {
 pub struct Next {
     /// Its number.
     pub pid: u32,
-    /// As it was read before, where it is that one and has run since.
-    pub before: Option<Arc<Process>>,
+    /// What will be asked of it.
+    pub known: Known,
+}
+
+/// What is known of a process already, and so not asked for again.
+#[derive(Clone, Debug)]
+pub enum Known {
+    /// Nothing: all of it is asked for.
+    Nothing,
+    /// What it was when it was read, as it is still that one; it has run since.
+    Ran(Arc<Process>),
+    /// The same of one that has not run since: only what others can change of it is asked for.
+    Rested(Arc<Process>),
+}
+
+impl Known {
+    /// The process as it was read before.
+    pub const fn before(&self) -> Option<&Arc<Process>> {
+        match self {
+            Self::Nothing => None,
+            Self::Ran(before) | Self::Rested(before) => Some(before),
+        }
+    }
 }
 
 /// A part of a file that may be too large to be read whole: a server's log.

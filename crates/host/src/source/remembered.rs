@@ -2,6 +2,10 @@
 //!
 //! Who reads one host again and again reads the same configuration each time. To ask of every file and folder whether it
 //! was changed takes a small part of reading and parsing them. What cannot be asked so is read again and compared.
+//!
+//! Of folders it is asked at each reading: packages, editors and tools of configuration put a new file in the old one's place,
+//! which changes the folder. Of files, which are many more, a part has its turn at each reading, and all of them where the last
+//! reading was long ago.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -10,7 +14,7 @@ use std::time::Duration;
 
 use hugewise_model::{Observed, PageSize, Unread};
 
-use super::{Machine, Next, Owner, Part, Source};
+use super::{Machine, Next, Owner, Part, Source, Turns};
 use crate::Door;
 use crate::process::status::Matters;
 
@@ -228,6 +232,21 @@ struct Kept<K, T> {
     unread: Vec<Unread>,
     seen: Vec<String>,
     rests_on: BTreeMap<Question, Evidence>,
+    turns: Turns,
+}
+
+impl<K, T> Kept<K, T> {
+    /// Whether what it rests on is as it was, as far as it has its turn.
+    fn holds(&mut self, source: &dyn Source) -> bool {
+        let turn = self.turns.turn();
+        self.rests_on
+            .iter()
+            .zip((0..Turns::ALL).cycle())
+            .filter(|((question, _), of)| {
+                turn.is_none_or(|turn| turn == *of) || matches!(question, Question::Folder(_))
+            })
+            .all(|((question, answer), _)| question.is_still(source, answer))
+    }
 }
 
 /// The last thing that was made of some files of one machine.
@@ -242,13 +261,13 @@ impl<K, T> Default for Remembered<K, T> {
 
 impl<K: PartialEq, T: Clone> Remembered<K, T> {
     /// What `make` makes of the files that it reads through its door: the last one again, where it was made for the same key
-    /// and none of its files was changed since.
+    /// and none of its folders, and none of the files whose turn it is, was changed since.
     pub fn read(&self, door: &mut Door<'_>, key: K, make: impl FnOnce(&mut Door<'_>) -> T) -> T {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let holds = |kept: &&Kept<K, T>| {
-            kept.key == key && kept.rests_on.iter().all(|(question, answer)| question.is_still(door.source, answer))
-        };
-        if let Some(kept) = slot.as_ref().filter(holds) {
+        if let Some(kept) = slot.as_mut()
+            && kept.key == key
+            && kept.holds(door.source)
+        {
             door.unread.extend_from_slice(&kept.unread);
             door.seen.extend_from_slice(&kept.seen);
             return kept.made.clone();
@@ -265,7 +284,7 @@ impl<K: PartialEq, T: Clone> Remembered<K, T> {
         door.unread.extend_from_slice(&unread);
         door.seen.extend_from_slice(&seen);
         let (is_whole, rests_on) = (witness.is_whole.get(), witness.rests_on.into_inner());
-        *slot = is_whole.then(|| Kept { key, made: made.clone(), unread, seen, rests_on });
+        *slot = is_whole.then(|| Kept { key, made: made.clone(), unread, seen, rests_on, turns: Turns::begin() });
         made
     }
 }
@@ -279,6 +298,14 @@ mod tests {
 
     use super::*;
     use crate::source::{Live, MapSource};
+
+    /// What is read in the end, once each file had its turn.
+    fn in_turn<T>(mut read: impl FnMut() -> T) -> T {
+        for _ in 1..Turns::ALL {
+            read();
+        }
+        read()
+    }
 
     /// What is read of `path`, and how often it was made so far.
     fn text(remembered: &Remembered<u8, String>, source: &dyn Source, path: &str, made: &mut u32) -> String {
@@ -312,12 +339,29 @@ mod tests {
         let before = std::path::Path::new(&path).metadata().unwrap().modified().unwrap();
         fs::write(&path, "two").unwrap();
         fs::File::options().write(true).open(&path).unwrap().set_modified(before).unwrap();
-        assert_eq!(text(&remembered, &live, &path, &mut made), "two");
+        let mut seen = || in_turn(|| text(&remembered, &live, &path, &mut made));
+        assert_eq!(seen(), "two");
         // While it is new its bytes are compared.
         fs::write(&path, "six").unwrap();
-        assert_eq!(text(&remembered, &live, &path, &mut made), "six");
+        assert_eq!(seen(), "six");
         fs::remove_file(&path).unwrap();
-        assert_eq!(text(&remembered, &live, &path, &mut made), "");
+        assert_eq!(seen(), "");
+    }
+
+    #[test]
+    fn after_a_while_every_file_is_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.conf").display().to_string();
+        fs::write(&path, "one").unwrap();
+        settle(&path);
+        let (live, remembered, mut made) = (Live::new(), Remembered::default(), 0);
+        assert_eq!(text(&remembered, &live, &path, &mut made), "one");
+        fs::write(&path, "two").unwrap();
+        assert_eq!(text(&remembered, &live, &path, &mut made), "one", "it does not have its turn");
+        if let Some(kept) = remembered.0.lock().unwrap().as_mut() {
+            kept.turns.age();
+        }
+        assert_eq!(text(&remembered, &live, &path, &mut made), "two");
     }
 
     #[test]
@@ -332,7 +376,7 @@ mod tests {
         assert_eq!(text(&remembered, &live, &at("link"), &mut made), "one");
         fs::remove_file(at("link")).unwrap();
         symlink("two", at("link")).unwrap();
-        assert_eq!(text(&remembered, &live, &at("link"), &mut made), "two");
+        assert_eq!(in_turn(|| text(&remembered, &live, &at("link"), &mut made)), "two");
     }
 
     /// Names, links and what is missing in a folder that was listed: the folder's stamp answers for all of it, and for no more.
@@ -373,7 +417,7 @@ mod tests {
             ),
         ] {
             change();
-            assert_eq!(made_of_all(), said);
+            assert_eq!(in_turn(made_of_all), said);
             wait();
             assert_eq!(made_of_all(), said);
         }
