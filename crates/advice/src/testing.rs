@@ -48,7 +48,7 @@ pub(crate) fn quiet() -> Case {
     host.memory.swap_total = Known(gib(8));
     host.memory.swap_free = Known(gib(8));
     host.memory.watermarks = Known(Vec::new());
-    host.memory.vmstat = Known([("thp_fault_alloc".to_owned(), 1)].into());
+    host.memory.vmstat = Known([("thp_fault_alloc", 1)].into_iter().collect());
     host.nodes = Known(vec![node(0)]);
     host.default_huge_page = Known(PageSize::MIB_2);
     host.pools = Known(vec![pool(PageSize::MIB_2, 0, 0), pool(PageSize::GIB_1, 0, 0)]);

@@ -47,7 +47,8 @@ pub fn kernel_has_none(host: &Host) -> bool {
         return false;
     }
     let counters = host.memory.vmstat.known();
-    let counts_none = counters.is_some_and(|all| !all.is_empty() && !all.keys().any(|name| name.starts_with("thp_")));
+    let counts_none =
+        counters.is_some_and(|all| !all.is_empty() && !all.iter().any(|(name, _)| name.starts_with("thp_")));
     let is_older = |kernel: &hugewise_model::KernelRelease| {
         kernel.is_before_2_6(38) && !kernel.text.split(['.', '-']).any(|part| part.starts_with("el6"))
     };

@@ -53,7 +53,7 @@ pub fn file_name(path: &str) -> &str {
 /// Name of the program that a process runs: of its executable, or where that cannot be read of its
 /// first argument. An upgrade leaves ` (deleted)` behind the executable's path.
 pub fn program(process: &Process) -> &str {
-    let executable = process.executable.known().map(|path| path.trim_end_matches(" (deleted)"));
+    let executable = process.executable.known().map(|path| path.strip_suffix(" (deleted)").unwrap_or(path));
     let first = || process.command.known().and_then(|arguments| arguments.first()).map(String::as_str);
     file_name(executable.or_else(first).unwrap_or(&process.name))
 }

@@ -1,6 +1,6 @@
 //! Puts the mappings of an instance's processes together into segments.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use hugewise_model::instance::{Demand, DemandSource, Segment, SegmentKind};
 use hugewise_model::{Bytes, Host, HugePageUse, Mapping, Observed, PageCount, PageSize, Process};
@@ -18,7 +18,7 @@ pub fn of(host: &Host, pids: &[u32], wanted: impl Fn(&Process, &Mapping) -> bool
             part.add(process, mapping);
         }
     }
-    let mut segments: Vec<_> = parts.values().map(|part| part.segment(host)).collect();
+    let mut segments: Vec<_> = parts.into_values().map(|part| part.segment(host)).collect();
     segments.sort_by(|a, b| b.size.cmp(&a.size).then_with(|| a.name.cmp(&b.name)).then(a.identity.cmp(&b.identity)));
     segments
 }
@@ -137,28 +137,30 @@ fn foreign_ipc(host: &Host, process: &Process) -> Option<u64> {
 struct Parts<'a> {
     first: (&'a Process, &'a Mapping),
     page_size: Observed<PageSize>,
-    /// Stretches of the segment that each process maps, as offsets from and to.
-    by_process: BTreeMap<u32, BTreeSet<(u64, u64)>>,
+    /// Stretches of the segment that processes map, as offsets from and to. Thousands of sessions map the same ones.
+    stretches: Vec<(u32, u64, u64)>,
 }
 
 impl<'a> Parts<'a> {
     const fn new(process: &'a Process, mapping: &'a Mapping) -> Self {
-        Self { first: (process, mapping), page_size: Observed::Absent, by_process: BTreeMap::new() }
+        Self { first: (process, mapping), page_size: Observed::Absent, stretches: Vec::new() }
     }
 
     fn add(&mut self, process: &Process, mapping: &Mapping) {
         let end = mapping.offset.saturating_add(mapping.size().get());
-        self.by_process.entry(process.pid).or_default().insert((mapping.offset, end));
+        self.stretches.push((process.pid, mapping.offset, end));
         // One process that may be asked is enough: a segment has one page size.
         if !self.page_size.is_known() && !mapping.page_size.is_absent() {
             self.page_size = mapping.page_size.clone();
         }
     }
 
-    fn segment(&self, host: &Host) -> Segment {
+    fn segment(mut self, host: &Host) -> Segment {
         let (process, mapping) = self.first;
+        self.stretches.sort_unstable();
         let kind = kind(host, mapping);
-        let mapped = self.by_process.values().map(extent).max().unwrap_or_default();
+        let by_process = || self.stretches.chunk_by(|one, next| one.0 == next.0);
+        let mapped = by_process().map(extent).max().unwrap_or_default();
         let listed = || host.sysv_segments.known()?.iter().find(|segment| segment.id == mapping.inode);
         let size = match kind {
             SegmentKind::SystemV if foreign_ipc(host, process).is_none() => {
@@ -171,9 +173,9 @@ impl<'a> Parts<'a> {
             kind,
             name: name(kind, mapping),
             size,
-            page_size: self.page_size.clone(),
+            page_size: self.page_size,
             huge: mapping_is_huge(host, &asked),
-            mappers: u64::try_from(self.by_process.len()).unwrap_or(u64::MAX),
+            mappers: u64::try_from(by_process().count()).unwrap_or(u64::MAX),
             identity: identity(host, process, mapping),
         }
     }
@@ -188,11 +190,11 @@ fn name(kind: SegmentKind, mapping: &Mapping) -> String {
     }
 }
 
-/// Length of the union of stretches: what a process maps twice counts once.
-fn extent(stretches: &BTreeSet<(u64, u64)>) -> Bytes {
+/// Length of the union of a process's stretches, sorted: what it maps twice counts once.
+fn extent(stretches: &[(u32, u64, u64)]) -> Bytes {
     let mut length = 0_u64;
     let mut covered = 0_u64;
-    for (from, to) in stretches {
+    for (_, from, to) in stretches {
         length = length.saturating_add(to.saturating_sub(covered.max(*from)));
         covered = covered.max(*to);
     }

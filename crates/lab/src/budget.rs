@@ -151,7 +151,7 @@ impl Gauge {
     pub fn counter(&self, name: &str) -> u64 {
         let mut door = Door::new(&self.source);
         let all = door.parse("/proc/vmstat", hugewise_host::kernel::vmstat::parse).into_known().unwrap_or_default();
-        all.get(name).copied().unwrap_or(0)
+        all.get(name).unwrap_or(0)
     }
 
     /// `MemFree` of /proc/meminfo: what may be had without taking a page cache from anybody.

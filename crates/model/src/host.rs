@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use crate::{Bytes, Configuration, Limit, Observed, PageCount, PageSize, Process, Unread};
 
+pub use counters::Counters;
+
+mod counters;
 mod gigantic;
 #[cfg(test)]
 mod tests;
@@ -217,8 +220,8 @@ pub struct Memory {
     pub committed: Observed<Bytes>,
     /// `Hugetlb`: memory of all pools of all sizes. Since 4.16.
     pub hugetlb: Observed<Bytes>,
-    /// /proc/vmstat whole: its counters differ from kernel to kernel.
-    pub vmstat: Observed<BTreeMap<String, u64>>,
+    /// /proc/vmstat whole.
+    pub vmstat: Observed<Counters>,
     /// Free blocks by node and zone (/proc/buddyinfo).
     pub free_blocks: Observed<Vec<ZoneFreeBlocks>>,
     /// Watermarks by node and zone (/proc/zoneinfo).

@@ -15,7 +15,7 @@ use hugewise_report::openmetrics::{CollectorRun, CpuSeconds, Metered};
 use hugewise_report::{Checked, SizeReport};
 
 /// From an older reading nothing is taken: as every process has its turn in one of [`Earlier::TURNS`] readings, no sum of
-/// memory gets older than some six minutes, no limit, cgroup or namespace older than some twenty, and what a process
+/// memory gets older than some ten minutes, no limit or cgroup older than some twenty, and what a process
 /// changes of its title, memory, mappings, folder, program and user no older than a reading.
 const RECENT: Duration = Duration::from_secs(20);
 

@@ -51,6 +51,9 @@ fn read(host: &Host, words: &[String]) -> HugePageWords {
         Some("aarch64") => 4,
         _ => usize::MAX / 4,
     };
+    if !words.iter().any(|word| word.contains("hugepage")) {
+        return HugePageWords::default();
+    }
     let most_words = if since(6, 15) == Some(true) { 2 * most_sizes + 1 } else { usize::MAX };
     // Red Hat's 5.14 has what came with 5.16.
     let by_node = since(5, 14) != Some(false);

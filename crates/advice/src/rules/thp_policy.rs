@@ -245,7 +245,7 @@ mod tests {
     fn a_kernel_without_thp_has_nothing_to_say() {
         let mut case = super::case("always");
         case.host.thp.enabled = hugewise_model::Observed::Absent;
-        case.host.memory.vmstat = Known([("pgfault".to_owned(), 1)].into());
+        case.host.memory.vmstat = Known([("pgfault", 1)].into_iter().collect());
         let assessment = case.assess();
         assert!(assessment.unknown.is_empty() && summary(&case).is_none());
     }

@@ -204,19 +204,27 @@ pub fn assignments<S: AsRef<str>>(words: &[S]) -> Vec<(String, String, String)> 
 /// Those of them whose names are wanted: a line has many words, and is read for few of them.
 pub fn assignments_of<S: AsRef<str>>(words: &[S], wanted: impl Fn(&str) -> bool) -> Vec<(String, String, String)> {
     let plain = words.iter().map(AsRef::as_ref);
-    let split: Vec<Cow<'_, str>> = if plain.clone().any(|word| word.contains('"')) {
-        let joined = plain.collect::<Vec<_>>().join(" ");
-        crate::kernel::cmdline::parse(joined.as_bytes()).unwrap_or_default().into_iter().map(Cow::Owned).collect()
-    } else {
-        plain.map(Cow::Borrowed).collect()
+    // Nearly always the words are those that the kernel splits the line into.
+    if !plain.clone().any(|word| word.as_bytes().contains(&b'"')) {
+        return assignments_in(plain, wanted);
+    }
+    let joined = plain.collect::<Vec<_>>().join(" ");
+    let split = crate::kernel::cmdline::parse(joined.as_bytes()).unwrap_or_default();
+    assignments_in(split.iter().map(String::as_str), wanted)
+}
+
+fn assignments_in<'a>(
+    words: impl Iterator<Item = &'a str>,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<(String, String, String)> {
+    let pair = |word: &str| {
+        let equals = word.bytes().position(|byte| byte == b'=')?;
+        let (name, value) = (word.get(..equals)?, word.get(equals + 1..)?);
+        let name =
+            if name.as_bytes().contains(&b'-') { Cow::Owned(name.replace('-', "_")) } else { Cow::Borrowed(name) };
+        wanted(&name).then(|| (name.into_owned(), value.to_owned(), word.to_owned()))
     };
-    let own = split.iter().take_while(|word| *word != "--");
-    let pair = |word: &Cow<'_, str>| {
-        let (name, value) = word.split_once('=')?;
-        let name = if name.contains('-') { Cow::Owned(name.replace('-', "_")) } else { Cow::Borrowed(name) };
-        wanted(&name).then(|| (name.into_owned(), value.to_owned(), word.clone().into_owned()))
-    };
-    own.filter_map(pair).collect()
+    words.take_while(|word| *word != "--").filter_map(pair).collect()
 }
 
 /// The memory that a kernel with these words uses at most: the least that a `mem=` names, `mem=nopentium` apart; `None` where

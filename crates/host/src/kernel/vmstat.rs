@@ -1,6 +1,6 @@
 //! /proc/vmstat: one counter a line.
 
-use std::collections::BTreeMap;
+use hugewise_model::host::Counters;
 
 use super::text::{lines, number};
 use crate::ParseError;
@@ -8,17 +8,17 @@ use crate::ParseError;
 /// Where it stands.
 pub const PATH: &str = "/proc/vmstat";
 
-/// All counters by name.
+/// All counters, in the kernel's order.
 ///
 /// # Errors
 /// Where a counter has no number, or there is none at all.
-pub fn parse(bytes: &[u8]) -> Result<BTreeMap<String, u64>, ParseError> {
+pub fn parse(bytes: &[u8]) -> Result<Counters, ParseError> {
     let text = String::from_utf8_lossy(bytes);
-    let mut counters = BTreeMap::new();
+    let mut counters = Counters::default();
     for (line, content) in lines(&text) {
         let mut words = content.split_ascii_whitespace();
         let Some(name) = words.next() else { continue };
-        counters.insert(name.to_owned(), number(words.next(), line, "counter")?);
+        counters.push(name, number(words.next(), line, "counter")?);
     }
     if counters.is_empty() { Err(ParseError::whole("empty")) } else { Ok(counters) }
 }
@@ -35,7 +35,7 @@ mod tests {
     fn counters_by_name() {
         let counters = parse(REAL.as_bytes()).unwrap();
         assert_eq!(counters.len(), 5);
-        assert_eq!(counters.get("htlb_buddy_alloc_success"), Some(&4));
+        assert_eq!((counters.get("htlb_buddy_alloc_success"), counters.get("htlb")), (Some(4), None));
         assert_eq!(parse(b"a 1\nb x\n"), Err(ParseError::at(2, "is no number").of("counter")));
         assert_eq!(parse(b"a 1\nb"), Err(ParseError::at(2, "is missing").of("counter")));
         assert!(parse(b"").is_err());
@@ -45,7 +45,8 @@ mod tests {
         #[test]
         fn what_is_written_is_read(counters in prop::collection::btree_map("[a-z_0-9]{1,12}", any::<u64>(), 1..20)) {
             let text: String = counters.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
-            prop_assert_eq!(parse(text.as_bytes()), Ok(counters));
+            let parsed = parse(text.as_bytes()).unwrap();
+            prop_assert_eq!(parsed.iter().map(|(name, count)| (name.to_owned(), count)).collect::<std::collections::BTreeMap<_, _>>(), counters);
         }
     }
 }

@@ -43,10 +43,10 @@ impl<'a> Earlier<'a> {
     }
 
     /// In so many readings each process has a turn.
-    pub const TURNS: u64 = 16;
+    pub const TURNS: u64 = 32;
 
     /// At one of so many turns all of it is read that others can change.
-    pub const WHOLE: u64 = 4;
+    pub const WHOLE: u64 = 2;
 
     /// The process as it was read, where it has run no more than it had then, and nothing of it went unread; and what it is
     /// the turn of.
@@ -257,7 +257,7 @@ mod tests {
         whole(&who(9, 2, "x", "/bin/x"), 1);
         whole(&who(9, 1, "x", "/bin/y"), 1);
         whole(&who(9, 1, "y", "/bin/x"), 1);
-        whole(&who(9, 1, "x", "/bin/x"), 4);
+        whole(&who(9, 1, "x", "/bin/x"), 20);
         let of_other_user = String::from_utf8(who(9, 1, "x", "/bin/x").read("/proc/20/status").into_known().unwrap());
         let of_other_user = of_other_user.unwrap().replace("Uid:\t0\t5", "Uid:\t0\t8");
         whole(&who(9, 1, "x", "/bin/x").file("/proc/20/status", of_other_user), 1);
@@ -390,8 +390,8 @@ mod tests {
         };
         let stays = left(5).known().map(Vec::len);
         assert_eq!(stays, Some(1), "it is listed, and without a turn it is not looked at");
-        // Pid 20 has its turn at 4, and is read whole at 20.
-        for turn in [4, 20] {
+        // Pid 20 has its turn at 20 and at 52, and at the first of them all of it is read that others can change.
+        for turn in [20, 52] {
             assert!(left(turn).known().is_none_or(Vec::is_empty), "turn {turn}");
         }
     }

@@ -1,5 +1,7 @@
 //! /proc/PID/status (Documentation/filesystems/proc.rst, table 1-2).
 
+use std::borrow::Cow;
+
 use hugewise_model::{Bytes, Observed};
 
 use crate::ParseError;
@@ -10,30 +12,33 @@ const CAP_IPC_LOCK: u32 = 14;
 /// CAP_SYS_PTRACE.
 const CAP_SYS_PTRACE: u32 = 19;
 
-/// The lines that are looked at.
-const KEYS: [&[u8]; 21] = [
-    b"Name",
-    b"PPid",
-    b"Uid",
-    b"Gid",
-    b"Groups",
-    b"NSpid",
-    b"Threads",
-    b"VmSize",
-    b"VmData",
-    b"VmStk",
-    b"VmExe",
-    b"VmLib",
-    b"VmPTE",
-    b"HugetlbPages",
-    b"RssShmem",
-    b"RssAnon",
-    b"VmSwap",
-    b"VmLck",
-    b"CapEff",
-    b"THP_enabled",
-    b"Mems_allowed_list",
-];
+/// Whether a line of that name is looked at.
+const fn is_key(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"Name"
+            | b"PPid"
+            | b"Uid"
+            | b"Gid"
+            | b"Groups"
+            | b"NSpid"
+            | b"Threads"
+            | b"VmSize"
+            | b"VmData"
+            | b"VmStk"
+            | b"VmExe"
+            | b"VmLib"
+            | b"VmPTE"
+            | b"HugetlbPages"
+            | b"RssShmem"
+            | b"RssAnon"
+            | b"VmSwap"
+            | b"VmLck"
+            | b"CapEff"
+            | b"THP_enabled"
+            | b"Mems_allowed_list"
+    )
+}
 const LONGEST_KEY: usize = b"Mems_allowed_list".len();
 
 /// What of it concerns huge pages.
@@ -121,7 +126,7 @@ impl Status {
 
 /// Whether a line is looked at.
 pub(crate) fn is_read(key: &str) -> bool {
-    KEYS.contains(&key.as_bytes())
+    is_key(key.as_bytes())
 }
 
 /// Parses a status file.
@@ -143,10 +148,12 @@ pub fn parse(bytes: &[u8]) -> Result<Status, ParseError> {
         let Some(colon) = line.iter().take(LONGEST_KEY + 1).position(|byte| *byte == b':') else { continue };
         let (key, rest) = line.split_at(colon);
         // Most lines are of something else, and hundreds of processes have sixty of them each.
-        if !KEYS.contains(&key) {
+        if !is_key(key) {
             continue;
         }
-        let value = String::from_utf8_lossy(rest.get(1..).unwrap_or_default());
+        let value = rest.get(1..).unwrap_or_default();
+        // All but a name that somebody chose is plain.
+        let value = std::str::from_utf8(value).map_or_else(|_| String::from_utf8_lossy(value), Cow::Borrowed);
         let value = value.trim();
         let wrong = || ParseError::at(number, "a field without its value");
         let amount = || kib(value).map(Observed::Known).ok_or_else(wrong);

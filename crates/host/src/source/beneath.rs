@@ -1,5 +1,6 @@
 //! Opening files so that no path leads out of its root and nothing but a regular file is ever opened.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
@@ -244,8 +245,25 @@ pub(super) fn open_to_read(folder: BorrowedFd<'_>, path: &str) -> Result<OwnedFd
 /// # Errors
 /// Those of read(2); what a folder or too large a file is said to be is known.
 pub(super) fn read_kernels_open(file: &OwnedFd, most: u64, in_parts: bool) -> Result<Observed<Vec<u8>>> {
-    let mut bytes = Vec::with_capacity(4096);
-    Ok(read_into(file, &mut bytes, most, in_parts)?.map(|()| bytes))
+    in_room(|bytes| read_into(file, bytes, most, in_parts))
+}
+
+/// What is kept of the room that a thread reads in.
+const ROOM: usize = 64 << 10;
+
+/// What `read` adds to a buffer. Most of the kernel's files have a few bytes, and nobody knows which: each thread has a room
+/// that is large enough for them, and what is read there is kept in its own size.
+pub(super) fn in_room(read: impl FnOnce(&mut Vec<u8>) -> Result<Observed<()>>) -> Result<Observed<Vec<u8>>> {
+    thread_local! {
+        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    }
+    let mut buffer = BUFFER.take();
+    let complete = read(&mut buffer);
+    let bytes = complete.map(|complete| complete.map(|()| buffer.as_slice().to_vec()));
+    buffer.clear();
+    buffer.shrink_to(ROOM);
+    BUFFER.set(buffer);
+    bytes
 }
 
 fn read_up_to(file: &OwnedFd, most: u64) -> Result<Observed<Vec<u8>>> {

@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::CWD;
 use rustix::io::Errno;
 
-use super::beneath::open_to_read;
+use super::beneath::{in_room, open_to_read};
 use super::bounds::too_large;
 use super::errno::kernels_not_known;
 
@@ -166,16 +166,19 @@ fn proc_device() -> Option<u64> {
 }
 
 fn read_from_beginning(file: &OwnedFd, in_parts: bool) -> rustix::io::Result<Observed<Vec<u8>>> {
-    let mut bytes = Vec::with_capacity(4096);
+    in_room(|bytes| pread_into(file, bytes, in_parts))
+}
+
+fn pread_into(file: &OwnedFd, bytes: &mut Vec<u8>, in_parts: bool) -> rustix::io::Result<Observed<()>> {
     loop {
         if bytes.capacity() - bytes.len() < 1024 {
             bytes.reserve(bytes.len().max(4096));
         }
         let at = u64::try_from(bytes.len()).map_err(|_| Errno::FBIG)?;
-        match rustix::io::pread(file, rustix::buffer::spare_capacity(&mut bytes), at) {
-            Ok(0) => return Ok(Observed::Known(bytes)),
+        match rustix::io::pread(file, rustix::buffer::spare_capacity(bytes), at) {
+            Ok(0) => return Ok(Observed::Known(())),
             Ok(_) if bytes.len() > MOST_BYTES => return Ok(too_large(super::MAX_FILE)),
-            Ok(_) if !in_parts && bytes.len() < bytes.capacity() => return Ok(Observed::Known(bytes)),
+            Ok(_) if !in_parts && bytes.len() < bytes.capacity() => return Ok(Observed::Known(())),
             Ok(_) | Err(Errno::INTR) => {}
             Err(Errno::ISDIR) => return Ok(Observed::Malformed("is a folder".into())),
             Err(error) => return Err(error),

@@ -51,8 +51,11 @@ pub(super) fn spelled(text: &str, which: impl Fn(char) -> bool) -> Cow<'_, str> 
 
 /// What acts on a terminal or an editor, what no line may have, and what shows as nothing or as a blank.
 pub(super) fn is_active(character: char) -> bool {
+    if character.is_ascii() {
+        return character.is_ascii_control();
+    }
     character.is_control()
-        || (character.is_whitespace() && character != ' ')
+        || character.is_whitespace()
         || is_hidden(character)
         // Noncharacters: YAML and XML have no place for them.
         || u32::from(character) & 0xfffe == 0xfffe

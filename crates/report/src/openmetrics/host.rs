@@ -45,7 +45,7 @@ pub(super) fn write(out: &mut Families, checked: &Checked<'_>, cpu: Option<CpuSe
     if let Some(counters) = host.memory.vmstat.known() {
         for (kernels, name, help) in COUNTERS {
             out.family(name, Kind::Counter, help);
-            out.known(&Labels::none(), counters.get(kernels).copied());
+            out.known(&Labels::none(), counters.get(kernels));
         }
     }
     out.family("hugewise_cpu_seconds_total", Kind::Counter, "Time of all processors together since the boot.");
