@@ -285,7 +285,7 @@ pub(super) fn is_refused(host: &Host, instance: &Instance, ways: &Ways) -> bool 
 }
 
 /// Whether a server that grows later finds the pages that it begins with.
-fn begins(instance: &Instance, page: PageSize, pages: PageCount, demand: PageCount) -> bool {
+pub(super) fn begins(instance: &Instance, page: PageSize, pages: PageCount, demand: PageCount) -> bool {
     pages > PageCount::ZERO && pages >= to_begin_with(instance, page, demand) && pages < demand && kind(instance).grows
 }
 

@@ -95,6 +95,26 @@ fn a_limit_that_kills_the_first_is_not_overlooked_for_the_last() {
     assert_eq!(words(&case, "appd.jar")[2], "unknown");
 }
 
+/// 276 pages: the Java machine that comes first begins with 248 of its 632, and takes the others as it grows.
+#[test]
+fn one_that_grows_and_comes_first_leaves_less_than_all() {
+    let both = |pool: u64| {
+        let mut case = quiet();
+        case.postgresql("15/a", PageSize::MIB_2.bytes().times(pool));
+        let machine = case.postgresql("appd.jar", PageSize::MIB_2.bytes().times(632));
+        (machine.engine, machine.asked) = (hugewise_model::Engine::Jvm, Asked::Must);
+        for (name, value) in [("usezgc", "true"), ("initialheapsize", "268435456"), ("maxheapsize", "1073741824")] {
+            let setting = hugewise_model::instance::Setting { name: name.into(), value: value.into(), place: None };
+            machine.settings.insert(name.into(), setting);
+        }
+        case.pool(pool, pool);
+        ["15/a", "appd.jar"].map(|name| words(&case, name)[2])
+    };
+    assert_eq!(both(276), ["none", "none"]);
+    // Without those 248 it does not begin, and leaves them all.
+    assert_eq!(both(247)[0], "all");
+}
+
 #[test]
 fn oracle_takes_what_there_is() {
     let mut case = quiet();

@@ -167,13 +167,9 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, Missing> {
     let needed = target.max(committed.saturating_sub(surplus));
     // What servers that are not planned for will ask for is needed too, as far as it is there.
     let needed = needed.max((needed + unplanned(ask, page)).min(now));
-    // Pages on demand that the next boot does not bring are nothing to rely on.
-    let on_demand = pool.overcommit.get().unwrap_or_default();
-    let on_demand = on_demand.min(crate::situation::on_demand_at_boot(ask.host, page));
-    // What servers hold beyond the pool is no promise: after an undo under a server that runs the kernel would not give it
-    // again, and what is had on demand comes out of memory that happens to be free.
-    let on_demand = if surplus > PageCount::ZERO { PageCount::ZERO } else { on_demand };
-    let grows = (surplus > PageCount::ZERO || needs_pages(ask, page)) && target > now + on_demand;
+    // Whoever lacks pages is not left to those on demand, nor who holds such pages: they come out of memory that happens to be
+    // free, and after an undo under a server that runs the kernel would not give them again.
+    let grows = (surplus > PageCount::ZERO || needs_pages(ask, page)) && target > now;
     // What is planned counts what is held, and not those who ask without being planned for.
     let least = needed.max(claimed(ask, page, committed.max(target))).max(configured(ask, page, now, needed));
     let restored = |pages: PageCount| restored(ask, pool, now, pages).unwrap_or(pages);

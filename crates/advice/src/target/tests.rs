@@ -29,6 +29,22 @@ fn surplus_pages_are_not_there_to_stay_where_only_the_boot_is_planned() {
     assert!(later.grows() && !later.is_there(), "{later:?}");
 }
 
+/// 256 of its 512 pages are to be had on demand alone, now and after each boot: once it had them, the pool would be to keep them.
+#[test]
+fn whoever_lacks_pages_is_not_left_to_those_on_demand() {
+    let mut case = quiet();
+    case.postgresql("15/main", gib(1));
+    case.pool(256, 256).pools()[0].overcommit = Observed::Known(PageCount(256));
+    let Observed::Known(files) = &mut case.host.configuration.sysctl else { panic!("no files") };
+    files.push(crate::testing::sysctl("vm.nr_overcommit_hugepages", "256"));
+    let names = ["15/main".to_owned()];
+    let before = goal(&case, Wish { names: &names, ..Wish::default() });
+    assert_eq!(before.goal, PageCount(512), "{before:?}");
+    all_huge(&mut case.instances[0]);
+    case.pool(512, 0).pools()[0].surplus = Observed::Known(PageCount(256));
+    assert_eq!(goal(&case, Wish { names: &names, ..Wish::default() }).goal, PageCount(512));
+}
+
 /// 700 for the one that is named, and 512 for one that does not ask, may be made to, and is not planned for.
 #[test]
 fn a_pool_that_is_shrunk_keeps_what_is_planned_beside_what_others_may_ask_for() {

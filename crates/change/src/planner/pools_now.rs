@@ -26,6 +26,9 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         match &goal.not_now {
             None => draft.steps.push(step(ask, &goal)),
             Some(why) => {
+                if goal.surplus > PageCount::ZERO {
+                    draft.steps.push(kept(ask, &goal));
+                }
                 draft.told.insert(set);
                 draft.instructions.push(later(ask, &goal, why));
             }
@@ -77,10 +80,25 @@ fn step(ask: &Ask<'_>, goal: &Goal) -> Drafted {
         }
         return step;
     }
-    step.change(match ask.host.one_huge_page_size {
+    step.change(whole(ask, page, pages))
+}
+
+/// What servers hold beyond the pool becomes the pool's own, where the pages that it is to have don't fit beside what runs:
+/// that takes no memory, and without it a restart would lose them.
+fn kept(ask: &Ask<'_>, goal: &Goal) -> Drafted {
+    let (page, surplus, pages) = (goal.page_size, goal.surplus, goal.now + goal.surplus);
+    let title = format!("keep {} in the pool, which then has {pages}", surplus.in_pages_of(page));
+    let why = format!("{} there until who has them ends; to keep them takes no memory", surplus.are());
+    let mut step = Drafted::from(Step::new(format!("pool-{}-kept", boot_name(page)), title, Risk::Safe, why));
+    step.carry_for(Remedy::SetPool(page), When::Now, ask.sized_on(page));
+    step.change(whole(ask, page, pages))
+}
+
+fn whole(ask: &Ask<'_>, page: PageSize, pages: PageCount) -> ValueChange {
+    match ask.host.one_huge_page_size {
         true => ValueChange::only_pool(page, pages.get()),
         false => ValueChange::pool(PoolRef { page_size: page, node: None }, pages.get()),
-    })
+    }
 }
 
 fn saved(goal: &Goal) -> hugewise_model::Bytes {

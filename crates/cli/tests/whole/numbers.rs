@@ -99,13 +99,17 @@ fn sized(seen: &Seen) -> BTreeMap<u64, u64> {
     pages
 }
 
-/// Pages that the steps for now leave a pool with; none where they don't touch it.
+/// Pages that the steps for now leave a pool with; none where they don't touch it, or keep what servers hold beyond it until
+/// somebody makes room for the rest.
 fn planned(plan: &Plan, page: u64, nodes: impl Iterator<Item = u64>) -> Option<u64> {
     let mut nodes: Vec<u64> = nodes.collect();
     let mut whole = None;
     let mut any = false;
-    for (_, change) in plan.changes() {
+    for (step, change) in plan.changes() {
         let Change::Value(value) = change else { continue };
+        if step.id.ends_with("-kept") {
+            continue;
+        }
         let Some(pool) = value.pool.filter(|pool| pool.page_size.bytes().get() == page) else { continue };
         let pages = value.after.parse().unwrap();
         any = true;

@@ -110,6 +110,32 @@ fn a_pool_that_was_emptied_under_a_server_is_filled_up_to_its_file() {
     assert!(!after.look().codes(hugewise_model::Level::Info).iter().any(|it| it.starts_with("HW207")));
 }
 
+/// The same where 30 % more are asked for, and there is no memory for them: the 537 become the pool's own, and the rest is done
+/// by hand.
+#[test]
+fn surplus_pages_are_kept_where_the_others_do_not_fit() {
+    let base = source("healthy-postgresql");
+    let mut world = World::new(&*base);
+    world.set_pool(PoolRef { page_size: PageSize::MIB_2, node: None }, 537);
+    for folder in ["/sys/kernel/mm", "/sys/devices/system/node/node0"] {
+        world.put(&format!("{folder}/hugepages/hugepages-2048kB/surplus_hugepages"), "537\n");
+    }
+    let small = |line: &str| {
+        let name = line.split(':').next().unwrap_or_default();
+        let is_there = ["MemFree", "MemAvailable", "Buffers", "Cached", "SReclaimable"].contains(&name);
+        let is_page_cache = name.ends_with("(file)");
+        if is_there || is_page_cache { format!("{name}: 2048 kB\n") } else { format!("{line}\n") }
+    };
+    let text: String = world.text("/proc/meminfo").lines().map(small).collect();
+    world.put("/proc/meminfo", text);
+    let (options, request) = (Options::default(), Request { headroom_percent: 30, ..Request::default() });
+    let (plan, after) = holds("kept", &world, &options, &request);
+    let said = shown(&plan);
+    assert!(said.contains("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages = 537"), "{said}");
+    assert!(said.contains("don't fit beside what runs now"), "{said}");
+    assert!(after.plan(&options, &request).steps.is_empty());
+}
+
 /// Pages that nobody gives back are no memory that is left.
 #[test]
 fn pages_that_stay_count_in_the_memory_of_a_plan() {

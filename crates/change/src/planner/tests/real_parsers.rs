@@ -78,7 +78,7 @@ fn systemd_tmpfiles_writes_our_values_and_not_theirs() {
     let Some(_) = printed("systemd-tmpfiles", &["--create", "--boot", &option]) else { return };
     let read = |path: &str| std::fs::read_to_string(root.path().join(path.trim_start_matches('/'))).unwrap();
     assert_eq!(read(switch), "madvise");
-    assert_eq!(read(pool), "8400");
+    assert_eq!(read(pool), "8390");
 }
 
 #[test]
