@@ -33,7 +33,6 @@ pub use claim::{Claim, to_come};
 pub use default_size::{all_leave, arriving, at_other_default, other_default};
 pub use moments::{Moment, Moments, Obstacle, Outlook};
 use next_boot::NextBoot;
-pub(crate) use next_boot::on_demand_at_boot;
 use segments::Segments;
 use start::Ground;
 use supply::Supply;

@@ -333,7 +333,7 @@ fn whole(
 }
 
 /// Pages of a size that the pool may grow by on demand after the next boot.
-pub(crate) fn on_demand_at_boot(host: &Host, page: PageSize) -> PageCount {
+fn on_demand_at_boot(host: &Host, page: PageSize) -> PageCount {
     let steps = boot::overcommit(host, page).unwrap_or_default();
     steps.last().map(|step| PageCount(step.value)).unwrap_or_default()
 }

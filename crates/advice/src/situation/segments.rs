@@ -35,8 +35,11 @@ pub(super) fn smallest_piece(instance: &Instance, page: PageSize) -> PageCount {
     if let Takes::Pieces(size) = (start.takes)(instance) {
         return page.pages_for(size);
     }
-    let pieces = demand::segment_sizes(instance).into_iter().map(|size| page.pages_for(size));
-    pieces.min().unwrap_or(PageCount(1))
+    let pieces: Vec<PageCount> = demand::segment_sizes(instance).into_iter().map(|size| page.pages_for(size)).collect();
+    let asked: PageCount = instance.demands().filter(|own| own.page_size == page).map(|own| own.pages).sum();
+    // What it asks for beside them, as a Java machine does for its code, is in pieces of any size.
+    let is_all = pieces.iter().copied().sum::<PageCount>() >= asked;
+    pieces.into_iter().min().filter(|_| is_all).unwrap_or(PageCount(1))
 }
 
 /// Between what a server that takes a part of what it asks for takes of so many pages, which are too few for all of it.

@@ -95,6 +95,25 @@ fn a_limit_that_kills_the_first_is_not_overlooked_for_the_last() {
     assert_eq!(words(&case, "appd.jar")[2], "unknown");
 }
 
+/// A Java machine on base pages, of whose 1706 pages its cgroup lets it have 853: not its heap of 1536, but some of the 170 that it
+/// asks for beside it.
+#[test]
+fn what_is_asked_for_beside_a_heap_is_taken_of_a_pool_that_is_too_small_for_the_heap() {
+    let mut case = quiet();
+    case.postgresql("15/a", PageSize::MIB_2.bytes().times(384));
+    let machine = case.postgresql("appb.jar", gib(3));
+    (machine.engine, machine.demand) = (hugewise_model::Engine::Jvm, Some(demand(1706)));
+    case.pool(384, 384);
+    let mut group = crate::testing::cgroup("/system.slice/db.service", Limit::Unlimited);
+    group.reservation_max = Observed::Known(Limit::At(PageSize::MIB_2.bytes().times(853)));
+    case.host.hugetlb_cgroups = vec![group];
+    elsewhere(&mut case, "15/a");
+    assert_eq!(words(&case, "15/a")[2], "none");
+    // Where its heap is all of it, it takes none of them.
+    case.instances[1].demand = Some(demand(1536));
+    assert_eq!(words(&case, "15/a")[2], "all");
+}
+
 /// 276 pages: the Java machine that comes first begins with 248 of its 632, and takes the others as it grows.
 #[test]
 fn one_that_grows_and_comes_first_leaves_less_than_all() {

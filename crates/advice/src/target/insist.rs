@@ -6,7 +6,7 @@ use hugewise_model::{Asked, Demand, Instance, InstanceId, PageCount, PageSize};
 
 use super::{Ask, pools};
 use crate::demand::{self, starting};
-use crate::situation::{Moment, Obstacle, cpuset};
+use crate::situation::{Moment, Obstacle, cpuset, other_default};
 use crate::sizing::Sized;
 
 /// Why a server is not told to insist.
@@ -130,10 +130,12 @@ impl<'a> Insist<'a> {
             Some(_) => return Err(NotYet::Right),
             None => {}
         }
-        let in_the_way =
-            [Obstacle::Nodes, Obstacle::Mount, Obstacle::MountOptions, Obstacle::DefaultSize, Obstacle::Start];
+        // The boot's default may be the size that is planned for it.
+        let is_planned = other_default(host, instance) == Some(page);
+        let size = (!is_planned).then_some(Obstacle::DefaultSize);
+        let in_the_way = [Obstacle::Nodes, Obstacle::Mount, Obstacle::MountOptions, Obstacle::Start];
         // Of one that does not ask yet nothing of the kind is foretold.
         let unseen = !starting(host, instance).asks() && cpuset::is_kept_to_some(host, instance, page);
-        if unseen || in_the_way.into_iter().any(foretold) { Err(NotYet::Placed) } else { Ok(()) }
+        if unseen || in_the_way.into_iter().chain(size).any(foretold) { Err(NotYet::Placed) } else { Ok(()) }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use hugewise_advice::login::Allowance;
 use hugewise_advice::permission::{self, Memlock};
 use hugewise_advice::situation::starting;
+use hugewise_advice::standing::Standing;
 use hugewise_advice::{demand, given, login};
 use hugewise_engines::Kind;
 use hugewise_host::Door;
@@ -34,11 +35,16 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             continue;
         }
         // A limit costs nothing: where the boot is to bring the pages and another line is in the way, that is to be taken out, and
-        // meanwhile there has to be nobody whose pages this one would take, and who goes down without them.
+        // meanwhile there has to be nobody whose pages this one would take: who goes down without them, or would have them.
         let is_harmless = |draft: &Draft<'_>, page| {
-            let others = ask.instances.iter().filter(|other| other.id() != instance.id());
-            let mut insisting = others.filter(|other| starting(ask.host, other).asked == Asked::Must);
-            let takes_theirs = insisting.any(|other| demand::page_size(ask.host, other) == Some(page));
+            let loses = |other: &Instance| {
+                let moments = ask.assessment.situation.of(other);
+                let has = moments.is_some_and(|moments| moments.boot.standing == Standing::All);
+                let start = starting(ask.host, other);
+                start.asked == Asked::Must || (start.asks() && has)
+            };
+            let mut others = ask.instances.iter().filter(|other| other.id() != instance.id());
+            let takes_theirs = others.any(|other| demand::page_size(ask.host, other) == Some(page) && loses(other));
             draft.pool(page).is_none_or(|goal| goal.goal >= goal.needed) && !takes_theirs
         };
         if page.is_some_and(|page| !is_harmless(draft, page) && !pools_at_boot::may_ask(draft, instance, page)) {

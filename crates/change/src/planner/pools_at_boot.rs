@@ -101,7 +101,12 @@ fn other_default(ask: &Ask<'_>) -> Option<String> {
         let sized = ask.sized().any(|(of, _)| std::ptr::eq(of, *instance));
         sized || starting(ask.host, instance).asks()
     };
-    let of = |instance: &Instance| situation::other_default(ask.host, instance);
+    // Whoever is planned pages of that very size takes what is planned for it.
+    let is_planned = |instance: &Instance, then: PageSize| {
+        ask.sized().any(|(of, sized)| std::ptr::eq(of, instance) && sized.page_size == then)
+    };
+    let of =
+        |instance: &Instance| situation::other_default(ask.host, instance).filter(|then| !is_planned(instance, *then));
     let others: Vec<&Instance> = ask.instances.iter().filter(takes).filter(|it| of(it).is_some()).collect();
     let then = others.first().copied().and_then(of)?;
     let titles: Vec<String> = others.iter().map(|instance| instance.title()).collect();

@@ -1,7 +1,10 @@
 //! Pools of the running kernel: every page size, by node where nodes matter.
 
 use hugewise_advice::boot;
+use hugewise_advice::demand::{self, starting};
+use hugewise_advice::situation::Obstacle;
 use hugewise_advice::sizing::Sized;
+use hugewise_advice::standing::Standing;
 use hugewise_advice::words::{boot_name, one_line, pool_switch};
 use hugewise_model::escape::shell::operand;
 use hugewise_model::{HugePageUse, Instance, PageCount, PageSize, Remedy};
@@ -105,6 +108,28 @@ fn saved(goal: &Goal) -> hugewise_model::Bytes {
     goal.now.saturating_sub(goal.goal).of(goal.page_size)
 }
 
+/// The servers that would come out worse of a restart for want of these pages, a line each.
+fn until_then(ask: &Ask<'_>, goal: &Goal) -> Vec<String> {
+    let page = goal.page_size;
+    // Who holds surplus pages keeps them now.
+    let finds_its_own = |instance: &Instance| {
+        let then = starting(ask.host, instance);
+        let pages: PageCount = then.demands.iter().filter(|it| it.page_size == page).map(|it| it.pages).sum();
+        goal.surplus > PageCount::ZERO && pages <= demand::held(instance, page)
+    };
+    let line = |(instance, _): (&Instance, &Sized)| {
+        let moments = ask.assessment.situation.of(instance)?;
+        let loses = moments.loses_at_restart() && moments.restart.obstacle == Some(Obstacle::Pages);
+        let what = match moments.restart.standing {
+            Standing::DoesNotStart => "not start again",
+            _ => "lose huge pages at a restart",
+        };
+        (loses && !finds_its_own(instance))
+            .then(|| format!("# Until then {} would {what}.", one_line(&instance.title())))
+    };
+    ask.sized().filter(|(_, sized)| sized.page_size == page).filter_map(line).collect()
+}
+
 /// The running kernel would come out short: what somebody can do about it. A server that is stopped is not planned for,
 /// so the pages are set by hand between its stop and its start.
 fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
@@ -127,11 +152,13 @@ fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
     let title = format!("{} don't fit beside what runs now", pages.in_pages_of(page));
     if goal.crowds {
         // However it is done, it would leave the host too little.
-        return Instruction { title, text: format!("# {why}"), risk: Risk::Safe, instance: None };
+        let lines: Vec<String> = std::iter::once(format!("# {why}")).chain(until_then(ask, goal)).collect();
+        return Instruction { title, text: lines.join("\n"), risk: Risk::Safe, instance: None };
     }
     let file = pool_switch(ask.host, page);
-    let mut lines =
-        vec![format!("# {why}: {at_boot}."), "# To have them before, with the servers down that hold memory:".into()];
+    let mut lines = vec![format!("# {why}: {at_boot}.")];
+    lines.extend(until_then(ask, goal));
+    lines.push("# To have them before, with the servers down that hold memory:".into());
     lines.extend(each("stop", &|instance| !instance.is_asleep()));
     lines.push(format!("echo {} > {file}", pages.get()));
     lines.push("# what came of it may be fewer, where memory is fragmented:".into());

@@ -283,7 +283,7 @@ impl Server {
                 }
                 // Without one page it goes without.
                 let pool = &kernel.pools[&page];
-                if pool.available() + pool.overcommit == 0 {
+                if pool.available() + pool.overcommit.saturating_sub(pool.surplus()) == 0 {
                     return Some(vec![base(kernel, rest), base(kernel, first)]);
                 }
                 let rest = self.huge(kernel, page, rest, &[], 3).unwrap_or_else(|| base(kernel, rest));

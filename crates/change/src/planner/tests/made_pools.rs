@@ -110,6 +110,34 @@ fn a_pool_that_was_emptied_under_a_server_is_filled_up_to_its_file() {
     assert!(!after.look().codes(hugewise_model::Level::Info).iter().any(|it| it.starts_with("HW207")));
 }
 
+/// Leaves nothing of memory.
+fn without_memory(world: &mut World<'_>) {
+    let small = |line: &str| {
+        let name = line.split(':').next().unwrap_or_default();
+        let is_there = ["MemFree", "MemAvailable", "Buffers", "Cached", "SReclaimable"].contains(&name);
+        let is_page_cache = name.ends_with("(file)");
+        if is_there || is_page_cache { format!("{name}: 2048 kB\n") } else { format!("{line}\n") }
+    };
+    let text: String = world.text("/proc/meminfo").lines().map(small).collect();
+    world.put("/proc/meminfo", text);
+}
+
+/// Its file asks for three times what it has, and there is no memory for that: whoever restarts it before has no server.
+#[test]
+fn who_would_not_start_again_until_the_pool_is_there_is_named() {
+    let base = source("healthy-postgresql");
+    let mut world = World::new(&*base);
+    let file = "/srv/databases/15/main/postgresql.conf";
+    let text = format!("{}\nshared_buffers = 3GB\nhuge_pages = on\n", world.text(file));
+    world.put(file, text);
+    without_memory(&mut world);
+    let (options, request) = defaults();
+    let (plan, _) = holds("until then", &world, &options, &request);
+    let text =
+        plan.instructions.iter().map(|it| it.text.as_str()).find(|it| it.contains("To have them before")).unwrap();
+    assert!(text.contains("# Until then postgresql 15/main would not start again.\n"), "{text}");
+}
+
 /// The same where 30 % more are asked for, and there is no memory for them: the 537 become the pool's own, and the rest is done
 /// by hand.
 #[test]
@@ -120,14 +148,7 @@ fn surplus_pages_are_kept_where_the_others_do_not_fit() {
     for folder in ["/sys/kernel/mm", "/sys/devices/system/node/node0"] {
         world.put(&format!("{folder}/hugepages/hugepages-2048kB/surplus_hugepages"), "537\n");
     }
-    let small = |line: &str| {
-        let name = line.split(':').next().unwrap_or_default();
-        let is_there = ["MemFree", "MemAvailable", "Buffers", "Cached", "SReclaimable"].contains(&name);
-        let is_page_cache = name.ends_with("(file)");
-        if is_there || is_page_cache { format!("{name}: 2048 kB\n") } else { format!("{line}\n") }
-    };
-    let text: String = world.text("/proc/meminfo").lines().map(small).collect();
-    world.put("/proc/meminfo", text);
+    without_memory(&mut world);
     let (options, request) = (Options::default(), Request { headroom_percent: 30, ..Request::default() });
     let (plan, after) = holds("kept", &world, &options, &request);
     let said = shown(&plan);
