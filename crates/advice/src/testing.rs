@@ -195,6 +195,7 @@ impl Case {
             next: Observed::Absent,
             at_boot: Observed::Absent,
             perhaps: Vec::new(),
+            on_smaller: Vec::new(),
             demand: Some(Demand {
                 page_size: PageSize::MIB_2,
                 pages: PageSize::MIB_2.pages_for(size),

@@ -300,6 +300,7 @@ impl<'a> Scene<'a> {
             next: Observed::Absent,
             at_boot: Observed::Absent,
             perhaps: Vec::new(),
+            on_smaller: Vec::new(),
             page_tables: self.page_tables(main, &pids),
             unit: service_of(main).map(str::to_owned),
             unit_is_its_own: false,

@@ -56,6 +56,8 @@ pub struct Instance {
     /// Where `next` is absent: what its files come to, if that is more than it has by less than the error of the reckoning, and
     /// they may have been changed since it started. It may need so much at its next start.
     pub perhaps: Vec<Demand>,
+    /// Where its memory is on larger pages and was rounded up to them: what its files come to on smaller ones, by size.
+    pub on_smaller: Vec<Demand>,
     /// Page tables of all its processes (sum of VmPTE).
     pub page_tables: Observed<Bytes>,
     /// The systemd service of the host that it runs in, directly: one of a user's or a container's manager is none.

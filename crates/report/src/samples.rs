@@ -192,6 +192,7 @@ fn instance(engine: Engine, name: &str, segment: Segment, huge_pages: HugePageUs
         next: Observed::Absent,
         at_boot: Observed::Absent,
         perhaps: Vec::new(),
+        on_smaller: Vec::new(),
         demand: Some(Demand {
             page_size: PageSize::MIB_2,
             pages: PageCount(17_411),
@@ -255,6 +256,7 @@ pub(crate) fn prod() -> Sample {
         next: Observed::Absent,
         at_boot: Observed::Absent,
         perhaps: Vec::new(),
+        on_smaller: Vec::new(),
         demand: Some(Demand { page_size: PageSize::MIB_2, pages: PageCount(3175), source: DemandSource::Engine }),
         ..instance(Engine::PostgreSql, "15/main", segment(Bytes(6_657_199_308), PageSize::MIB_2), HugePageUse::All)
     };

@@ -45,6 +45,7 @@ pub(crate) fn instance(name: &str) -> Instance {
         next: Observed::Absent,
         at_boot: Observed::Absent,
         perhaps: Vec::new(),
+        on_smaller: Vec::new(),
         page_tables: Observed::Absent,
         unit: None,
         unit_is_its_own: false,

@@ -112,8 +112,18 @@ pub(super) fn demand_on(instance: &Instance, page: PageSize) -> Option<Demand> {
     if mapped == PageCount::ZERO || (page > stated.page_size && sizes.len() <= 1) {
         return Some(moved);
     }
-    let source = if instance.pid == 0 { moved.source } else { measured_on(instance, page, moved.pages) };
-    Some(Demand { page_size: page, pages: mapped, source })
+    if instance.pid == 0 {
+        return Some(Demand { page_size: page, pages: mapped, source: moved.source });
+    }
+    let measured = Demand { page_size: page, pages: mapped, source: measured_on(instance, page, moved.pages) };
+    // What was rounded up its files tell more exactly, where they tell nothing else than what is mapped.
+    let within = |reckoned: &&Demand| {
+        let (least, most) = (measured.at_least().pages, measured.at_most().pages);
+        reckoned.page_size == page && reckoned.at_least().pages >= least && reckoned.at_most().pages <= most
+    };
+    let is_rounded = measured.source != DemandSource::Measured;
+    let reckoned = instance.on_smaller.iter().find(within).filter(|_| is_rounded).cloned();
+    Some(reckoned.unwrap_or(measured))
 }
 
 /// What mappings tell of so many pages: one on larger pages was rounded up to them, and has a byte at least on its last.

@@ -238,6 +238,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         (instance.demand, instance.beside) = segments::demands(&instance.segments, page);
         instance.demand = instance.demand.take().or_else(|| demand::estimated(&settings, version, page));
     }
+    instance.on_smaller = on_smaller(scene.host, &instance, demand::size(&settings, version));
     if main.mappings.is_absent() {
         instance.segments = main_memory_without_maps(scene.host, &instance);
         instance.huge_pages = segments::huge_page_use(&instance.segments);
@@ -246,6 +247,14 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
     faults::take_in(&mut instance, &faults, !files.is_empty() && next::are_unchanged(door.source, main, &files));
     instance.settings = settings.values;
     instance
+}
+
+/// What it comes to on pages that are smaller than those that its memory was rounded up to.
+fn on_smaller(host: &Host, instance: &Instance, size: Option<demand::Size>) -> Vec<hugewise_model::Demand> {
+    let held = instance.segments.iter().filter_map(|segment| segment.page_size.get()).max();
+    let pools = host.pools.known().into_iter().flatten().map(|pool| pool.page_size);
+    let smaller = pools.filter(|page| held.is_some_and(|held| *page < held));
+    size.map(|size| smaller.map(|page| size.in_pages(page)).collect()).unwrap_or_default()
 }
 
 /// Whether it is PostgreSQL itself, and not what others have built of it, with settings of their own.

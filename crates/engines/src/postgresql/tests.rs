@@ -6,7 +6,7 @@ use hugewise_host::source::MapSource;
 use hugewise_model::host::User;
 use hugewise_model::instance::{Demand, DemandSource, Startup};
 use hugewise_model::process::CgroupMembership;
-use hugewise_model::{Mapping, PageCount};
+use hugewise_model::{Mapping, PageCount, Pool};
 
 pub(super) const DATA: &str = "/var/lib/postgresql/15/main";
 
@@ -499,6 +499,24 @@ fn pages_that_it_was_rounded_up_to_say_nothing_of_smaller_ones() {
     let next = next(&instance, &settings, false, None).into_known().expect("another start");
     let [demand] = next.demands.as_slice() else { panic!("{next:?}") };
     assert_eq!((demand.at_least().pages, demand.pages), (PageCount(542), PageCount(542)));
+    let none = Observed::Known(PageCount::ZERO);
+    let pool = |page_size| Pool {
+        page_size,
+        total: none.clone(),
+        free: none.clone(),
+        reserved: none.clone(),
+        surplus: none.clone(),
+        overcommit: none.clone(),
+        nodes: Vec::new(),
+    };
+    let pools = [PageSize::MIB_2, PageSize::GIB_1].map(pool);
+    let host = Host { pools: Observed::Known(pools.into()), ..Host::default() };
+    let version = instance.version.known().map(String::as_str);
+    let on_smaller = on_smaller(&host, &instance, demand::size(&settings, version));
+    assert_eq!(
+        on_smaller.iter().map(|it| (it.page_size, it.pages)).collect::<Vec<_>>(),
+        [(PageSize::MIB_2, PageCount(542))]
+    );
 }
 
 /// What PostgreSQL 15 writes of each is FATAL; it runs with what it had before.

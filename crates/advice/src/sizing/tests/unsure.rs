@@ -129,6 +129,14 @@ fn a_mapping_on_larger_pages_tells_smaller_ones_with_its_rounding() {
     assert_eq!(sized.asks, Some(false), "its settings ask for 1 GiB pages");
     let own = plain(&case).instances.remove(0);
     assert_eq!((own.page_size, own.demand_pages, own.source), (PageSize::GIB_1, PageCount(7), DemandSource::Measured));
+    // Its files tell more, unless they tell of other memory.
+    let mut reckoned = |pages: u64| {
+        let source = DemandSource::Enough { least: PageCount(pages - 1) };
+        case.instances[0].on_smaller = vec![Demand { page_size: PageSize::MIB_2, pages: PageCount(pages), source }];
+        let request = Request { page_size: PageSizeChoice::Size(PageSize::MIB_2), ..Request::default() };
+        ask(&case, &request).instances[0].demand_pages
+    };
+    assert_eq!([3100, 3585, 3072].map(&mut reckoned), [PageCount(3100), PageCount(3584), PageCount(3584)]);
 }
 
 #[test]
