@@ -34,7 +34,12 @@ pub(crate) fn add(scene: &Scene<'_>, found: &mut Found, files: Option<&Files>) {
         Some(files) => files.host.services(&mut door, busy.iter().map(|name| (*name).to_owned()).collect(), read),
         None => read(&mut door),
     };
-    let look = || listed(scene, &found.instances, services.clone(), busy, door.unread);
+    let look = || {
+        let (sleepers, mut unread) = listed(scene, &found.instances, services.clone(), busy, door.unread);
+        // What was left out of their files is said as long as they are taken from here.
+        unread.extend(scene.budgets.unread());
+        (sleepers, unread)
+    };
     let (sleepers, unread) = match files {
         Some(files) => files.asleep.after(Around::of(&found.instances, &services), look),
         None => look(),

@@ -42,7 +42,7 @@ pub fn read(source: &dyn Source, live: bool, own_root: &Observed<bool>) -> Optio
              only the servers in there"
         ));
     }
-    // Whose namespaces it shows, it shows; before Linux 3.8 it has no such files.
+    // Where it shows this program's namespaces it shows this program; before Linux 3.8 it has no such files.
     let shows_itself = || pid.is_known() || source.read("/proc/self/status").is_known();
     if live && !shows_itself() {
         return Some("/proc is that of another pid namespace: hugewise does not find itself in it".to_owned());

@@ -32,6 +32,9 @@ impl Reserved {
 
 /// Reads the words as the kernel of this host does.
 fn read(host: &Host, words: &[String]) -> HugePageWords {
+    if !words.iter().any(|word| word.contains("hugepage")) {
+        return HugePageWords::default();
+    }
     let sizes: Option<Vec<PageSize>> =
         host.pools.known().map(|pools| pools.iter().map(|pool| pool.page_size).collect());
     let x86 = host.architecture.known().is_some_and(|name| name == "x86_64");
@@ -51,9 +54,6 @@ fn read(host: &Host, words: &[String]) -> HugePageWords {
         Some("aarch64") => 4,
         _ => usize::MAX / 4,
     };
-    if !words.iter().any(|word| word.contains("hugepage")) {
-        return HugePageWords::default();
-    }
     let most_words = if since(6, 15) == Some(true) { 2 * most_sizes + 1 } else { usize::MAX };
     // Red Hat's 5.14 has what came with 5.16.
     let by_node = since(5, 14) != Some(false);

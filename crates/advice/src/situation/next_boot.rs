@@ -143,8 +143,9 @@ impl<'h> NextBoot<'h> {
                 let there =
                     pools.get(&page).and_then(|pool| pool.as_ref().ok()).map_or(PageCount::ZERO, |(pool, _)| *pool);
                 // One that grows is content with what it begins with, and takes what it finds of the rest.
+                let less = demand.pages.saturating_sub(PageCount(1)).min(there);
                 let takes_part =
-                    start::takes_part(instance, &start) || start::begins(instance, page, there, demand.pages);
+                    start::takes_part(instance, &start) || start::begins(instance, page, less, demand.pages);
                 // Beyond what its own cgroup may have reserved it is refused, and takes a part of it or none.
                 let (least, most) = (demand.at_least().pages, demand.at_most().pages);
                 // One that raises the pool by what it lacks takes no more of it than is there to stay: what others may have on

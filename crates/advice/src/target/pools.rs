@@ -167,8 +167,8 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, Missing> {
     let needed = target.max(committed.saturating_sub(surplus));
     // What servers that are not planned for will ask for is needed too, as far as it is there.
     let needed = needed.max((needed + unplanned(ask, page)).min(now));
-    // Whoever lacks pages is not left to those on demand, nor who holds such pages: they come out of memory that happens to be
-    // free, and after an undo under a server that runs the kernel would not give them again.
+    // A server that lacks pages, or holds surplus ones, must not depend on pages on demand: they come out of memory that happens
+    // to be free, and after an undo under a server that runs the kernel would not give them again.
     let grows = (surplus > PageCount::ZERO || needs_pages(ask, page)) && target > now;
     // What is planned counts what is held, and not those who ask without being planned for.
     let least = needed.max(claimed(ask, page, committed.max(target))).max(configured(ask, page, now, needed));

@@ -35,7 +35,8 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             continue;
         }
         // A limit costs nothing: where the boot is to bring the pages and another line is in the way, that is to be taken out, and
-        // meanwhile there has to be nobody whose pages this one would take: who goes down without them, or would have them.
+        // meanwhile there has to be nobody whose pages this one would take: one that does not start without them, or one that
+        // would get them at the boot.
         let is_harmless = |draft: &Draft<'_>, page| {
             let loses = |other: &Instance| {
                 let moments = ask.assessment.situation.of(other);

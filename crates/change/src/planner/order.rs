@@ -71,6 +71,6 @@ fn page_of(ask: &Ask<'_>, id: &InstanceId) -> Option<PageSize> {
 /// Whether a step brings pages of a size, now or with the next boot.
 fn brings(draft: &Draft<'_>, step: &Drafted, page: PageSize) -> bool {
     let grows = draft.pool(page).is_some_and(|goal| goal.grows());
-    let now = grows && step.id == pools_now::id(page);
+    let now = grows && [pools_now::id(page), pools_now::kept_id(page)].contains(&step.id);
     now || step.part == Part::PoolsAtBoot
 }

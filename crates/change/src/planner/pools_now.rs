@@ -46,8 +46,13 @@ pub(super) fn id(page: PageSize) -> String {
 
 /// The step for pages of that size, where the plan has one: a pool that is as it is to be needs none.
 pub(super) fn of(draft: &Draft<'_>, page: PageSize) -> Option<String> {
-    let id = id(page);
-    draft.steps.iter().any(|step| step.id == id).then_some(id)
+    let ids = [id(page), kept_id(page)];
+    ids.into_iter().find(|id| draft.steps.iter().any(|step| step.id == *id))
+}
+
+/// The step's that keeps what servers hold beyond the pool.
+pub(super) fn kept_id(page: PageSize) -> String {
+    format!("pool-{}-kept", boot_name(page))
 }
 
 fn step(ask: &Ask<'_>, goal: &Goal) -> Drafted {
@@ -91,10 +96,19 @@ fn step(ask: &Ask<'_>, goal: &Goal) -> Drafted {
 fn kept(ask: &Ask<'_>, goal: &Goal) -> Drafted {
     let (page, surplus, pages) = (goal.page_size, goal.surplus, goal.now + goal.surplus);
     let title = format!("keep {} in the pool, which then has {pages}", surplus.in_pages_of(page));
-    let why = format!("{} there until who has them ends; to keep them takes no memory", surplus.are());
-    let mut step = Drafted::from(Step::new(format!("pool-{}-kept", boot_name(page)), title, Risk::Safe, why));
-    step.carry_for(Remedy::SetPool(page), When::Now, ask.sized_on(page));
+    let why = format!("{} there until who has them ends; to keep them takes no memory now", surplus.are());
+    let mut step = Drafted::from(Step::new(kept_id(page), title, Risk::Safe, why));
+    // It brings no page to anybody else.
+    let its_own = ask.sized().filter(|(instance, sized)| sized.page_size == page && finds_its_own(ask, instance, page));
+    step.carry_for(Remedy::SetPool(page), When::Now, its_own.map(|(instance, _)| instance.id()).collect());
     step.change(whole(ask, page, pages))
+}
+
+/// Whether a server holds all the pages that it will ask for.
+fn finds_its_own(ask: &Ask<'_>, instance: &Instance, page: PageSize) -> bool {
+    let then = starting(ask.host, instance);
+    let pages: PageCount = then.demands.iter().filter(|it| it.page_size == page).map(|it| it.pages).sum();
+    pages <= demand::held(instance, page)
 }
 
 fn whole(ask: &Ask<'_>, page: PageSize, pages: PageCount) -> ValueChange {
@@ -112,11 +126,7 @@ fn saved(goal: &Goal) -> hugewise_model::Bytes {
 fn until_then(ask: &Ask<'_>, goal: &Goal) -> Vec<String> {
     let page = goal.page_size;
     // Who holds surplus pages keeps them now.
-    let finds_its_own = |instance: &Instance| {
-        let then = starting(ask.host, instance);
-        let pages: PageCount = then.demands.iter().filter(|it| it.page_size == page).map(|it| it.pages).sum();
-        goal.surplus > PageCount::ZERO && pages <= demand::held(instance, page)
-    };
+    let keeps = |instance: &Instance| goal.surplus > PageCount::ZERO && finds_its_own(ask, instance, page);
     let line = |(instance, _): (&Instance, &Sized)| {
         let moments = ask.assessment.situation.of(instance)?;
         let loses = moments.loses_at_restart() && moments.restart.obstacle == Some(Obstacle::Pages);
@@ -124,8 +134,7 @@ fn until_then(ask: &Ask<'_>, goal: &Goal) -> Vec<String> {
             Standing::DoesNotStart => "not start again",
             _ => "lose huge pages at a restart",
         };
-        (loses && !finds_its_own(instance))
-            .then(|| format!("# Until then {} would {what}.", one_line(&instance.title())))
+        (loses && !keeps(instance)).then(|| format!("# Until then {} would {what}.", one_line(&instance.title())))
     };
     ask.sized().filter(|(_, sized)| sized.page_size == page).filter_map(line).collect()
 }

@@ -8,7 +8,7 @@
 //! What others do to it is not counted. Therefore a part of all processes has its turn at each reading, each of them once in
 //! [`Earlier::TURNS`]: its sums of memory (reclaim) and its parent are read. That it got other limits (prlimit(2)) or another
 //! cgroup, that its program or a segment was removed, or its folder renamed, is rarer and costs most to see: at one turn in
-//! [`Earlier::WHOLE`] that is read as well. Its namespaces, its root and its title nobody changes but itself, and it has not run.
+//! [`Earlier::WHOLE`] all is read but its title, which lies in its own memory, and what it still maps.
 //!
 //! Of one that has run, and is still the one that it was by the inode of its folder, all is read that programs change as they
 //! go: its status, its title, its folder, and what it maps, unless the kernel says that each mapping is where it was and the
@@ -45,14 +45,14 @@ impl<'a> Earlier<'a> {
     /// In so many readings each process has a turn.
     pub const TURNS: u64 = 32;
 
-    /// At one of so many turns all of it is read that others can change.
+    /// At one of so many turns all of it is read but its title.
     pub const WHOLE: u64 = 2;
 
     /// The process as it was read, where it has run no more than it had then, and nothing of it went unread; and what it is
     /// the turn of.
     pub(super) fn still(
         &self,
-        pid: u32,
+        Listed { pid, identity }: Listed,
         before: Option<&'a Arc<Process>>,
         cpu_time: Option<Duration>,
     ) -> Option<(&'a Arc<Process>, Turn)> {
@@ -63,8 +63,9 @@ impl<'a> Earlier<'a> {
             true if is_whole() => Turn::Whole,
             true => Turn::Sums,
         };
-        // Another process that has that pid by now would have to have run as long to the nanosecond.
-        let before = before.filter(|before| before.cpu_time == cpu_time && whole(before))?;
+        // Another process that has that pid by now would have to have run as long to the nanosecond, and its folder that inode.
+        let is_it = |before: &Process| before.identity.zip(identity).is_none_or(|(then, now)| then == now);
+        let before = before.filter(|before| before.cpu_time == cpu_time && is_it(before) && whole(before))?;
         Some((before, turn))
     }
 
@@ -111,7 +112,7 @@ pub(super) enum Turn {
     None,
     /// Its sums of memory and its parent.
     Sums,
-    /// All that others can change.
+    /// All but its title.
     Whole,
 }
 
@@ -371,6 +372,14 @@ mod tests {
         let moved =
             |turn: u64| next(&source(7, 40, "idle", 1).link("/proc/20/cwd", "/moved"), turn)[0].directory.clone();
         assert_eq!((0..all).filter(|turn| moved(*turn) == Observed::Known("/moved".to_owned())).count(), 1);
+        // It may have set up other namespaces the last time that it ran.
+        let space = |turn: u64| {
+            let then = source(7, 40, "idle", 1).link("/proc/20/ns/mnt", "mnt:[5]").link("/proc/20/root", "/jail");
+            let process = Arc::unwrap_or_clone(next(&then, turn).remove(0));
+            (process.namespaces.mount, process.root)
+        };
+        let seen = (Observed::Known(5), Observed::Known("/jail".to_owned()));
+        assert_eq!((0..all).filter(|turn| space(*turn) == seen).count(), 1);
         // What it would have to run for to change is not looked at.
         assert!((0..all).all(|turn| title(&next(&source(7, 40, "cannot be", 1), turn)) == "idle"));
         let sums = |turn: u64| next(&source(7, 8, "idle", 1), turn)[0].page_tables.get().map(|tables| tables.get());

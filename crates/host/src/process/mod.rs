@@ -84,7 +84,7 @@ pub(crate) fn read_timed(
         known.extend(reader.known(listed, before.next(listed.pid)).map(|known| (listed, known)));
     }
     for (_, known) in &known {
-        if let Known::Still(process) | Known::Turn(process) | Known::Rested(process) = known {
+        if let Known::Still(process) | Known::Turn(process) = known {
             reader.commands.count(process.caller.unwrap_or(process.uid), &process.command);
         }
     }
@@ -164,7 +164,7 @@ enum Known {
     Still(Arc<Process>),
     /// The same, but for what others may have changed of it.
     Turn(Arc<Process>),
-    /// That it has not run since the reading before; yet all is read that others may have changed of it.
+    /// That it has not run since the reading before; yet all is read but its title and what it maps still.
     Rested(Arc<Process>),
     /// Who it is: it has run since the reading before, so much by now.
     Ran(Arc<Process>, Duration),
@@ -208,7 +208,7 @@ impl Reader<'_> {
         let Some(earlier) = self.earlier else { return Some(Known::Not(None)) };
         // Before all the rest: whatever it runs from here on is added.
         let cpu_time = self.source.cpu_time(pid).into_known();
-        if let Some((process, turn)) = earlier.still(pid, before, cpu_time) {
+        if let Some((process, turn)) = earlier.still(listed, before, cpu_time) {
             let process = Arc::clone(process);
             return Some(match turn {
                 Turn::None => Known::Still(process),
@@ -246,13 +246,7 @@ impl Reader<'_> {
         let command = self.command(pid, status.real_uid);
         let memlock = self.file(pid, "limits", limits::parse);
         let cgroups = self.cgroups(pid).map(|cgroups| self.as_before([pid, status.parent], cgroups));
-        let namespaces = namespaces(self.source, &pid.to_string());
-        for fact in [&namespaces.mount, &namespaces.pid, &namespaces.ipc, &namespaces.user] {
-            if !fact.is_known() && !fact.is_absent() {
-                self.note(pid, "ns", fact);
-                break;
-            }
-        }
+        let namespaces = self.namespaces(pid);
         let executable = self.source.link(&format!("/proc/{pid}/exe"));
         self.note(pid, "exe", &executable);
         let directory = self.source.link(&format!("/proc/{pid}/cwd"));
@@ -300,6 +294,17 @@ impl Reader<'_> {
         Some(Arc::new(process))
     }
 
+    fn namespaces(&mut self, pid: u32) -> Namespaces {
+        let namespaces = namespaces(self.source, &pid.to_string());
+        for fact in [&namespaces.mount, &namespaces.pid, &namespaces.ipc, &namespaces.user] {
+            if !fact.is_known() && !fact.is_absent() {
+                self.note(pid, "ns", fact);
+                break;
+            }
+        }
+        namespaces
+    }
+
     /// How much a process maps, where its mappings were looked at, and those of them that may matter, without their page sizes.
     fn mappings(&mut self, pid: u32, status: &status::Status) -> (Option<[Bytes; 4]>, Observed<Vec<Mapping>>) {
         // Thousands of shells and sleepers have none, and the kernel takes its time over that file.
@@ -330,8 +335,8 @@ impl Reader<'_> {
     }
 
     /// A process that is the one that it was when it was read. Where it has run since, what its program and its user set up for
-    /// it and leave alone then is as it was, as long as it has the same ones; where it has not, what only the process itself
-    /// changes. `None` where it has ended.
+    /// it and leave alone then is as it was, as long as it has the same ones; where it has not, its title is. `None` where it has
+    /// ended.
     fn again(&mut self, before: &Process, since: Since) -> Option<Arc<Process>> {
         let pid = before.pid;
         let listed = Listed { pid, identity: before.identity };
@@ -344,12 +349,20 @@ impl Reader<'_> {
         if !is_same_program(before, &status) || executable != before.executable {
             return self.process(listed, cpu_time);
         }
-        let (command, memlock, cgroups) = match since {
-            Since::Ran(_) => (self.command(pid, status.real_uid), before.memlock.clone(), before.cgroups.clone()),
+        let (command, memlock, cgroups, namespaces, root) = match since {
+            Since::Ran(_) => (
+                self.command(pid, status.real_uid),
+                before.memlock.clone(),
+                before.cgroups.clone(),
+                before.namespaces.clone(),
+                before.root.clone(),
+            ),
             Since::Rested => {
+                self.commands.count(status.real_uid, &before.command);
                 let memlock = self.file(pid, "limits", limits::parse);
                 let cgroups = self.cgroups(pid).map(|cgroups| self.as_before([pid, status.parent], cgroups));
-                (before.command.clone(), memlock, cgroups)
+                let root = self.source.link(&format!("/proc/{pid}/root"));
+                (before.command.clone(), memlock, cgroups, self.namespaces(pid), root)
             }
         };
         let directory = self.source.link(&format!("/proc/{pid}/cwd"));
@@ -378,11 +391,11 @@ impl Reader<'_> {
             nodes_allowed: status.nodes_allowed.clone(),
             memlock,
             cgroups,
-            namespaces: before.namespaces.clone(),
+            namespaces,
             namespace_pids: status.namespace_pids.clone(),
             executable,
             directory,
-            root: before.root.clone(),
+            root,
             mapped: before.mapped,
             mappings: Observed::Absent,
         };

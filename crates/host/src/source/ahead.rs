@@ -39,9 +39,8 @@ const LONG_COMMAND: u64 = 64 << 10;
 /// What is read of one that was read before and has run since: what else there is of it changes with its program or user.
 const OF_RAN: [&str; 5] = ["status", COMMAND, MAPS, "exe", "cwd"];
 
-/// What is read of one that has not run since: what others can change of it. Its namespaces and its root it changes itself,
-/// and its title lies in its own memory.
-const OF_RESTED: [&str; 6] = ["status", "limits", "cgroup", MAPS, "exe", "cwd"];
+/// What is left out of one that has not run since: its title lies in its own memory, and is read whenever it has run.
+const NOT_OF_RESTED: &str = COMMAND;
 
 /// Processes that are handed over at once, and how often a thread may do so before anybody has asked.
 const AT_ONCE: usize = 8;
@@ -273,7 +272,7 @@ fn show(next: &Next, matters: Matters, buffer: &mut Vec<u8>) -> Shown {
     let is_wanted = |name: &&str| match next.known {
         Known::Nothing => true,
         Known::Ran(_) => OF_RAN.contains(name),
-        Known::Rested(_) => OF_RESTED.contains(name),
+        Known::Rested(_) => *name != NOT_OF_RESTED,
     };
     let mut has_mappings = true;
     for (name, answer) in FILES.iter().zip(&mut shown.files).filter(|(name, _)| is_wanted(name)) {

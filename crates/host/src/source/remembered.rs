@@ -5,7 +5,7 @@
 //!
 //! Of folders it is asked at each reading: packages, editors and tools of configuration put a new file in the old one's place,
 //! which changes the folder. Of files, which are many more, a part has its turn at each reading, and all of them where the last
-//! reading was long ago.
+//! reading was long ago: so what lies in a folder that nobody lists, or behind a link, is seen within some readings.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Whether a process that has run since it was read maps what it mapped then.
+//! Whether a process that was read before maps what it mapped then.
 //!
 //! The kernel writes a line of /proc/PID/maps for each library's part; of the few mappings that matter it can be asked one by one
 //! (PROCMAP_QUERY, Linux 6.11).
