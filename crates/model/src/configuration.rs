@@ -397,12 +397,14 @@ pub struct BootEntry {
     pub place: Place,
 }
 
-/// A word of the kernel's command line that stands where the boot loader's menu is made from, and not in the menu: no boot
-/// has it before the menu is made anew.
+/// Words of the kernel's command line that stand where the boot loader's menu is made from, and not in the menu: no boot
+/// has them before the menu is made anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingWord {
-    /// `hugepages=600`.
+    /// `hugepages=600`, and before it the size that it belongs to, where one is named: `hugepagesz=1G hugepages=4`.
     pub word: String,
+    /// The pool that it is about; `None` where it is about another thing, or about pages of no size that is named.
+    pub page_size: Option<PageSize>,
     /// Where it stands.
     pub place: Place,
 }

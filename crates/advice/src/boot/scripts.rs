@@ -49,16 +49,16 @@ pub fn not_in_menu(host: &Host, page: PageSize) -> Option<String> {
 
 /// The same, but for the words that one file brings.
 pub fn not_in_menu_but_for(host: &Host, page: PageSize, file: &str) -> Option<String> {
-    let waiting: Vec<_> = host.configuration.waiting_words.iter().filter(|it| it.place.file != file).collect();
-    let words: Vec<&str> = waiting.iter().map(|it| it.word.as_str()).collect();
-    let default = default_size(host);
-    let is_named =
-        |pool: &cmdline::RequestedPool| pool.page_size.or(default) == Some(page) && pool.pages > PageCount::ZERO;
-    if !cmdline::huge_page_words(&words).pools.iter().any(is_named) {
-        return None;
-    }
-    let last = waiting.iter().rfind(|it| it.word.starts_with("hugepages="))?;
-    Some(waits(last))
+    let words = host.configuration.waiting_words.as_slice();
+    // Most hosts have none, and need no default size for it.
+    let default = if words.is_empty() { None } else { default_size(host) };
+    let sets = |it: &&WaitingWord| {
+        let asks = |word: &str| cmdline::huge_page_words(&[word]).pools.iter().any(|pool| pool.pages > PageCount::ZERO);
+        it.place.file != file
+            && it.page_size.or(default) == Some(page)
+            && it.word.split(' ').next_back().is_some_and(asks)
+    };
+    words.iter().rfind(sets).map(waits)
 }
 
 /// That a word is not where the boot has it from.

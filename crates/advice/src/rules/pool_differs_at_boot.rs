@@ -132,6 +132,7 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
 mod tests {
     use crate::testing::{quiet, sysctl};
     use hugewise_model::Observed::Known;
+    use hugewise_model::PageSize;
 
     #[test]
     fn the_last_file_wins_and_is_named() {
@@ -152,8 +153,9 @@ mod tests {
         let mut case = quiet();
         case.pool(600, 0);
         case.host.configuration.sysctl = Known(Vec::new());
-        let word = |word: &str| hugewise_model::configuration::WaitingWord {
+        let word = |word: &str, page_size| hugewise_model::configuration::WaitingWord {
             word: word.into(),
+            page_size,
             place: hugewise_model::configuration::Place { file: "/etc/default/grub".into(), line: 6 },
         };
         let summary = |case: &crate::testing::Case| {
@@ -162,12 +164,16 @@ mod tests {
         };
         let begins = "the next boot brings none of the 600 pages of 2 MiB: ";
         assert_eq!(summary(&case), Some(format!("{begins}no file sets any")));
-        case.host.configuration.waiting_words = vec![word("transparent_hugepage=never"), word("hugepages=600")];
+        case.host.configuration.waiting_words =
+            vec![word("transparent_hugepage=never", None), word("hugepages=600", None)];
         let waits = "hugepages=600 in /etc/default/grub:6 is not in the boot menu";
         assert_eq!(summary(&case), Some(format!("{begins}{waits}")));
         // Pages of another size are no answer.
-        case.host.configuration.waiting_words = vec![word("hugepagesz=1G"), word("hugepages=600")];
+        let large = word("hugepagesz=1G hugepages=600", Some(PageSize::GIB_1));
+        case.host.configuration.waiting_words = vec![large.clone()];
         assert_eq!(summary(&case), Some(format!("{begins}no file sets any")));
+        case.host.configuration.waiting_words = vec![word("hugepages=600", None), large];
+        assert_eq!(summary(&case), Some(format!("{begins}{waits}")));
     }
 
     /// Oracle's own advice for AUTO and AUTO_ONLY is a pool that is there before (Exadata, use_large_pages).

@@ -3,9 +3,12 @@
 //! Words that somebody wrote into /etc/default/grub count only once the menu was made anew. Drop-ins are read by the
 //! grub-mkconfig of Debian and Ubuntu; elsewhere the folder is not there.
 
-use hugewise_model::Observed;
-use hugewise_model::configuration::{BootEntry, Loader, WaitingWord};
+use std::collections::BTreeMap;
 
+use hugewise_model::Observed;
+use hugewise_model::configuration::{BootEntry, Loader, Place, WaitingWord};
+
+use super::cmdline;
 use super::files::{bounded, lines, place};
 use super::grub::{self, Variables};
 use crate::Door;
@@ -31,7 +34,7 @@ pub(super) fn waiting(door: &mut Door<'_>, boot: &Observed<BootEntry>) -> Vec<Wa
     names.sort_unstable();
     files.extend(names.iter().take(MOST_FILES).map(|name| format!("{DROP_INS}/{name}")));
     let mut variables = Variables::new();
-    let mut words: Vec<WaitingWord> = Vec::new();
+    let mut words: BTreeMap<String, Vec<(String, Place)>> = BTreeMap::new();
     for file in files {
         let text = door.read(&file).and_then(|bytes| bounded(bytes, MOST));
         if matches!(text, Observed::Malformed(_)) {
@@ -39,22 +42,51 @@ pub(super) fn waiting(door: &mut Door<'_>, boot: &Observed<BootEntry>) -> Vec<Wa
         }
         for (number, line) in lines(text.known().map_or(&[], Vec::as_slice)) {
             let Some((name, value)) = assignment(&line, &variables) else { continue };
-            words.extend(words_of(&value).map(|word| WaitingWord { word, place: place(&file, number) }));
+            // A line that takes the variable over names its words once more.
+            let mut before: Vec<(String, Place)> = words.get(&name).cloned().unwrap_or_default();
+            let mut placed = |word: String| match before.iter().position(|(other, _)| *other == word) {
+                Some(at) => before.remove(at),
+                None => (word, place(&file, number)),
+            };
+            let placed: Vec<_> = words_of(&value).map(&mut placed).collect();
+            words.insert(name.clone(), placed);
             variables.insert(name, value);
         }
     }
     let is_recovery = entry.command_line.iter().any(|word| matches!(word.as_str(), "recovery" | "single"));
+    // In the order in which the menu has them.
     let counted = [Some(ALWAYS), Some(NORMALLY).filter(|_| !is_recovery)].into_iter().flatten();
-    let counted: Vec<String> = counted.filter_map(|name| variables.get(name)).flat_map(|text| words_of(text)).collect();
-    let is_waiting = |word: &String| counted.contains(word) && !entry.command_line.contains(word);
-    let mut waiting: Vec<WaitingWord> = Vec::new();
-    for WaitingWord { word, place } in words {
-        // A line that takes the variable over names its words once more.
-        if is_waiting(&word) && waiting.iter().all(|it| it.word != word) {
-            waiting.push(WaitingWord { word, place });
-        }
+    let counted: Vec<(String, Place)> = counted.filter_map(|name| words.get(name)).flatten().cloned().collect();
+    let there = entry.command_line.iter().map(|word| (word.clone(), entry.place.clone())).collect::<Vec<_>>();
+    let there: Vec<WaitingWord> = asked(&there);
+    let is_there = |it: &WaitingWord| {
+        let value = |it: &WaitingWord| it.word.rsplit(' ').next().map(str::to_owned);
+        there.iter().any(|other| (other.page_size, value(other)) == (it.page_size, value(it)))
+    };
+    asked(&counted).into_iter().filter(|it| !is_there(it)).collect()
+}
+
+/// What words ask for, each number with the size before it.
+fn asked(words: &[(String, Place)]) -> Vec<WaitingWord> {
+    let size_of = |word: &str| word.split_once('=').and_then(|(_, size)| cmdline::parse_size(size));
+    let default = words.iter().rev().find(|(word, _)| word.starts_with("default_hugepagesz="));
+    let default = default.and_then(|(word, _)| size_of(word));
+    let (mut current, mut asked) = (None::<&str>, Vec::new());
+    for (word, place) in words {
+        let (text, page_size) = match word.split_once('=').map(|(name, _)| name) {
+            Some("hugepagesz") => {
+                current = Some(word);
+                continue;
+            }
+            Some("hugepages") => {
+                let text = current.map_or_else(|| word.clone(), |size| format!("{size} {word}"));
+                (text, current.map_or(default, size_of))
+            }
+            _ => (word.clone(), None),
+        };
+        asked.push(WaitingWord { word: text, page_size, place: place.clone() });
     }
-    waiting
+    asked
 }
 
 /// `GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX quiet"` or `+=`: the variable, and what it is then.
@@ -81,8 +113,6 @@ fn words_of(text: &str) -> impl Iterator<Item = String> {
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::configuration::Place;
-
     use super::*;
     use crate::source::MapSource;
 
@@ -103,18 +133,31 @@ mod tests {
         assert_eq!(
             said("root=/dev/sda1 ro quiet", &files),
             [
-                "/etc/default/grub:2 transparent_hugepage=never",
                 "/etc/default/grub:3 default_hugepagesz=1G",
-                "/etc/default/grub:3 hugepagesz=1G",
-                "/etc/default/grub:3 hugepages=4"
+                "/etc/default/grub:3 hugepagesz=1G hugepages=4",
+                "/etc/default/grub:2 transparent_hugepage=never"
             ]
         );
         let made = "ro default_hugepagesz=1G hugepagesz=1G hugepages=4 quiet transparent_hugepage=never";
         assert_eq!(said(made, &files), [""; 0]);
         // The menu is older than the number.
         let older = "ro default_hugepagesz=1G hugepagesz=1G hugepages=2 transparent_hugepage=never";
-        assert_eq!(said(older, &files), ["/etc/default/grub:3 hugepages=4"]);
+        assert_eq!(said(older, &files), ["/etc/default/grub:3 hugepagesz=1G hugepages=4"]);
         assert_eq!(said("ro recovery default_hugepagesz=1G hugepagesz=1G hugepages=4", &files), [""; 0]);
+    }
+
+    /// A number belongs to the size before it, wherever the line that has it stands: the menu has GRUB_CMDLINE_LINUX first.
+    #[test]
+    fn a_number_waits_with_its_size() {
+        let both =
+            "GRUB_CMDLINE_LINUX_DEFAULT='hugepagesz=2M hugepages=8'\nGRUB_CMDLINE_LINUX='hugepagesz=1G hugepages=8'\n";
+        let files = [("/etc/default/grub", both)];
+        let (large, small) =
+            ("/etc/default/grub:2 hugepagesz=1G hugepages=8", "/etc/default/grub:1 hugepagesz=2M hugepages=8");
+        assert_eq!(said("ro", &files), [large, small]);
+        assert_eq!(said("ro hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=8", &files), [large]);
+        assert_eq!(said("ro hugepagesz=1G hugepages=8", &files), [small]);
+        assert_eq!(said("ro hugepages=8", &files), [large, small]);
     }
 
     /// As the shell takes them: the last assignment counts, a drop-in adds to what the file says, and one may take it away.
@@ -127,11 +170,7 @@ mod tests {
         let no_drop_in = ("/etc/default/grub.d/c.cfg.old", "GRUB_CMDLINE_LINUX=\"hugepages=7\"\n");
         assert_eq!(
             said("ro", &[file, adds, also, no_drop_in]),
-            [
-                "/etc/default/grub:2 hugepages=2",
-                "/etc/default/grub.d/a.cfg:1 hugepagesz=2M",
-                "/etc/default/grub.d/b.cfg:1 hugepages=3"
-            ]
+            ["/etc/default/grub:2 hugepages=2", "/etc/default/grub.d/b.cfg:1 hugepagesz=2M hugepages=3"]
         );
         assert_eq!(said("ro", &[file, adds, none]), [""; 0]);
     }
