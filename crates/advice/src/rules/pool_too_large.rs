@@ -5,6 +5,8 @@ use crate::{Docs, Facts, Missing, Rule, demand};
 
 /// Spare pages up to this part of a pool are what careful people set aside.
 const SPARE: f64 = 0.1;
+/// One of so many is a few.
+const FEW: u64 = 50;
 /// Half of a pool or more is idle-pool's.
 const IDLE: f64 = 0.5;
 /// Less than this is not worth a word.
@@ -54,7 +56,10 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let beyond = available.saturating_sub(wanted).of(page);
         let part = beyond.part_of(total.of(page)).unwrap_or_default();
         let idle = available.of(page).part_of(total.of(page)).unwrap_or_default();
-        if beyond < LEAST || part < SPARE || idle >= IDLE {
+        // A few that somebody may want or not make no other answer of it: what a plan writes can leave that open.
+        let perhaps = claim.map(|claim| claim.perhaps).unwrap_or_default().of(page);
+        let bound = beyond + perhaps.min(beyond.shared_by(FEW).unwrap_or_default());
+        if bound < LEAST || bound.part_of(total.of(page)).unwrap_or_default() < SPARE || idle >= IDLE {
             continue;
         }
         if let Some(id) = claim.and_then(|claim| claim.unknown.first()) {

@@ -15,6 +15,8 @@ use crate::demand::starting;
 pub struct Claim {
     /// Pages that are held or promised, and those that servers ask for beyond them at a restart or at the next boot.
     pub pages: PageCount,
+    /// Those among them that servers may ask for, or not: within the error of what their files come to.
+    pub perhaps: PageCount,
     /// Servers of which nobody knows whether they ask for more.
     pub unknown: Vec<InstanceId>,
     /// Those of them that have nothing by which their pages could be counted: any may be theirs.
@@ -33,6 +35,7 @@ pub(super) fn claims(host: &Host, instances: &[Instance]) -> BTreeMap<PageSize, 
         for (page, claim) in &mut claims {
             let to_come = to_come(host, &instance, *page);
             claim.pages = claim.pages + to_come;
+            claim.perhaps = claim.perhaps + to_come.saturating_sub(surely_to_come(host, &instance, *page));
             if unread && may_take(host, &instance, *page) {
                 claim.unknown.push(instance.id());
                 if instance.is_asleep() && to_come == PageCount::ZERO {
@@ -57,10 +60,18 @@ fn at_its_word(instance: &Instance) -> Cow<'_, Instance> {
 /// Pages of a size that a server asks for at its next start beyond those that it holds; of one whose settings were not read,
 /// what it needs now.
 pub fn to_come(host: &Host, instance: &Instance, page: PageSize) -> PageCount {
-    let held = demand::held(instance, page);
     // It may be a few more, where that hangs on what cannot be reckoned exactly.
     let perhaps = instance.perhaps.iter().filter(|demand| demand.page_size == page);
-    let perhaps: PageCount = perhaps.map(|demand| demand.pages).sum();
+    coming(host, instance, page, perhaps.map(|demand| demand.pages).sum())
+}
+
+/// The same, but for those that it may ask for or not.
+fn surely_to_come(host: &Host, instance: &Instance, page: PageSize) -> PageCount {
+    coming(host, instance, page, PageCount::ZERO)
+}
+
+fn coming(host: &Host, instance: &Instance, page: PageSize, perhaps: PageCount) -> PageCount {
+    let held = demand::held(instance, page);
     if instance.huge_pages == HugePageUse::All && !instance.next.is_known() {
         return demand::yet_to_take(instance, page).max(perhaps.saturating_sub(held));
     }

@@ -100,7 +100,8 @@ pub(super) fn after_stop(host: &Host, instance: &Instance, page: PageSize, growt
     let surplus_left = surplus.saturating_sub(gone);
     let on_demand = pool.overcommit.get().unwrap_or_default().saturating_sub(surplus_left);
     let room = available + held.saturating_sub(gone) + on_demand;
-    let others = growth.of_others(host, instance, page);
+    // They take no more than is there until this one's own come back.
+    let others = growth.of_others(host, instance, page).min(available + on_demand);
     let note = match () {
         () if gone > PageCount::ZERO => {
             format!("; {gone} of those that it holds are surplus and go when it stops")

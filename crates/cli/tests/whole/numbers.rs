@@ -56,6 +56,14 @@ pub(crate) fn differing(seen: &Seen, plan: &Plan) -> Vec<String> {
         {
             wrong.push(format!("the plan sets {planned} pages of {pool}, the metrics say {target}"));
         }
+        let total = now.total.get().unwrap_or_default().get();
+        if let Some(pages) = kept(plan, page)
+            && (pages != total || total == own)
+        {
+            wrong.push(format!(
+                "the plan keeps {pages} pages of {pool} where there are {total}, {own} of them the pool's"
+            ));
+        }
         let at_boot = plan.at_boot.iter().find(|of| of.page_size.bytes().get() == page).map(|of| of.pages);
         // A plan that is refused leaves the boot as it is.
         let name = format!("hugewise_pool_boot_target_pages{{page_bytes=\"{page}\"}} ");
@@ -119,6 +127,14 @@ fn planned(plan: &Plan, page: u64, nodes: impl Iterator<Item = u64>) -> Option<u
         }
     }
     any.then(|| whole.unwrap_or_else(|| nodes.iter().sum()))
+}
+
+/// Pages that a pool has once what servers hold beyond it is its own; none where no step does that.
+fn kept(plan: &Plan, page: u64) -> Option<u64> {
+    plan.changes().filter(|(step, _)| step.id.ends_with("-kept")).find_map(|(_, change)| match change {
+        Change::Value(value) if value.pool?.page_size.bytes().get() == page => value.after.parse().ok(),
+        _ => None,
+    })
 }
 
 /// Whole numbers of a text, with commas in them.

@@ -340,7 +340,7 @@ impl Server {
 
     /// TRUE takes the free huge pages and base pages for the rest, ONLY starts with all or not at all, AUTO has the pool raised.
     fn oracle(&self, kernel: &mut Kernel, settings: &Settings) -> Option<Vec<Piece>> {
-        let bytes = ORACLE[settings.size] << 20;
+        let bytes = (ORACLE[settings.size] << 20).saturating_add_signed(self.off_by << 21);
         let wanted = bytes / MIB_2;
         let permitted = self.ipc_lock || self.gid == kernel.shm_group || (kernel.old && self.unlimited);
         let limit = if let Limit::Mapped(limit) = self.limit { limit / MIB_2 } else { u64::MAX };
