@@ -1,6 +1,7 @@
 use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Instance, Level, PageCount, PageSize, Remedy};
 
 use crate::cgroup::Shortage;
+use crate::situation::Obstacle;
 use crate::words::{apart, at_least, boot_name, shell_word};
 use crate::{Docs, Facts, Missing, Rule, cause, cgroup};
 
@@ -29,12 +30,14 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if !matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) {
         return Ok(None);
     }
-    // Without any pool no page is ever charged: nothing can be hit, until the server is given what it lacks.
+    // Without any pool no page is ever charged: nothing can be hit, until the server is given what it lacks, or takes it itself.
+    let restart = facts.situation.of(instance).map(|it| &it.restart);
+    let runs_into_it = restart.is_some_and(|it| it.obstacle == Some(Obstacle::Cgroup));
     let pools = facts.host.pools.known().into_iter().flatten();
     let mut pools = pools.filter(|pool| {
         pool.total.get() != Some(PageCount::ZERO) || pool.overcommit.get().is_some_and(|it| it > PageCount::ZERO)
     });
-    let empty = facts.host.pools.is_known() && pools.next().is_none();
+    let empty = facts.host.pools.is_known() && pools.next().is_none() && !runs_into_it;
     if empty && cause::cause(facts, instance)?.is_none() {
         return Ok(None);
     }
@@ -213,6 +216,23 @@ mod tests {
         assert!(told("limit of /system.slice to 1,026 MiB"), "{all:?}");
         assert!(told("max 1,073,741,824 bytes of cgroup /system.slice is below its 1,075,838,976 bytes"), "{all:?}");
         assert!(!told("1.0 GiB"), "{all:?}");
+    }
+
+    /// Without a pool a limit stops nobody, but for one that makes itself a pool.
+    #[test]
+    fn one_that_raises_the_pool_runs_into_its_limit_without_one() {
+        let level = |asked| {
+            let mut case = crate::testing::quiet();
+            case.oracle("PROD", crate::testing::gib(6), 300).asked = asked;
+            case.processes().iter_mut().for_each(|process| process.ipc_lock = Observed::Known(true));
+            case.pool(0, 0);
+            let limit = Limit::At(crate::testing::gib(3));
+            case.host.hugetlb_cgroups = vec![crate::testing::cgroup("/system.slice", limit)];
+            let findings = case.assess().findings;
+            findings.iter().find(|finding| finding.code.as_str() == "HW702").map(|finding| finding.level)
+        };
+        assert_eq!(level(Asked::Raises), Some(Level::Error));
+        assert_eq!(level(Asked::Try), Some(Level::Warn));
     }
 
     #[test]

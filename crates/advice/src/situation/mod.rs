@@ -179,6 +179,7 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
                 };
                 let booted = |given: &Given| {
                     let (limits, segments) = (&among_all, &segments_booted);
+                    let memory = boot.memory_of_the_last(host, instance);
                     let ground = Ground { host: &boot.host, given, needs: needs_booted, memory };
                     let around = Around { ground, mounted: &will_be, limits, segments, supplies: &after_boot };
                     let last = placed(instance, &start_booted, &around);

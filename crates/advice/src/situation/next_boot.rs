@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use hugewise_model::{Asked, Bytes, Demand, Host, Instance, InstanceId, NextStart, PageCount, PageSize};
+use hugewise_model::{Asked, Bytes, Demand, Host, Instance, InstanceId, NextStart, PageCount, PageSize, Pool};
 
 use super::moments::{Obstacle, Outlook};
 use super::segments::{self, Segments};
@@ -12,7 +12,7 @@ use super::{Fit, booted, claim, default_size, mount, start, startup};
 use crate::cgroup::{Limits, Shortage};
 use crate::demand::starting_at_boot;
 use crate::standing::Standing;
-use crate::{Missing, boot, given, mounts};
+use crate::{Missing, boot, demand, given, mounts};
 
 /// The pools of the next boot and who will ask for them.
 pub(super) struct NextBoot<'h> {
@@ -30,6 +30,42 @@ pub(super) struct NextBoot<'h> {
     shm: segments::Limits,
     /// Memory that is left beside the pools while no server has started; none where that is not foretold.
     pub(super) memory_of_the_first: Option<Bytes>,
+    beside: Option<Beside>,
+}
+
+/// What memory there is beside the pools, now and at the next boot.
+#[derive(Clone, Copy)]
+struct Beside {
+    /// That can be had now.
+    obtainable: Bytes,
+    /// Of all pools now.
+    pools: Bytes,
+    /// That servers hold of them, or are promised.
+    committed: Bytes,
+    /// Of all pools that the boot brings.
+    brought: Bytes,
+}
+
+impl Beside {
+    fn of(host: &Host, brought: Bytes) -> Option<Self> {
+        let pools = host.pools.known()?;
+        let committed = |pool: &Pool| Some(pool.committed()?.of(pool.page_size));
+        Some(Self {
+            obtainable: host.obtainable_memory()?.bytes,
+            pools: pools.iter().map(Pool::memory).sum::<Option<_>>()?,
+            committed: pools.iter().map(committed).sum::<Option<_>>()?,
+            brought,
+        })
+    }
+
+    /// What is left at the boot to one that starts last: what others hold of the pools now, and the boot brings no pages for, is on
+    /// base pages by then.
+    fn left_to(self, host: &Host, instance: &Instance) -> Bytes {
+        let pools = host.pools.known().into_iter().flatten();
+        let own: Bytes = pools.map(|pool| demand::held(instance, pool.page_size).of(pool.page_size)).sum();
+        let fallen = self.committed.saturating_sub(own).saturating_sub(self.brought);
+        (self.obtainable + self.pools).saturating_sub(self.brought + fallen)
+    }
 }
 
 /// Why it is not foretold what a pool has after the next boot.
@@ -104,7 +140,8 @@ impl<'h> NextBoot<'h> {
         };
         let pools: BTreeMap<_, _> = there.map(|it| (it.page_size, pool(it.page_size))).collect();
         let booted = booted::booted(host);
-        let memory = host.obtainable_memory().map(|memory| memory.bytes);
+        let brought = brought(host, &pools);
+        let beside = brought.and_then(|brought| Beside::of(host, brought));
         let mut asking = BTreeMap::<PageSize, Vec<Asking>>::new();
         let (mut segments, mut numbers) = (Vec::new(), BTreeMap::new());
         for instance in instances.iter().filter(|instance| instance.is_vouched()) {
@@ -151,7 +188,8 @@ impl<'h> NextBoot<'h> {
                 // One that raises the pool by what it lacks takes no more of it than is there to stay: what others may have on
                 // demand is left to them.
                 let limit = limits.most_reserved(instance, page);
-                if start::raises(memory, &start, most, page) {
+                let memory = || beside.map(|beside| beside.left_to(host, instance));
+                if start.asked == Asked::Raises && start::raises(memory(), &start, most, page) {
                     let there = kept(host, page);
                     let takes = |asked| taken_of(there, asked, limit.unwrap_or(asked));
                     let (one, pages, other) = (takes(least), takes(demand.pages), takes(most));
@@ -177,9 +215,14 @@ impl<'h> NextBoot<'h> {
                 asking.entry(page).or_default().push(Asking { of: instance.id(), pages, between, takes_part, doubt });
             }
         }
-        let memory_of_the_first = beside_pools(host, &pools);
+        let memory_of_the_first = brought.and_then(|brought| Some(boot::memory(host).ok()?.saturating_sub(brought)));
         let shm = segments::Limits::at_boot(host);
-        Self { shm, host: booted, pools, asking, segments, numbers, memory_of_the_first }
+        Self { shm, host: booted, pools, asking, segments, numbers, memory_of_the_first, beside }
+    }
+
+    /// Memory that is left beside the pools to a server that starts last; none where that is not foretold.
+    pub(super) fn memory_of_the_last(&self, host: &Host, instance: &Instance) -> Option<Bytes> {
+        self.beside.map(|beside| beside.left_to(host, instance))
     }
 
     /// A server whose memory is in files of a hugetlbfs that the boot does not mount: its files are ordinary ones then.
@@ -354,11 +397,9 @@ fn kept(host: &Host, page: PageSize) -> PageCount {
     carried(host, page, steps.last().map(|step| PageCount(step.value)).unwrap_or_default())
 }
 
-/// What the boot's pools leave of memory.
-fn beside_pools<T>(host: &Host, pools: &BTreeMap<PageSize, Result<T, Unforetold>>) -> Option<Bytes> {
-    let sizes = pools.iter().map(|(page, pool)| pool.is_ok().then_some(*page));
-    let taken = sizes.map(|page| page.map(|page| kept(host, page).of(page))).sum::<Option<Bytes>>()?;
-    Some(boot::memory(host).ok()?.saturating_sub(taken))
+/// Memory of all pools that the boot brings; none where that is not foretold of one.
+fn brought<T>(host: &Host, pools: &BTreeMap<PageSize, Result<T, Unforetold>>) -> Option<Bytes> {
+    pools.iter().map(|(page, pool)| pool.is_ok().then(|| kept(host, *page).of(*page))).sum()
 }
 
 /// As many of these as there is memory for.

@@ -159,6 +159,10 @@ fn a_heap_that_grows_is_left_its_pages() {
     assert_eq!(words(&case, "15/main")[1], "none");
     case.pool(1412, 900);
     assert_eq!(words(&case, "15/main")[1], "all");
+    // 512 each are held, and 100 free: all that the heap can take before the other one's own come back.
+    all_huge(&mut case.instances[1]);
+    case.pool(1124, 100);
+    assert_eq!(words(&case, "15/main")[1], "all");
 }
 
 #[test]
@@ -379,6 +383,24 @@ fn raising(case: &mut Case, pages: u64, (touched, mapped): (Option<u64>, Option<
     for process in case.processes() {
         process.ipc_lock = Observed::Known(true);
     }
+}
+
+/// 1,536 pages are 3 GiB. Beside a pool of 2,048 there are 2 GiB to be had now; the boot brings no pool, and 6 GiB are.
+#[test]
+fn what_the_pools_of_now_take_is_there_to_raise_a_pool_with_at_a_boot_without_them() {
+    let mut case = quiet();
+    raising(&mut case, 1536, (None, None));
+    all_huge(&mut case.instances[0]).asked = Asked::Raises;
+    case.pool(2048, 512);
+    case.host.configuration.sysctl = Observed::Known(Vec::new());
+    case.host.memory.available = Observed::Known(gib(2));
+    assert_eq!(words(&case, "PROD"), ["all", "all", "all"]);
+    // What others hold of them, 2,000 pages, is on base pages by then: the rest is just enough.
+    case.host.memory.available = Observed::Known(Bytes::ZERO);
+    case.pool(3536, 0);
+    assert_eq!(words(&case, "PROD")[2], "all");
+    case.pool(1535, 0);
+    assert_eq!(words(&case, "PROD")[2], "none");
 }
 
 /// Puts a server in a cgroup of its own.

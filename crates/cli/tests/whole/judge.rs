@@ -93,6 +93,14 @@ fn has_other_size(world: &World, at: usize) -> bool {
     world.settings(server).size != server.running.size
 }
 
+/// Whether all that a MariaDB has on base pages is stretches as an arena of the C library might be, and its files tell of other
+/// memory than it runs with: nothing shows what these are.
+pub(crate) fn is_out_of_sight(world: &World, at: usize) -> bool {
+    let server = &world.servers[at];
+    let mut on_base = server.pieces.iter().filter(|piece| piece.huge.is_none());
+    server.kind == Kind::MariaDb && has_other_size(world, at) && on_base.all(|piece| piece.bytes < 64 << 20)
+}
+
 /// By how many pages of 2 MiB what a server will ask for may be other than can be reckoned: what PostgreSQL's files come to is
 /// right to a hundredth, and a page of rounding; Oracle's come in granules, with four pages to spare; where the kernel puts
 /// MariaDB's pool, five pages hang on. Of what runs wholly on huge pages with its files as they were nothing is open.
@@ -158,9 +166,13 @@ pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Mom
             let foretold = outlook.standing.as_str();
             // Which of its stretches find room is not reckoned of a Java machine, only whether all do.
             let in_pieces = |at: &usize| matches!(world.servers[*at].kind, Kind::MariaDb | Kind::Jvm);
+            // Where an estimate decides whether others leave it any page at all, neither is told.
+            let left_by_few = foretold == "unknown"
+                && outlook.why.as_ref().is_some_and(|why| why.starts_with("may need "))
+                && moments.keys().any(|other| other != at && slack(world, *other) > 0);
             let parts = server.kind == Kind::Jvm
                 && matches!(truth, State::None | State::Partly)
-                && ["none", "partly"].contains(&foretold);
+                && (["none", "partly"].contains(&foretold) || left_by_few);
             let beside = place == 2 && moments.keys().any(|other| other != at && in_pieces(other)) && foretold != "all";
             // To say that it cannot be told is right where an estimate decides, and of large pages that are asked for late.
             let unknown = foretold == "unknown" && place > 0;
@@ -199,6 +211,7 @@ pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Mom
             }
             let without = matches!(settings.policy, Policy::Off | Policy::Automatic);
             let exempt = matches!(outlook.standing, Standing::NotCounted(_)) && without;
+            let exempt = exempt || (place == 0 && foretold == "all" && is_out_of_sight(world, *at));
             if !exempt && outlook.standing.as_str() != truth.as_str() {
                 let why = outlook.why.clone().unwrap_or_default();
                 let (said, is) = (outlook.standing.as_str(), truth.as_str());
@@ -273,10 +286,16 @@ pub(crate) fn planned(
         let held = |world: &World, page| world.servers.iter().map(|server| server.held(page)).sum::<u64>();
         let less = after.kernel.pools.keys().any(|page| held(&restarted, *page) < held(&after, *page));
         let idle = [" HW202 now: ", " HW205 now: ", " HW601 now: "];
-        let of_these = |what: &String| less && idle.iter().any(|code| what.contains(code));
+        let changed = before.keys().any(|at| has_other_size(world, *at));
+        // Nor of pages that one takes which raises the pool itself, or that are worth it to one only with the memory of its files.
+        let total = |world: &World, page| world.kernel.pools.get(page).map_or(0, |pool| pool.total());
+        let raised = after.kernel.pools.keys().any(|page| total(&restarted, page) > total(&after, page));
+        let of_these = |what: &String| {
+            (less && idle.iter().any(|code| what.contains(code)))
+                || ((raised || changed) && what.contains(" HW601 now: "))
+        };
         wrong.extend(there.into_iter().filter(|what| !of_these(what)));
         // What is left to a person, and not done here, has steps of its own.
-        let changed = before.keys().any(|at| has_other_size(world, *at));
         // Below 256 MiB nobody is planned for before he runs on huge pages.
         let small = before.keys().any(|at| {
             let (there, then) = (&world.servers[*at], &restarted.servers[*at]);
@@ -384,9 +403,13 @@ fn worse(world: &World, before: &BTreeMap<usize, Moments>, after: &World, plan: 
         for ((moment, was), (_, is)) in was.all().into_iter().zip(is.all()) {
             // Whoever has a limit below its need is told to raise it first.
             let by_limit = is == State::DoesNotStart && matches!(server.limit, Limit::Touched(_));
+            // Whoever is to find the pages of another only once that one was restarted is told the order.
+            let in_order = |warning: &String| warning.contains("restart them before others that need such pages");
+            let of_order = moment == "restart" && plan.warnings.iter().any(in_order);
             // Whoever asks for pages of a size that only the boot brings is told what its restart before would be.
             let of_size = moment == "restart" && said_of_size(server, plan);
-            if is < was && !(by_limit && said_of_limit(server, plan)) && !of_size {
+            let is_told = of_size || of_order || (by_limit && said_of_limit(server, plan));
+            if is < was && !is_told {
                 let (was, is) = (was.as_str(), is.as_str());
                 wrong.push(format!("{:?} {} at {moment} is {is}, was {was}", server.kind, server.name));
             }

@@ -110,7 +110,7 @@ fn asked<T: std::str::FromStr>(name: &str) -> Option<T> {
 }
 
 /// Hosts of which something untrue was said once, or that a plan left worse than it had to, by seed and number.
-const ONCE_WRONG: [(u64, u32); 17] = [
+const ONCE_WRONG: [(u64, u32); 26] = [
     (303, 893),
     (303, 983),
     (303, 1999),
@@ -128,6 +128,15 @@ const ONCE_WRONG: [(u64, u32); 17] = [
     (505, 1311),
     (505, 1935),
     (606, 1203),
+    (707, 1410),
+    (707, 1454),
+    (707, 2083),
+    (707, 2236),
+    (808, 153),
+    (808, 379),
+    (808, 703),
+    (808, 773),
+    (808, 2223),
 ];
 
 #[test]
