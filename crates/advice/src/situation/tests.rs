@@ -391,16 +391,18 @@ fn what_the_pools_of_now_take_is_there_to_raise_a_pool_with_at_a_boot_without_th
     let mut case = quiet();
     raising(&mut case, 1536, (None, None));
     all_huge(&mut case.instances[0]).asked = Asked::Raises;
-    case.pool(2048, 512);
-    case.host.configuration.sysctl = Observed::Known(Vec::new());
-    case.host.memory.available = Observed::Known(gib(2));
-    assert_eq!(words(&case, "PROD"), ["all", "all", "all"]);
-    // What others hold of them, 2,000 pages, is on base pages by then: the rest is just enough.
-    case.host.memory.available = Observed::Known(Bytes::ZERO);
-    case.pool(3536, 0);
-    assert_eq!(words(&case, "PROD")[2], "all");
-    case.pool(1535, 0);
-    assert_eq!(words(&case, "PROD")[2], "none");
+    let mut boot = |available, total, free| {
+        case.pool(total, free);
+        case.host.configuration.sysctl = Observed::Known(Vec::new());
+        case.host.memory.available = Observed::Known(available);
+        words(&case, "PROD")[2]
+    };
+    assert_eq!(boot(gib(2), 2048, 512), "all");
+    // Another 2,000 that others hold are on base pages by then.
+    assert_eq!(boot(gib(2), 4048, 512), "all");
+    assert_eq!(boot(gib(1), 1024, 0), "all");
+    // 1 GiB, and 1,023 pages: one too few.
+    assert_eq!(boot(gib(1), 1023, 0), "none");
 }
 
 /// Puts a server in a cgroup of its own.

@@ -33,7 +33,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
     if let Some(why) = other_default(ask) {
         draft.warn(why);
-        bereft(ask, draft);
+        nothing_planned(ask, draft);
         return;
     }
     let crowding = boot::crowding(&boot::with_files(ask.host, &draft.after)).ok().flatten();
@@ -84,6 +84,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     if let Some(why) = too_much(ask, then.into_iter().sum()) {
         // Nothing relies on what such a boot brings.
         draft.warn(why);
+        nothing_planned(ask, draft);
         draft.at_boot.clear();
         draft.pools.iter_mut().for_each(|goal| goal.at_boot = false);
         return;
@@ -118,7 +119,14 @@ fn other_default(ask: &Ask<'_>) -> Option<String> {
     ))
 }
 
-/// Says of servers whose page size stays what such a boot leaves them, as nothing of it is planned.
+/// Says what a boot of which nothing is planned leaves servers, and leaves nobody a pool to set by hand that is not planned.
+fn nothing_planned(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    bereft(ask, draft);
+    let kept: Vec<Remedy> = draft.pools.iter().map(|goal| Remedy::KeepAtBoot(goal.page_size)).collect();
+    draft.told.extend(kept);
+}
+
+/// Says of servers whose page size stays what such a boot leaves them.
 fn bereft(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let stays = |it: &&Instance| ask.is_chosen(it) && situation::other_default(ask.host, it).is_none();
     for instance in ask.instances.iter().filter(stays).filter(|_| ask.options.boot) {
