@@ -225,8 +225,10 @@ pub fn size(host: &Host, instances: &[Instance], request: &Request) -> Result<Si
     let ask = Ask { host, request, elsewhere };
     let pools = pools::pools(&ask, instances, &plan);
     let budget = budget::budget(&ask, &plan, &pools);
+    let whole = pools.clone();
     let (pools, unplaced) = nodes::split(&ask, &plan, pools);
-    let refusal = budget::refusal(&budget, &pools, unplaced);
+    // What finds no place on any node is wanted all the same.
+    let refusal = budget::refusal(&budget, if unplaced > Bytes::ZERO { &whole } else { &pools }, unplaced);
     Ok(Sizing {
         instances: plan.wanted.iter().map(wanted::Wanted::sized).collect(),
         forecast: rows::rows(&ask, &plan, &budget, &offered),

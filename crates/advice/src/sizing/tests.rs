@@ -160,6 +160,7 @@ fn nodes_alone_can_refuse() {
     let refusal = plain(&case).refusal.unwrap();
     // 80 % of each node is 4,095 whole pages.
     assert_eq!(refusal.short, Bytes::from_mib(2 * (10_240 - 2 * 4095)));
+    assert_eq!(refusal.wanted.iter().map(|pool| pool.pages).sum::<PageCount>(), PageCount(10_240));
 }
 
 #[test]

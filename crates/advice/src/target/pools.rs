@@ -169,12 +169,16 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, Missing> {
     let needed = needed.max((needed + unplanned(ask, page)).min(now));
     // A server that lacks pages, or holds surplus ones, must not depend on pages on demand: they come out of memory that happens
     // to be free, and after an undo under a server that runs the kernel would not give them again.
-    let grows = (surplus > PageCount::ZERO || needs_pages(ask, page)) && target > now;
+    let lacks = needs_pages(ask, page);
+    // Whoever stops gives surplus pages back first, be they its own or not: those of servers that will leave this size are kept
+    // with the others until then, which takes no memory.
+    let held = if surplus > PageCount::ZERO { (target + ask.held_until_restart(page)).min(now + surplus) } else { now };
+    let grows = ((surplus > PageCount::ZERO || lacks) && target > now) || (lacks && held > now);
     // What is planned counts what is held, and not those who ask without being planned for.
     let least = needed.max(claimed(ask, page, committed.max(target))).max(configured(ask, page, now, needed));
     let restored = |pages: PageCount| restored(ask, pool, now, pages).unwrap_or(pages);
     let (goal, needed) = match () {
-        () if grows => (restored(target), needed),
+        () if grows => (restored(target).max(held), needed),
         () if gives_back(ask, pool, least) => (least, least),
         () if needed <= now + surplus => (restored(needed).max(now), needed),
         () => (now, needed),

@@ -64,15 +64,15 @@ fn step(ask: &Ask<'_>, goal: &Goal) -> Drafted {
         false => format!("give {} back ({})", now.saturating_sub(pages).in_pages_of(page), saved(goal)),
     };
     let are = |pages: PageCount| format!("{} {}", pages.in_pages(), pages.are());
-    let (needed, all) = (are(goal.needed), are(pages));
+    let needed = are(goal.needed);
     let why = match grows {
+        true if goal.surplus > PageCount::ZERO => {
+            format!("{needed} needed, {now} {} there to stay, and {} until who has them ends", now.are(), goal.surplus)
+        }
         true if pages > goal.needed => {
             format!("{needed} needed, {pages} {} configured, and {now} {} there to stay", pages.are(), now.are())
         }
-        true if goal.surplus > PageCount::ZERO => {
-            format!("{all} needed, {now} {} there to stay, and {} until who has them ends", now.are(), goal.surplus)
-        }
-        true => format!("{all} needed, {now} {} there", now.are()),
+        true => format!("{needed} needed, {now} {} there", now.are()),
         false => format!("{} of {} {} needed; nobody uses the others", goal.needed, now.in_pages(), goal.needed.are()),
     };
     let mut step = Drafted::from(Step::new(id(page), title, Risk::Safe, why));

@@ -1,5 +1,6 @@
 //! What copies the settings of a host, or shares its pools.
 
+use hugewise_advice::situation::Obstacle;
 use hugewise_advice::words::{self, shell_word};
 use hugewise_advice::{demand, target};
 use hugewise_model::{Instance, Observed, PageCount, Remedy};
@@ -73,22 +74,32 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
 }
 
-/// Says of surplus pages that servers hold which move to another size: the pool gives them back first, whoever ends, and others
-/// find their own only once these have gone.
+/// Says of pages that servers hold which are to have others: until these have gone, there are too few for all that need them.
 fn moving(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    if !ask.options.now {
+        return;
+    }
     let target = ask.target();
-    for goal in draft.pools.clone().iter().filter(|goal| goal.grows() && goal.surplus > PageCount::ZERO) {
+    for goal in draft.pools.clone() {
         let page = goal.page_size;
-        let beyond = (goal.now + goal.surplus).saturating_sub(goal.goal).min(target.held_until_restart(page));
+        let held = target.held_until_restart(page);
+        let lacks = |it: &Instance| {
+            let moments = ask.assessment.situation.of(it);
+            moments.is_some_and(|it| it.restart.obstacle == Some(Obstacle::Pages))
+        };
+        let there = goal.goal.max(goal.now + goal.surplus);
+        let waits = ask.sized().any(|(it, sized)| sized.page_size == page && lacks(it));
         let holds = |it: &Instance| demand::held(it, page) > PageCount::ZERO;
         let movers = ask.sized().filter(|(it, sized)| sized.page_size != page && holds(it));
         let movers: Vec<String> = movers.map(|(it, _)| it.title()).collect();
-        if beyond > PageCount::ZERO && !movers.is_empty() && ask.options.now {
+        if !movers.is_empty() && waits && there < goal.needed + held {
+            let verb = if movers.len() == 1 { "holds" } else { "hold" };
+            let (whom, them) = if movers.len() == 1 { ("it is", "it") } else { ("they are", "them") };
             draft.warn(format!(
-                "{} hold {} as surplus ones until they are started again: restart them before others that need such pages, \
+                "{} {verb} {} until {whom} started again: restart {them} before others that need such pages, \
                  which find too few until then",
                 words::list(&movers),
-                beyond.in_pages_of(page)
+                held.in_pages_of(page)
             ));
         }
     }

@@ -404,7 +404,7 @@ fn worse(world: &World, before: &BTreeMap<usize, Moments>, after: &World, plan: 
             // Whoever has a limit below its need is told to raise it first.
             let by_limit = is == State::DoesNotStart && matches!(server.limit, Limit::Touched(_));
             // Whoever is to find the pages of another only once that one was restarted is told the order.
-            let in_order = |warning: &String| warning.contains("restart them before others that need such pages");
+            let in_order = |warning: &String| warning.contains(" before others that need such pages");
             let of_order = moment == "restart" && plan.warnings.iter().any(in_order);
             // Whoever asks for pages of a size that only the boot brings is told what its restart before would be.
             let of_size = moment == "restart" && said_of_size(server, plan);
