@@ -75,7 +75,7 @@ fn available(pool: &Pool) -> Result<Option<Available>, Missing> {
     Ok(is_much(available.pages(), total, pool.page_size).then_some(available))
 }
 
-fn is_much(idle: PageCount, total: PageCount, page: PageSize) -> bool {
+pub(super) fn is_much(idle: PageCount, total: PageCount, page: PageSize) -> bool {
     let idle = idle.of(page);
     idle >= LEAST && idle.part_of(total.of(page)).is_some_and(|part| part >= IDLE)
 }

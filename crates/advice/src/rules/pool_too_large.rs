@@ -1,5 +1,6 @@
-use hugewise_model::{Bytes, Finding, HugePageUse, Lack, Level, PageCount, Reason, Remedy};
+use hugewise_model::{Bytes, Finding, HugePageUse, Lack, Level, PageCount, PageSize, Reason, Remedy};
 
+use super::idle_pool;
 use crate::words::{percent, pool_fact};
 use crate::{Docs, Facts, Missing, Rule, demand};
 
@@ -59,7 +60,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         // A few that somebody may want or not make no other answer of it: what a plan writes can leave that open.
         let perhaps = claim.map(|claim| claim.perhaps).unwrap_or_default().of(page);
         let bound = beyond + perhaps.min(beyond.shared_by(FEW).unwrap_or_default());
-        if bound < LEAST || bound.part_of(total.of(page)).unwrap_or_default() < SPARE || idle >= IDLE {
+        if !is_beyond_spare(bound, total.of(page)) || idle >= IDLE {
             continue;
         }
         if let Some(id) = claim.and_then(|claim| claim.unknown.first()) {
@@ -84,6 +85,18 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         });
     }
     Ok(findings)
+}
+
+fn is_beyond_spare(beyond: Bytes, total: Bytes) -> bool {
+    beyond >= LEAST && beyond.part_of(total).unwrap_or_default() >= SPARE
+}
+
+/// Whether a pool of which so many pages are left over is a rule's to have given back, this one's or idle-pool's; what may be
+/// asked for or not makes no other answer of it.
+pub(crate) fn is_worth_giving_back(left_over: PageCount, total: PageCount, page: PageSize) -> bool {
+    let more = PageCount(left_over.get() / FEW);
+    let left_over = left_over + more;
+    is_beyond_spare(left_over.of(page), total.of(page)) || idle_pool::is_much(left_over, total, page)
 }
 
 #[cfg(test)]

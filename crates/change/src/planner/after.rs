@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use hugewise_advice::boot;
 use hugewise_advice::situation::{Obstacle, situation, starting};
 use hugewise_host::Door;
 use hugewise_host::config::{fstab, limits, systemd, tmpfiles, tuned};
@@ -24,10 +23,7 @@ pub(super) fn findings(ask: &Ask<'_>, draft: &Draft<'_>) -> BTreeSet<(RuleId, Op
 
 /// Page sizes of which the pool of the next boot has fewer for a server than it would have without the steps.
 pub(super) fn short_at_boot(ask: &Ask<'_>, draft: &Draft<'_>) -> BTreeSet<PageSize> {
-    // Pages that nobody may have beyond the pools are nobody's to lose to a larger pool.
-    let on_demand =
-        |pool: &hugewise_model::Pool| boot::overcommit(ask.host, pool.page_size).is_ok_and(|all| !all.is_empty());
-    if !ask.options.boot || !ask.host.pools.known().is_some_and(|pools| pools.iter().any(on_demand)) {
+    if !ask.options.boot {
         return BTreeSet::new();
     }
     let host = host(ask, draft);

@@ -140,7 +140,7 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let is_start = |remedy: &&Remedy| matches!(remedy, Remedy::Restart(_));
         let (starts, others): (Vec<&Remedy>, Vec<&Remedy>) =
             undone.filter(|remedy| !matches!(remedy, Remedy::Consider(_))).partition(is_start);
-        let nothing_else = others.is_empty();
+        let nothing_else = others.iter().all(|remedy| by_a_person(ask, draft, remedy).is_empty());
         let left: Vec<&Remedy> = others.into_iter().filter(|remedy| told.insert((*remedy).clone())).collect();
         let mut lines: Vec<String> = left.iter().flat_map(|remedy| by_a_person(ask, draft, remedy)).collect();
         // Its start comes last, and is worth a word by itself where everything else is done.

@@ -52,6 +52,17 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
                 continue;
             }
         };
+        // What it would bring one that it has too few for now, another one would lack, and this plan has no more.
+        if ask.short.contains(&page) && !goal.grows() && next > PageCount::ZERO {
+            draft.told.insert(Remedy::KeepAtBoot(page));
+            if ask.options.boot {
+                draft.warn(format!(
+                    "the {page} pool of the next boot is left as it is: more pages, and fewer than all need, would go to \
+                     servers that find too few now, and others would lack them"
+                ));
+            }
+            continue;
+        }
         let pages = goal.pages_at_boot(ask.host, ask.instances);
         let needed = goal.needed > PageCount::ZERO;
         // More than the host can carry is no more than somebody may keep: a file of ours has the last word on files.

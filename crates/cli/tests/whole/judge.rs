@@ -257,7 +257,10 @@ pub(crate) fn planned(
     let other_memory = before.keys().any(|at| restarts(at) && has_other_size(world, *at));
     // Memory that a restart gives back is there for pools that did not fit before, as the plan says.
     let did_not_fit = plan.instructions.iter().any(|it| it.title.ends_with("don't fit beside what runs now"));
+    // Or where somebody is told to change a file first, and to plan again.
+    let is_overruled = plan.instructions.iter().any(|it| it.text.contains("and plan again"));
     let learnt = other_memory
+        || (is_overruled && before.keys().any(restarts))
         || (did_not_fit && before.keys().any(restarts))
         || plan.steps.iter().any(|step| step.id.starts_with("restart-")) && plan.warnings.iter().any(to_learn);
     // Below 256 MiB nobody is told to insist before he runs on huge pages, and one page of 1 GiB is more.
