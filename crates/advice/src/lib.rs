@@ -13,6 +13,7 @@ pub mod demand;
 pub mod docs;
 pub mod forecast;
 pub mod given;
+mod idle;
 pub mod locked;
 pub mod login;
 mod mounts;

@@ -5,15 +5,12 @@ use hugewise_model::{
 use crate::cause::{cure, is_asm_with_amm, is_big};
 use crate::chain::is_amm;
 use crate::demand::starting;
+use crate::idle::is_idle;
 use crate::target::is_kept_off;
 use crate::words::{percent, pool_fact};
 use crate::{Docs, Facts, Missing, Rule, boot, chain, demand};
 
-/// A pool of which at least this part is available to anyone is idle.
-const IDLE: f64 = 0.5;
-/// Less idle memory than this is not worth a word.
-const LEAST: Bytes = Bytes::from_mib(64);
-/// From this much on it is a warning.
+/// From this much idle memory on it is a warning.
 const WARN_BYTES: Bytes = Bytes::from_gib(1);
 /// Or from this part of memory on.
 const WARN_PART: f64 = 0.05;
@@ -72,12 +69,7 @@ impl Available {
 fn available(pool: &Pool) -> Result<Option<Available>, Missing> {
     let Some(demand::Counts { total, free, reserved }) = demand::counts(pool)? else { return Ok(None) };
     let available = Available { total, free, reserved };
-    Ok(is_much(available.pages(), total, pool.page_size).then_some(available))
-}
-
-pub(super) fn is_much(idle: PageCount, total: PageCount, page: PageSize) -> bool {
-    let idle = idle.of(page);
-    idle >= LEAST && idle.part_of(total.of(page)).is_some_and(|part| part >= IDLE)
+    Ok(is_idle(available.pages(), total, pool.page_size).then_some(available))
 }
 
 /// Servers that a pool may have been meant for: they want huge pages of its size and lack them.
@@ -120,7 +112,7 @@ pub(super) fn spare(facts: &Facts<'_>, pool: &Pool) -> Result<Option<PageCount>,
     let Some(available) = available(pool)? else { return Ok(None) };
     let Some(claim) = facts.situation.claim(page).filter(|_| lacking(facts, page).is_empty()) else { return Ok(None) };
     let idle = available.total.saturating_sub(claim.pages).min(available.pages());
-    if !is_much(idle, available.total, page) {
+    if !is_idle(idle, available.total, page) {
         return Ok(None);
     }
     match claim.unknown.first() {
@@ -141,7 +133,7 @@ fn of_pool(facts: &Facts<'_>, pool: &Pool) -> Result<Option<Finding>, Missing> {
         spare(facts, pool)?
     } else {
         let idle = available.pages().saturating_sub(facts.situation.kept_for_asleep(page));
-        Some(idle).filter(|idle| is_much(*idle, total, page))
+        Some(idle).filter(|idle| is_idle(*idle, total, page))
     };
     let Some(pages) = pages else { return Ok(None) };
     let idle = pages.of(page);

@@ -1,17 +1,8 @@
-use hugewise_model::{Bytes, Finding, HugePageUse, Lack, Level, PageCount, PageSize, Reason, Remedy};
+use hugewise_model::{Finding, HugePageUse, Lack, Level, PageCount, Reason, Remedy};
 
-use super::idle_pool;
+use crate::idle::{FEW, IDLE, is_beyond_spare};
 use crate::words::{percent, pool_fact};
 use crate::{Docs, Facts, Missing, Rule, demand};
-
-/// Spare pages up to this part of a pool are what careful people set aside.
-const SPARE: f64 = 0.1;
-/// One of so many is a few.
-const FEW: u64 = 50;
-/// Half of a pool or more is idle-pool's.
-const IDLE: f64 = 0.5;
-/// Less than this is not worth a word.
-const LEAST: Bytes = Bytes::from_gib(1);
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW205"),
@@ -85,18 +76,6 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         });
     }
     Ok(findings)
-}
-
-fn is_beyond_spare(beyond: Bytes, total: Bytes) -> bool {
-    beyond >= LEAST && beyond.part_of(total).unwrap_or_default() >= SPARE
-}
-
-/// Whether a pool of which so many pages are left over is a rule's to have given back, this one's or idle-pool's; what may be
-/// asked for or not makes no other answer of it.
-pub(crate) fn is_worth_giving_back(left_over: PageCount, total: PageCount, page: PageSize) -> bool {
-    let more = PageCount(left_over.get() / FEW);
-    let left_over = left_over + more;
-    is_beyond_spare(left_over.of(page), total.of(page)) || idle_pool::is_much(left_over, total, page)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, InstanceId, Page
 use super::Ask;
 use super::commit::Commit;
 use crate::demand::{is_with_spare, starting};
-use crate::rules::pool_too_large;
+use crate::idle::is_worth_giving_back;
 use crate::situation::{Obstacle, to_come};
 use crate::{Missing, boot, demand, known};
 
@@ -185,7 +185,7 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, Missing> {
         () => (now, needed),
     };
     // Servers that are yet to be made to ask for it may leave too little over for a word.
-    let is_idle = || pool_too_large::is_worth_giving_back(now.saturating_sub(least), now, page);
+    let is_idle = || is_worth_giving_back(now.saturating_sub(least), now, page);
     let kept = kept_at_boot(ask, page, least).filter(|kept| goal == now && *kept < goal && is_idle());
     let nodes = nodes(pool, &targets, goal).unwrap_or_default();
     Ok(Goal { page_size: page, now, surplus, goal, nodes, needed, kept, not_now: None, crowds: false })
