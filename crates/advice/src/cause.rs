@@ -118,7 +118,7 @@ fn there_is_enough(host: &Host, page: Option<PageSize>) -> Result<(), Missing> {
     let Some(page) = page else {
         return Err(Missing::Host(lack("the page size that it asks for".into(), host.default_huge_page.why())));
     };
-    let Some(pool) = host.pool(page).filter(|pool| demand::obtainable(pool).is_none()) else { return Ok(()) };
+    let Some(pool) = host.pool(page).filter(|pool| pool.available().is_none()) else { return Ok(()) };
     let counts = [(&pool.free, "free_hugepages"), (&pool.reserved, "resv_hugepages")];
     let unknown = counts.into_iter().find(|(count, _)| !count.is_known());
     let (file, why) = unknown.map_or(("free_hugepages", None), |(count, file)| (file, count.why()));

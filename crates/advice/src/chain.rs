@@ -118,7 +118,7 @@ fn room(host: &Host, instance: &Instance) -> Link {
         return link(LinkState::Unknown, "its demand is not known".into());
     };
     let page = demand.page_size;
-    let Some(obtainable) = host.pool(page).and_then(demand::obtainable) else {
+    let Some(obtainable) = demand::obtainable_for(host, instance, page) else {
         return link(LinkState::Unknown, format!("pages available in the {page} pool: not known"));
     };
     let Some(more) = demand::more(host, instance) else {

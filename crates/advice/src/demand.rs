@@ -226,11 +226,24 @@ pub(crate) fn yet_to_take(instance: &Instance, page: PageSize) -> PageCount {
     growth.max(to_come(instance, page))
 }
 
-/// Pages that a new mapping can have: available ones, and surplus ones that the pool may still grow by.
-pub fn obtainable(pool: &Pool) -> Option<PageCount> {
+/// Pages that a new mapping can have once `freed` of memory came back: available ones, and surplus ones that the pool may still
+/// grow by, as far as there is memory for them.
+pub fn obtainable(host: &Host, pool: &Pool, freed: Bytes) -> Option<PageCount> {
     let overcommit = pool.overcommit.get().unwrap_or_default();
     let surplus = pool.surplus.get().unwrap_or_default();
-    Some(pool.available()? + overcommit.saturating_sub(surplus))
+    let allowed = overcommit.saturating_sub(surplus);
+    Some(pool.available()? + found_on_demand(host, pool.page_size, freed).map_or(allowed, |found| allowed.min(found)))
+}
+
+/// Pages of a size that a server's next start can have, which gives back first what it has on base pages.
+pub fn obtainable_for(host: &Host, instance: &Instance, page: PageSize) -> Option<PageCount> {
+    obtainable(host, host.pool(page)?, on_base_pages(instance).unwrap_or_default())
+}
+
+/// Pages on demand that there is memory for once `freed` of it came back; none where that cannot be told.
+pub(crate) fn found_on_demand(host: &Host, page: PageSize, freed: Bytes) -> Option<PageCount> {
+    let memory = host.obtainable_memory()?.bytes + freed;
+    Some(PageCount(memory.get() / page.bytes().get()))
 }
 
 /// What a pool has for one instance, after the ones before it by name.
@@ -264,19 +277,19 @@ const NAMED_BEFORE: usize = 3;
 
 /// Deals the pools out to the instances that ask for huge pages and are not wholly on them, in name
 /// order. One that doesn't fit takes nothing: most servers ask for all or nothing.
-pub fn shares(host: &Host, instances: &[Instance]) -> Vec<Share> {
+pub fn shares<'h>(host: &Host, instances: &'h [Instance]) -> Vec<Share> {
     let asks = |instance: &&Instance| matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
-    let mut asking: Vec<(InstanceId, Demand)> =
-        instances.iter().filter(asks).filter_map(|instance| Some((instance.id(), more(host, instance)?))).collect();
-    asking.retain(|(_, demand)| demand.pages > PageCount::ZERO);
-    asking.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let of = |instance: &'h Instance| Some((instance.id(), more(host, instance)?, instance));
+    let mut asking: Vec<(InstanceId, Demand, &Instance)> = instances.iter().filter(asks).filter_map(of).collect();
+    asking.retain(|(_, demand, _)| demand.pages > PageCount::ZERO);
+    asking.sort_by(|(one, ..), (other, ..)| one.cmp(other));
     let mut taken = BTreeMap::<PageSize, (PageCount, Vec<InstanceId>, usize)>::new();
     let mut shares: Vec<Share> = Vec::new();
-    for (instance, demand) in asking {
-        let Some(obtainable) = host.pool(demand.page_size).and_then(obtainable) else { continue };
+    for (id, demand, instance) in asking {
+        let Some(obtainable) = obtainable_for(host, instance, demand.page_size) else { continue };
         let (taken, before, more_before) = taken.entry(demand.page_size).or_default();
         let share = Share {
-            instance: instance.clone(),
+            instance: id.clone(),
             page_size: demand.page_size,
             wants: demand.pages,
             obtainable,
@@ -286,7 +299,7 @@ pub fn shares(host: &Host, instances: &[Instance]) -> Vec<Share> {
         };
         if share.fits() {
             *taken = *taken + share.wants;
-            if before.len() < NAMED_BEFORE { before.push(instance) } else { *more_before += 1 }
+            if before.len() < NAMED_BEFORE { before.push(id) } else { *more_before += 1 }
         }
         shares.push(share);
     }

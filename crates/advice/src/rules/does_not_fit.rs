@@ -10,7 +10,7 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "A server on base pages, with 256 MiB or more, that asks for more pages than the pool has for it. \
-               Available is free - reserved, and surplus pages that the pool may grow by. Several servers are served \
+               Available is free - reserved, and surplus pages that the pool may grow by and there is memory for. Several servers are served \
                in the order of their names; one that does not fit takes nothing. A note for an Oracle that raises the pool itself (AUTO).",
         why: "At its next start the server falls back to base pages, or does not start at all, depending on its \
               setting. One page short is as bad as no pool for a server that takes all or nothing.",
@@ -33,7 +33,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let page = more.page_size;
     let title = instance.title();
     let share = facts.situation.share(instance);
-    let left = share.map(|share| share.left).or_else(|| demand::obtainable(host.pool(page)?)).unwrap_or_default();
+    let left =
+        share.map(|share| share.left).or_else(|| demand::obtainable_for(host, instance, page)).unwrap_or_default();
     let after = share.map(after).unwrap_or_default();
     let (mut level, then) = causes::next_start(instance, pain(facts, instance));
     let summary =

@@ -106,7 +106,9 @@ impl Situation {
             Some(_) => PageCount::ZERO,
             None => demand::more(host, instance).map(|more| more.pages).unwrap_or_default(),
         };
-        host.pool(page).and_then(demand::obtainable).unwrap_or_default() < all + own
+        // Whoever starts again for them gives back what it has on base pages.
+        let there = host.pool(page).and_then(|pool| demand::obtainable(host, pool, (all + own).of(page)));
+        there.unwrap_or_default() < all + own
     }
 }
 

@@ -376,10 +376,18 @@ fn whole(
     Some(sums)
 }
 
-/// Pages of a size that the pool may grow by on demand after the next boot.
+/// Pages of a size that the pool may grow by on demand after the next boot, as far as there is memory for them beside all pools.
 fn on_demand_at_boot(host: &Host, page: PageSize) -> PageCount {
     let steps = boot::overcommit(host, page).unwrap_or_default();
-    steps.last().map(|step| PageCount(step.value)).unwrap_or_default()
+    let allowed = steps.last().map(|step| PageCount(step.value)).unwrap_or_default();
+    let pools = host.pools.known().into_iter().flatten();
+    let brought = || pools.map(|pool| kept(host, pool.page_size).of(pool.page_size)).sum::<Bytes>();
+    match boot::memory(host) {
+        Ok(memory) if allowed > PageCount::ZERO => {
+            allowed.min(PageCount(memory.saturating_sub(brought()).get() / page.bytes().get()))
+        }
+        _ => allowed,
+    }
 }
 
 /// Pages of a size after the next boot, on demand ones among them, and where that stands.

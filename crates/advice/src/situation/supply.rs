@@ -98,7 +98,10 @@ pub(super) fn after_stop(host: &Host, instance: &Instance, page: PageSize, growt
     let held = taken.map_or(held, |taken| held.min(taken));
     let gone = surplus.min(held);
     let surplus_left = surplus.saturating_sub(gone);
-    let on_demand = pool.overcommit.get().unwrap_or_default().saturating_sub(surplus_left);
+    let allowed = pool.overcommit.get().unwrap_or_default().saturating_sub(surplus_left);
+    // What it had on base pages, and what it held of surplus pages, is memory again.
+    let freed = demand::on_base_pages(instance).unwrap_or_default() + gone.of(page);
+    let on_demand = demand::found_on_demand(host, page, freed).map_or(allowed, |found| allowed.min(found));
     let room = available + held.saturating_sub(gone) + on_demand;
     // They take no more than is there until this one's own come back.
     let others = growth.of_others(host, instance, page).min(available + on_demand);

@@ -50,6 +50,32 @@ fn surplus_pages_go_with_the_server_that_holds_them() {
 }
 
 #[test]
+fn pages_on_demand_need_memory() {
+    let mut case = quiet();
+    all_huge(case.postgresql("15/main", gib(1)));
+    case.pool(512, 0);
+    // 513 pages from now on: one more than the pool has, by whose page it may grow.
+    let next = NextStart { asked: Asked::Try, setting: None, demands: vec![demand(513)] };
+    case.instances[0].next = Observed::Known(next);
+    case.pools()[0].overcommit = Observed::Known(PageCount(1));
+    at_boot(&mut case, 0);
+    case.host.memory.available = Observed::Known(Bytes::from_mib(2));
+    assert_eq!(words(&case, "15/main"), ["all", "all", "none"]);
+    case.host.memory.available = Observed::Known(Bytes::from_mib(1));
+    assert_eq!(words(&case, "15/main"), ["all", "none", "none"]);
+    // What it has on base pages itself comes back when it stops.
+    case.instances.clear();
+    case.postgresql("15/main", gib(1));
+    case.pool(0, 0);
+    case.pools()[0].overcommit = Observed::Known(PageCount(512));
+    assert_eq!(words(&case, "15/main")[1], "all");
+    // The boot gives as many on demand as there is memory for beside its pools.
+    case.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_overcommit_hugepages", "1000000")]);
+    case.host.memory.total = Observed::Known(Bytes::from_mib(1022));
+    assert_eq!(words(&case, "15/main")[2], "none");
+}
+
+#[test]
 fn what_it_will_ask_for_is_in_its_files() {
     let mut case = quiet();
     all_huge(case.postgresql("15/main", gib(1)));

@@ -199,15 +199,8 @@ pub(super) fn without_unmoved(ask: &Ask<'_>, page: PageSize, target: PageCount) 
         instance.asked == Asked::Must && ask.unmoved.contains(&instance.id()) && !named
     };
     let of_page = || ask.sized().filter(|(_, sized)| sized.page_size == page);
-    let all: PageCount = of_page().map(|(_, sized)| sized.demand_pages).sum();
-    let moved: PageCount = of_page().filter(|(it, _)| !stays(it)).map(|(_, sized)| sized.demand_pages).sum();
-    if moved == all {
-        return target;
-    }
-    // The rest keeps its part of what stays free.
-    let part = u128::from(target.get()) * u128::from(moved.get());
-    let part = part.div_ceil(u128::from(all.get().max(1)));
-    PageCount(u64::try_from(part).unwrap_or(u64::MAX))
+    let unmoved: PageCount = of_page().filter(|(it, _)| stays(it)).map(|(_, sized)| sized.demand_pages).sum();
+    target.saturating_sub(unmoved)
 }
 
 /// Whether somebody lacks pages of that size.

@@ -11,7 +11,7 @@ use hugewise_engines::options::file_name;
 use hugewise_engines::{Kind, restarters};
 use hugewise_host::Source;
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, HugePageUse, Instance, PageCount, PageSize, Remedy};
+use hugewise_model::{Asked, Bytes, HugePageUse, Instance, PageCount, PageSize, Remedy};
 
 use super::boot_loader::find_program;
 use super::draft::{Carried, Draft, Drafted, Part};
@@ -68,8 +68,9 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 /// Pages that the steps leave for servers that start, by page size.
 fn left_after(ask: &Ask<'_>, draft: &Draft<'_>) -> BTreeMap<PageSize, PageCount> {
     let pools = ask.host.pools.known().into_iter().flatten();
+    let freed: Bytes = ask.instances.iter().filter_map(demand::on_base_pages).sum();
     let left = pools.filter_map(|pool| {
-        let there = demand::obtainable(pool)?;
+        let there = demand::obtainable(ask.host, pool, freed)?;
         let goal = draft.pool(pool.page_size).filter(|goal| goal.not_now.is_none());
         let (more, less) = goal.map_or((PageCount::ZERO, PageCount::ZERO), |goal| {
             (goal.goal.saturating_sub(goal.now), goal.now.saturating_sub(goal.goal))

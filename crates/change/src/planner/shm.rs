@@ -66,7 +66,7 @@ fn leaving(ask: &Ask<'_>, draft: &Draft<'_>, page: PageSize) -> PageCount {
     moved.map(|(it, _)| demand::held(it, page) + to_come(ask.host, it, page)).sum()
 }
 
-/// A group that is kept for servers whose pages are those of others until these are set to another size.
+/// The group for servers whose pages are those of others until these are set to another size.
 pub(super) fn after_settings(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     const ID: &str = "shm-group";
     if draft.resized.is_empty() || draft.steps.iter().any(|step| step.id == ID) {
@@ -74,7 +74,7 @@ pub(super) fn after_settings(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
     let moves = draft.steps.iter().filter(|step| step.of.as_ref().is_some_and(|of| draft.resized.contains(of)));
     let moves: Vec<String> = moves.map(|step| step.id.clone()).collect();
-    keep_group(ask, draft);
+    group(ask, draft);
     draft.steps.iter_mut().filter(|step| step.id == ID).for_each(|step| step.relies_on.extend(moves.iter().cloned()));
 }
 

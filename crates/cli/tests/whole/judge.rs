@@ -204,6 +204,10 @@ pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Mom
             if unknown && place == 2 && starved() {
                 continue;
             }
+            // On a host that cannot be, nothing tells which of its servers find memory for pages on demand after a boot.
+            if place == 2 && foretold == "all" && world.kernel.is_overfull() {
+                continue;
+            }
             let open =
                 unknown && (decided_by_few(world, *at, place, truth) || (place == 2 && comes_late(world, *at, truth)));
             if open || (place > 0 && (parts || beside)) {
@@ -274,6 +278,9 @@ pub(crate) fn planned(
         before.keys().any(|at| restarts(at) && insists(at) && of(at))
     };
     let again = then.plan(options);
+    // Pages lie idle for one that a person is to have ask for them, and until then they are worth asking for to smaller ones.
+    let lies_idle = plan.instructions.iter().any(|it| it.title.ends_with(": have it ask for huge pages"));
+    let learnt_to = |id: &str| learnt_to(id) || (lies_idle && id.starts_with("pool-"));
     let again = again.steps.iter().filter(|step| !learnt && !learnt_to(&step.id) && !step.id.starts_with("restart-"));
     wrong.extend(again.map(|step| format!("a second plan has {}: {}", step.id, step.title)));
     // All servers start again, each alone.
@@ -403,7 +410,7 @@ fn worse(world: &World, before: &BTreeMap<usize, Moments>, after: &World, plan: 
             wrong.push(format!("{} does not run any more", server.name));
             continue;
         };
-        for ((moment, was), (_, is)) in was.all().into_iter().zip(is.all()) {
+        for (place, ((moment, was), (_, is))) in was.all().into_iter().zip(is.all()).enumerate() {
             // Whoever has a limit below its need is told to raise it first.
             let by_limit = is == State::DoesNotStart && matches!(server.limit, Limit::Touched(_));
             // Whoever is to find the pages of another only once that one was restarted is told the order.
@@ -411,14 +418,26 @@ fn worse(world: &World, before: &BTreeMap<usize, Moments>, after: &World, plan: 
             let of_order = moment == "restart" && plan.warnings.iter().any(in_order);
             // Whoever asks for pages of a size that only the boot brings is told what its restart before would be.
             let of_size = moment == "restart" && said_of_size(server, plan);
-            let is_told = of_size || of_order || (by_limit && said_of_limit(server, plan));
-            if is < was && !is_told {
+            // Until a later step has set it to another size, a boot finds it with the pools of that size.
+            let moves = moment == "boot" && is_yet_to_move(world, after, *at, plan);
+            // Where a page more or less decides whether another takes all of a pool, neither can be planned for.
+            let is_open = || moment == "boot" && decided_by_few(after, *at, place, is);
+            let is_told = moves || of_size || of_order || (by_limit && said_of_limit(server, plan));
+            if is < was && !is_told && !is_open() {
                 let (was, is) = (was.as_str(), is.as_str());
                 wrong.push(format!("{:?} {} at {moment} is {is}, was {was}", server.kind, server.name));
             }
         }
     }
     wrong
+}
+
+/// Whether a plan sets a server to another page size, and has not done so yet.
+fn is_yet_to_move(world: &World, after: &World, at: usize, plan: &Plan) -> bool {
+    let mut then = world.clone();
+    plan.steps.iter().for_each(|step| then.carry_out(step));
+    let page = |world: &World| world.settings(&world.servers[at]).page;
+    page(after) == page(world) && page(&then) != page(world)
 }
 
 /// The pool that a finding about pages speaks of: a rule has a finding a pool.

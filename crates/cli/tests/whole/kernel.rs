@@ -82,6 +82,12 @@ impl Kernel {
         self.memory.saturating_sub(self.used + pools)
     }
 
+    /// Whether more is in use than there is: what no kernel without swap comes to.
+    pub(crate) fn is_overfull(&self) -> bool {
+        let pools: u64 = self.pools.iter().map(|(page, pool)| page * pool.total()).sum();
+        self.memory < self.used + pools
+    }
+
     /// What `set_max_huge_pages()` does: surplus pages become the pool's own, then pages are taken or given back, and those in
     /// use stay as surplus ones.
     pub(crate) fn write_pool(&mut self, page: u64, node: Option<usize>, count: u64) {

@@ -84,15 +84,18 @@ fn memory(out: &mut Families, host: &Host) {
 }
 
 /// Pages that servers which ask for them lack beyond what the pool still has for them.
-fn shortfall(pool: &Pool, situation: &Situation) -> Option<u64> {
-    Some(situation.wanted(pool.page_size).saturating_sub(demand::obtainable(pool)?).get())
+fn shortfall(host: &Host, pool: &Pool, situation: &Situation) -> Option<u64> {
+    let wanted = situation.wanted(pool.page_size);
+    // Whoever starts again for them gives back what it has on base pages.
+    let there = demand::obtainable(host, pool, wanted.of(pool.page_size))?;
+    Some(wanted.saturating_sub(there).get())
 }
 
 type PoolFact<'a> = (&'static str, &'static str, &'a dyn Fn(&Pool) -> Option<u64>);
 
 fn pools(out: &mut Families, checked: &Checked<'_>) {
     let Some(pools) = checked.host.pools.known() else { return };
-    let situation = &checked.assessment.situation;
+    let (host, situation) = (checked.host, &checked.assessment.situation);
     let target = |pool: &Pool| Some(checked.assessment.target.pool(pool.page_size)?.goal.get());
     let at_boot = |pool: &Pool| {
         let goal = checked.assessment.target.pool(pool.page_size)?;
@@ -112,7 +115,7 @@ fn pools(out: &mut Families, checked: &Checked<'_>) {
             pool.available().map(PageCount::get)
         }),
         ("hugewise_pool_shortfall_pages", "Pages that servers ask for and the pool does not have.", &|pool| {
-            shortfall(pool, situation)
+            shortfall(host, pool, situation)
         }),
         ("hugewise_pool_target_pages", "Pages that it is to have for the servers here.", &target),
         ("hugewise_pool_boot_target_pages", "Pages that the next boot is to bring for them.", &at_boot),

@@ -148,7 +148,7 @@ fn shortfall(checked: &Checked<'_>, instance: &Instance, demand: &Demand) -> Opt
     }
     let more = demand::lacking(instance, demand)?;
     if demand::of(checked.host, instance).is_none_or(|first| first.page_size != demand.page_size) {
-        let available = checked.host.pool(demand.page_size).and_then(demand::obtainable).unwrap_or_default();
+        let available = demand::obtainable_for(checked.host, instance, demand.page_size).unwrap_or_default();
         return Some(more.saturating_sub(available));
     }
     let left = checked.assessment.situation.share(instance).map(|share| share.left).unwrap_or_default();
