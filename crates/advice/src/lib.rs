@@ -29,6 +29,7 @@ pub mod target;
 #[cfg(test)]
 mod testing;
 pub mod thp;
+pub mod touching;
 pub mod words;
 
 use situation::Situation;

@@ -183,6 +183,7 @@ impl Case {
             data_directory: Observed::Absent,
             endpoints: Vec::new(),
             sessions: Known(sessions),
+            crowd: Observed::Absent,
             max_sessions: Observed::Absent,
             session_model: SessionModel::Processes,
             asked: Asked::Try,

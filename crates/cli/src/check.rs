@@ -65,6 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if arguments.connect {
         found.unread.append(&mut hugewise_engines::connect::ask(&host, &mut found.instances));
     }
+    hugewise_engines::crowd::look(&host, source.as_ref(), &mut found.instances);
     let mut assessment = hugewise_advice::assess(&host, &found.instances);
     if let Some(name) = &arguments.instance {
         narrow(name, &mut found.instances, &mut assessment)?;

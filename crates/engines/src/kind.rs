@@ -3,6 +3,7 @@
 use hugewise_host::Source;
 use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::Shape;
+use hugewise_model::instance::Setting;
 use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process, Trait};
 
 use crate::description::{DescribeError, Described, Description};
@@ -77,6 +78,9 @@ pub struct Kind {
     // Its memory and its sessions.
     /// How it starts.
     pub start: Start,
+    /// The setting by which each of its processes touches all of the server's memory as it starts, where it has one and that
+    /// is so: a log-in waits for it.
+    pub touches_all: for<'a> fn(&'a Instance) -> Option<&'a Setting>,
     /// What it makes of THP set to `always`; none where it says nothing.
     pub thp: fn(&Host, &Instance) -> Result<Option<ThpAdvice>, VersionUnknown>,
     /// The same in words, with its source, for the page of the rule about it; none where it says nothing.
@@ -96,6 +100,8 @@ pub struct Kind {
     /// Its sessions can be counted from outside, and its settings say how many there may be: a count that is not known is
     /// a fact that is missing.
     pub counts_sessions: bool,
+    /// How fewer sessions of it can do the same work, in words.
+    pub fewer_sessions: &'static str,
     /// All its processes have its memory at one address: they are forked from the one that mapped it, or ask for that address.
     pub one_address: bool,
     /// Page tables of one of its processes that touches nothing of its segments, with base pages of 4 KiB.
@@ -254,6 +260,7 @@ impl Kind {
         describe: None,
         connect: None,
         start: Start::PLAIN,
+        touches_all: |_| None,
         thp: |_, _| Ok(None),
         thp_in_words: None,
         against_gib_pages: None,
@@ -263,6 +270,7 @@ impl Kind {
         only_by_settings: false,
         often_small: false,
         counts_sessions: false,
+        fewer_sessions: "fewer connections in each client's own pool, or a pooler in front",
         one_address: true,
         process_tables: Bytes::from_kib(54),
         ask: |_, _| vec!["# turn huge pages on in its own settings, where it has them".into()],

@@ -7,6 +7,7 @@ mod asleep;
 mod bare_segment;
 pub mod client;
 pub mod connect;
+pub mod crowd;
 pub mod describe;
 mod described;
 mod description;
@@ -287,6 +288,7 @@ impl<'a> Scene<'a> {
             data_directory: Observed::Absent,
             endpoints: Vec::new(),
             sessions: Observed::Absent,
+            crowd: Observed::Absent,
             max_sessions: Observed::Absent,
             session_model: SessionModel::Processes,
             asked: Asked::Unknown,

@@ -28,6 +28,9 @@ pub struct Instance {
     pub endpoints: Vec<String>,
     /// Client sessions now. For servers of threads an upper bound may be all that can be seen: then absent.
     pub sessions: Observed<u64>,
+    /// Whose its sessions are and what they do, where they were looked at: of a server that has far more than the processors can
+    /// serve.
+    pub crowd: Observed<Crowd>,
     /// Sessions that the settings allow (`max_connections`, `processes`).
     pub max_sessions: Observed<u64>,
     /// What a session costs the kernel.
@@ -203,6 +206,19 @@ pub enum Startup {
     Never(String),
     /// The server itself does not start with this in its files: `shared_buffers=4g (/etc/postgresql.conf:12)`.
     Refuses(String),
+}
+
+/// The sessions of a server: whose they are, and what they do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Crowd {
+    /// Sessions by the address of the client that they serve, the most first.
+    pub clients: Vec<(std::net::IpAddr, u64)>,
+    /// How often the sessions' states were looked at; zero where they cannot be watched.
+    pub looks: u64,
+    /// Sessions that were running or waiting to run (state R), summed over the looks.
+    pub running: u64,
+    /// Sessions that were waiting for a disk (state D), summed over the looks.
+    pub waiting: u64,
 }
 
 /// What one more session costs.

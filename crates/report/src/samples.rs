@@ -176,6 +176,7 @@ fn instance(engine: Engine, name: &str, segment: Segment, huge_pages: HugePageUs
         data_directory: Observed::Absent,
         endpoints: vec!["1521".into()],
         sessions: Observed::Known(402),
+        crowd: Observed::Absent,
         max_sessions: Observed::Known(1000),
         session_model: SessionModel::Processes,
         asked: Asked::Try,

@@ -32,6 +32,7 @@ pub(crate) fn instance(name: &str) -> Instance {
         data_directory: Observed::Absent,
         endpoints: Vec::new(),
         sessions: Observed::Absent,
+        crowd: Observed::Absent,
         max_sessions: Observed::Absent,
         session_model: SessionModel::Processes,
         asked: Asked::Unknown,

@@ -31,6 +31,7 @@ pub(crate) mod restart_needed;
 pub(crate) mod shm_group_missing;
 pub(crate) mod shm_limits;
 pub(crate) mod silent_fallback;
+pub(crate) mod slow_log_ins;
 pub(crate) mod started_by_clusterware;
 pub(crate) mod swap_with_unlocked_segment;
 pub(crate) mod thp_differs_at_boot;
@@ -71,6 +72,7 @@ registered! {
     page_tables_heavy,
     page_tables_at_max,
     too_many_sessions,
+    slow_log_ins,
     no_pool,
     idle_pool,
     partly_used,

@@ -1,14 +1,16 @@
-use hugewise_engines::Kind;
+use hugewise_engines::{Kind, crowd};
+use hugewise_model::instance::Crowd;
 use hugewise_model::{Finding, Instance, Lack, Level, PageCount, Remedy};
 
 use crate::{Docs, Facts, Missing, Rule};
 
-/// Sessions for each processor from which on there is a note.
-const NOTE: u64 = 50;
-/// And a warning. A host that stalled in the field had 625 sessions on 4 processors, 156 for each.
+/// Sessions for each processor from which on there is a warning. A host that stalled in the field had 625 sessions on 4
+/// processors, 156 for each.
 const WARN: u64 = 100;
-/// Fewer sessions than this never matter.
-const FEW: u64 = 100;
+/// Sessions at work that a processor serves, where nothing tells how long they wait: one runs while another one waits.
+const USUAL: u64 = 2;
+/// The most that it is taken to serve, however long they wait.
+const MOST: u64 = 5;
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW103"),
@@ -17,12 +19,14 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "More sessions than the processors can ever serve: from 50 for each processor on a note, from 100 on a \
                warning, and never below 100 sessions in all. A host that stalled in the field had 625 sessions on 4 \
-               processors, 156 for each; the common sizing rule for PostgreSQL's active sessions is two for each core.",
+               processors, 156 for each; the common sizing rule for PostgreSQL's active sessions is two for each core. Whose \
+               they are is told by the sockets that their processes hold, what they do by ten looks within 0.3 s.",
         why: "A processor runs one session at a time. The others wait, and meanwhile hold page tables, private memory \
               and locks; when they all wake, the host does nothing but switch between them.",
         cost: "time lost to waiting and switching; page tables for each session",
-        fix: "A connection pool in front of the server, or fewer connections in the application's own pool. Only the \
-              application has to be restarted.",
+        fix: "Fewer connections in the application's own pool, or what the server or a pooler in front of it offers to serve \
+              many clients with few processes. As a target, `check` names two sessions for each processor, and up to five \
+              where those at work were seen to wait for disks.",
         sources: &["PostgreSQL wiki, Number Of Database Connections", "Field report: 625 sessions on 4 cores"],
     },
     check: |facts| RULE.of_each(facts, look),
@@ -37,22 +41,63 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
             Ok(None)
         };
     };
-    if sessions < FEW {
+    if sessions < crowd::LEAST {
         return Ok(None);
     }
     let online = *crate::known(&facts.host.processors.online, "/sys/devices/system/cpu/online")?;
-    let Some(each) = sessions.checked_div(online).filter(|each| *each >= NOTE) else { return Ok(None) };
+    let Some(each) = crowd::of_each_processor(facts.host, instance) else { return Ok(None) };
     let level = if each >= WARN { Level::Warn } else { Level::Info };
     let count = PageCount(sessions);
     let summary = format!("{} has {count} sessions on {online} processors, {each} for each", instance.title());
     let short = format!("it has {count} sessions on {online} processors, {each} for each");
-    let evidence = vec![
+    let mut evidence = vec![
         format!("{count} sessions, counted from {} processes in /proc", instance.pids.len()),
         format!("/sys/devices/system/cpu/online: {online} processors"),
     ];
-    let remedies =
-        vec![Remedy::Consider("put a connection pool in front, or shrink the application's own pools".into())];
+    let crowd = instance.crowd.known();
+    evidence.extend(crowd.and_then(|crowd| clients(crowd, sessions)));
+    evidence.extend(crowd.and_then(at_work));
+    let target = PageCount(target(crowd, online));
+    let how = Kind::of(instance.engine).fewer_sessions;
+    let remedies = vec![Remedy::Consider(format!("aim for about {target} sessions on {online} processors: {how}"))];
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+/// Whose the sessions are, by the sockets that they hold.
+fn clients(crowd: &Crowd, sessions: u64) -> Option<String> {
+    let (address, most) = crowd.clients.first()?;
+    let (_, least) = crowd.clients.last()?;
+    let (number, all) = (crowd.clients.len(), crowd.clients.iter().map(|(_, count)| count).sum::<u64>());
+    let rest = match sessions.saturating_sub(all) {
+        0 => String::new(),
+        rest => format!("; {} serve nobody over the network", PageCount(rest)),
+    };
+    let all = PageCount(all);
+    Some(match () {
+        () if number == 1 => format!("one client, {address}, has {all} of the sessions{rest}"),
+        () if most == least => format!("{number} clients have {} sessions each{rest}", PageCount(*most)),
+        () => format!("{number} clients have {all} sessions, {address} the most with {}{rest}", PageCount(*most)),
+    })
+}
+
+/// What they do, where they were watched.
+fn at_work(crowd: &Crowd) -> Option<String> {
+    let mean = |sum: u64| Some(PageCount(sum.checked_add(crowd.looks / 2)?.checked_div(crowd.looks)?));
+    let (running, waiting) = (mean(crowd.running)?, mean(crowd.waiting)?);
+    Some(format!(
+        "{running} of its processes at a time ran or waited for a processor, {waiting} waited for a disk ({} looks at \
+         /proc/PID/stat)",
+        crowd.looks
+    ))
+}
+
+/// Sessions at work that so many processors serve: the more the longer those at work wait for disks.
+fn target(crowd: Option<&Crowd>, online: u64) -> u64 {
+    let each = match crowd {
+        Some(crowd) if crowd.running > 0 => (crowd.running + crowd.waiting).div_ceil(crowd.running),
+        _ => USUAL,
+    };
+    online.saturating_mul(each.clamp(USUAL, MOST))
 }
 
 #[cfg(test)]
@@ -75,3 +120,37 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
         case
     },
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crowd(clients: &[([u8; 4], u64)], looks: u64, running: u64, waiting: u64) -> Crowd {
+        let clients = clients.iter().map(|(address, count)| ((*address).into(), *count)).collect();
+        Crowd { clients, looks, running, waiting }
+    }
+
+    /// A web farm of the field: 25 servers with 25 connections each.
+    #[test]
+    fn whose_the_sessions_are() {
+        let farm: Vec<([u8; 4], u64)> = (1..=25).map(|host| ([10, 0, 0, host], 25)).collect();
+        assert_eq!(clients(&crowd(&farm, 0, 0, 0), 625).unwrap(), "25 clients have 25 sessions each");
+        let told = clients(&crowd(&[([10, 0, 0, 7], 400), ([10, 0, 0, 8], 100)], 0, 0, 0), 512).unwrap();
+        assert_eq!(told, "2 clients have 500 sessions, 10.0.0.7 the most with 400; 12 serve nobody over the network");
+        assert_eq!(clients(&Crowd::default(), 625), None);
+    }
+
+    #[test]
+    fn a_target_by_what_they_wait_for() {
+        // On processors alone: one runs, one waits. Three of four wait for disks: four for each. Never more than five.
+        assert_eq!(target(None, 4), 8);
+        assert_eq!(target(Some(&crowd(&[], 10, 40, 0)), 4), 8);
+        assert_eq!(target(Some(&crowd(&[], 10, 10, 30)), 4), 16);
+        assert_eq!(target(Some(&crowd(&[], 10, 1, 300)), 4), 20);
+        assert_eq!(
+            at_work(&crowd(&[], 10, 38, 4)).unwrap(),
+            "4 of its processes at a time ran or waited for a processor, 0 waited for a disk (10 looks at /proc/PID/stat)"
+        );
+        assert_eq!(at_work(&Crowd::default()), None);
+    }
+}

@@ -15,14 +15,16 @@ mod wanted;
 #[cfg(test)]
 mod tests;
 
+use hugewise_model::instance::Setting;
 use hugewise_model::{Bytes, Demand, DemandSource, Engine, Host, Instance, PageCount, PageSize};
 
 use crate::situation::Moment;
+use crate::touching::FaultCost;
 
 pub use budget::{Budget, Refusal};
 pub use choices::PageSizeRow;
 pub use limits::{LimitNeed, LimitsNeeded};
-pub use rows::{FaultCost, ForecastRow};
+pub use rows::ForecastRow;
 pub use sessions::MOST_SESSIONS;
 pub use unplanned::{LeftOut, Unplanned};
 
@@ -140,6 +142,8 @@ pub struct Sized {
     pub asks: Option<bool>,
     /// What could not be read of them, where that is so.
     pub asks_unread: Option<String>,
+    /// The setting by which each of its processes touches all of its memory as it starts; none where they don't.
+    pub touches_all: Option<Setting>,
 }
 
 impl Sized {

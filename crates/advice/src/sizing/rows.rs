@@ -1,5 +1,6 @@
 //! The forecast: page tables, memory left and the cost of a log-in, by sessions and page size.
 
+use hugewise_engines::Kind;
 use hugewise_model::{Bytes, PageSize};
 
 use super::Ask;
@@ -28,36 +29,17 @@ pub struct ForecastRow {
     pub page_tables_least: Bytes,
     /// Were every session to touch all of its server's memory.
     pub page_tables_most: Bytes,
-    /// Seconds that one log-in spends on touching the memory, on the server where it is slowest, with the
-    /// machine to itself. `None` where sessions are threads.
+    /// Seconds that one log-in waits until it has touched all of the server's memory, on the server where it is slowest, with a
+    /// processor to itself. `None` where no server has its sessions do that.
     pub login_seconds: Option<f64>,
+    /// Seconds that one session spends in all on touching memory for the first time, as it comes to use it: what those touch that
+    /// run now where that shows, all of it otherwise. Of the server where it is the most. `None` where sessions are threads.
+    pub touching_seconds: Option<f64>,
     /// Memory left for page cache and everything that is not counted; zero where the host is past its end.
     pub memory_left: Option<Bytes>,
     /// What the part of the memory that a session touches rests on: measured where it is of every server, and then on the
     /// fewest sessions of one.
     pub basis: Basis,
-}
-
-/// What touching memory for the first time costs a process, in nanoseconds for each base page of it.
-///
-/// The constants come from one machine (a virtual one, Linux 6.18, 2 processors), one session at a
-/// time: 5 GiB of a System V segment took 1.45 s on 4 KiB pages, 0.028 s on 2 MiB and 0.027 s on 1 GiB
-/// pages; other shared memory on 4 KiB pages took 0.05 s for each GiB, as the kernel maps sixteen pages
-/// a fault there and one in System V segments. On other hardware they scale.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FaultCost {
-    /// System V segments on base pages.
-    pub system_v_ns: u64,
-    /// Other shared memory on base pages.
-    pub mapped_ns: u64,
-    /// Any memory on huge pages.
-    pub huge_ns: u64,
-}
-
-impl Default for FaultCost {
-    fn default() -> Self {
-        Self { system_v_ns: 1100, mapped_ns: 200, huge_ns: 21 }
-    }
 }
 
 /// The forecast for the base page and every huge page size.
@@ -83,6 +65,7 @@ pub(super) fn rows(ask: &Ask<'_>, plan: &Plan<'_>, budget: &Budget, offered: &[P
                 page_tables_least: tables.least,
                 page_tables_most: tables.most,
                 login_seconds: login_seconds(ask, plan, *page),
+                touching_seconds: touching_seconds(ask, plan, *page),
                 memory_left: memory_left(ask, plan, budget, *page, &dealt, tables.expected),
                 basis: tables.basis,
             });
@@ -113,25 +96,38 @@ fn memory_left(
     Some(budget.total?.saturating_sub(taken))
 }
 
+/// Of the servers whose processes touch all of their memory as they start.
 fn login_seconds(ask: &Ask<'_>, plan: &Plan<'_>, page: PageSize) -> Option<f64> {
-    let base = ask.base();
-    let price = ask.request.fault_cost.unwrap_or_default();
-    let of = |wanted: &Wanted<'_>| {
-        let each = match () {
-            () if page > base => price.huge_ns,
-            () if wanted.system_v() => price.system_v_ns,
-            () => price.mapped_ns,
-        };
-        Bytes(base.pages_for(touched(ask, wanted)).get()).times(each)
+    let waits = |wanted: &&Wanted<'_>| {
+        wanted.processes() && (Kind::of(wanted.instance.engine).touches_all)(wanted.then()).is_some()
     };
-    let slowest = plan.wanted.iter().filter(|wanted| wanted.processes()).map(of).max()?;
-    Some(slowest.as_f64() / 1e9)
+    slowest(ask, page, plan.wanted.iter().filter(waits).map(|wanted| (wanted, all_of(wanted))))
+}
+
+fn touching_seconds(ask: &Ask<'_>, plan: &Plan<'_>, page: PageSize) -> Option<f64> {
+    let processes = plan.wanted.iter().filter(|wanted| wanted.processes());
+    slowest(ask, page, processes.map(|wanted| (wanted, touched(ask, wanted))))
+}
+
+/// What it takes to touch so much of each server, where it takes the longest.
+fn slowest<'a, 'h: 'a>(
+    ask: &Ask<'_>,
+    page: PageSize,
+    of: impl Iterator<Item = (&'a Wanted<'h>, Bytes)>,
+) -> Option<f64> {
+    let price = ask.request.fault_cost.unwrap_or_default();
+    let seconds = of.map(|(wanted, amount)| price.seconds(amount, ask.base(), page, wanted.system_v()));
+    seconds.max_by(f64::total_cmp)
+}
+
+fn all_of(wanted: &Wanted<'_>) -> Bytes {
+    demand::stretches(wanted.then()).into_iter().sum()
 }
 
 /// Memory that a session touches: the mean of the sessions that run now where it shows (`RssShmem`
 /// leaves hugetlb pages out), otherwise all of it.
 fn touched(ask: &Ask<'_>, wanted: &Wanted<'_>) -> Bytes {
-    let all: Bytes = demand::stretches(wanted.then()).into_iter().sum();
+    let all = all_of(wanted);
     let seen = || {
         let sessions = wanted.instance.sessions.get().filter(|sessions| *sessions > 0)?;
         page_now(wanted.then(), ask.base()).filter(|now| *now == ask.base())?;

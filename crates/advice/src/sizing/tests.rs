@@ -1,5 +1,5 @@
 use hugewise_model::host::{NumaNode, TlbHolds, TlbLevel};
-use hugewise_model::instance::{Mechanism, SessionModel};
+use hugewise_model::instance::{Mechanism, SessionModel, Setting};
 use hugewise_model::{Bytes, Demand, DemandSource, Engine, Host, HugePageUse, Instance, Observed, PageCount, PageSize};
 
 use super::{PageSizeChoice, Request, SizeError, Sizing, size};
@@ -207,10 +207,13 @@ fn five_hundred_sessions_on_8000_mb() {
     let on_huge = tables(&sizing, 500, PageSize::MIB_2);
     assert!((Bytes::from_kib(500 * 58)..=Bytes::from_kib(500 * 58 + 16 * 4)).contains(&on_huge), "{on_huge}");
     assert!(sizing.forecast.iter().any(|row| row.configured_max && row.sessions == 500));
-    let login = |page| sizing.forecast.iter().find(|row| row.page_size == page).unwrap().login_seconds.unwrap();
+    let row = |page| sizing.forecast.iter().find(|row| row.page_size == page).unwrap();
+    let touching = |page| row(page).touching_seconds.unwrap();
+    // Nothing says that a log-in waits for it.
+    assert_eq!(row(PageSize::KIB_4).login_seconds, None);
     // 2,048,000 pages at 1.1 us each.
-    assert!((login(PageSize::KIB_4) - 2.2528).abs() < 1e-9);
-    assert!(login(PageSize::KIB_4) > 40.0 * login(PageSize::MIB_2));
+    assert!((touching(PageSize::KIB_4) - 2.2528).abs() < 1e-9);
+    assert!(touching(PageSize::KIB_4) > 40.0 * touching(PageSize::MIB_2));
 }
 
 /// `PageTables` of forked sessions that read all of a segment, in kB, Linux 6.18, x86-64: size, pages,
@@ -281,9 +284,32 @@ fn live_sessions_say_what_they_touch() {
     // Each with its root table, which VmPTE leaves out.
     assert_eq!(row.page_tables, Bytes::from_kib(200 * 4100 + 64));
     // 524,288 pages at 1.1 us.
-    assert!((row.login_seconds.unwrap() - 0.576_716_8).abs() < 1e-9);
+    assert!((row.touching_seconds.unwrap() - 0.576_716_8).abs() < 1e-9);
     let row = sizing.forecast.iter().find(|row| row.page_size == PageSize::MIB_2).unwrap();
     assert_eq!(row.basis, Basis::FullTouch);
+}
+
+/// A log-in of 11.2 with pre_page_sga=TRUE waits for all of the SGA, whatever sessions touch later.
+#[test]
+fn a_log_in_that_touches_all_is_told_by_release_and_setting() {
+    let mut case = quiet();
+    let instance = case.oracle("META", gib(5), 20);
+    instance.version = Observed::Known("11.2.0.3".into());
+    let setting = Setting { name: "pre_page_sga".into(), value: "TRUE".into(), place: None };
+    instance.settings.insert("pre_page_sga".into(), setting);
+    for process in case.processes() {
+        process.rss_shmem = Observed::Known(gib(1));
+    }
+    let seconds = |case: &Case| {
+        let sizing = plain(case);
+        let row = sizing.forecast.into_iter().find(|row| row.page_size == PageSize::KIB_4).unwrap();
+        (row.login_seconds, row.touching_seconds)
+    };
+    // 1,310,720 pages at 1.1 us, and 262,144 of them.
+    let (login, touching) = seconds(&case);
+    assert!((login.unwrap() - 1.441_792).abs() < 1e-9 && (touching.unwrap() - 0.288_358_4).abs() < 1e-9);
+    case.instances[0].version = Observed::Known("12.1.0.2".into());
+    assert_eq!(seconds(&case).0, None);
 }
 
 #[test]
@@ -294,7 +320,7 @@ fn threads_share_one_set() {
     for page in [PageSize::KIB_4, PageSize::MIB_2] {
         assert_eq!(tables(&sizing, 1, page), tables(&sizing, 5000, page));
     }
-    assert!(sizing.forecast.iter().all(|row| row.login_seconds.is_none()));
+    assert!(sizing.forecast.iter().all(|row| row.login_seconds.is_none() && row.touching_seconds.is_none()));
 }
 
 #[test]

@@ -67,6 +67,7 @@ impl Wanted<'_> {
             beside: self.beside.clone(),
             moment: if self.next.is_some() { Moment::Restart } else { Moment::Now },
             asks: self.asks,
+            touches_all: (Kind::of(self.instance.engine).touches_all)(self.then()).cloned(),
             asks_unread: self.asks.is_none().then(|| crate::chain::asked(self.instance).evidence),
         }
     }

@@ -270,3 +270,53 @@ fn two_clusters_of_different_owners_are_two_instances() {
     let name = |pid| harness::text(&checked.instance("postgresql", pid)["name"]);
     assert_ne!(name(on_huge.pid), name(on_base.pid));
 }
+
+/// Sessions of one client over TCP, far more than the processors can serve.
+#[test]
+fn a_crowd_of_sessions_is_told_by_its_client() {
+    let online = std::thread::available_parallelism().unwrap().get();
+    let count = (online * 50).max(100);
+    let few =
+        if count <= 600 { Ok(()) } else { Err(Skip(format!("it takes {count} sessions on {online} processors"))) };
+    require!(few);
+    let cluster = require!(Cluster::debian("postgres"));
+    let _guard = require!(PoolGuard::take());
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let settings = format!("listen_addresses = '127.0.0.1'\nport = {port}\nmax_connections = {}", count + 20);
+    let server = cluster.start(&format!("shared_buffers = 32MB\nhuge_pages = off\n{settings}"));
+    let clients: Vec<_> = (0..count).map(|_| connect(port)).collect();
+    let parent = server.pid.to_string();
+    harness::wait_for("sessions", || {
+        let backends = kernel::processes(|command| command.starts_with("postgres: ") && command.contains("127.0.0.1"));
+        let own =
+            backends.iter().filter(|pid| kernel::status(**pid, "PPid:").is_some_and(|of| of.to_string() == parent));
+        (own.count() == count).then_some(())
+    });
+    let checked = harness::check();
+    let instance = checked.instance("postgresql", server.pid);
+    assert_eq!(instance["sessions"], count, "{instance:#}");
+    let title = format!("postgresql {}", harness::text(&instance["name"]));
+    let all = checked.json["findings"].as_array().unwrap();
+    let finding = all.iter().find(|it| it["code"] == "HW103" && it["instance"] == *title).expect("HW103");
+    let evidence = finding["evidence"].to_string();
+    assert!(evidence.contains(&format!("one client, 127.0.0.1, has {count} of the sessions")), "{finding:#}");
+    assert!(evidence.contains("10 looks at /proc/PID/stat"), "{finding:#}");
+    // They sleep: two for each processor.
+    assert!(finding["fix"].to_string().contains(&format!("aim for about {} sessions", online * 2)), "{finding:#}");
+    drop(clients);
+}
+
+/// A session of the database `postgres`, by the start-up message of protocol 3.0.
+fn connect(port: u16) -> std::net::TcpStream {
+    use std::io::Write;
+
+    let words = b"user\0postgres\0database\0postgres\0\0";
+    let mut message = u32::try_from(words.len() + 8).unwrap().to_be_bytes().to_vec();
+    message.extend(196_608_u32.to_be_bytes());
+    message.extend(words);
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.write_all(&message).unwrap();
+    stream
+}

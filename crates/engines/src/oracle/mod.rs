@@ -61,9 +61,12 @@ pub static KIND: Kind = Kind {
         not_with_default: Some(PageSize::GIB_1),
         ..Start::PLAIN
     },
+    touches_all: releases::touches_all,
     against_gib_pages: Some("Oracle recommends 2 MiB pages for the SGA"),
     only_by_settings: true,
     counts_sessions: true,
+    fewer_sessions: "fewer connections in each client's own pool; or shared servers (SHARED_SERVERS), or database resident \
+                     connection pooling (DBMS_CONNECTION_POOL, from 11.1 on)",
     asks_by: "use_large_pages=TRUE",
     insists_by: Some("use_large_pages=ONLY"),
     can_insist: |instance| Release::of(instance).has_parameter(),
@@ -155,7 +158,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
     let host = scene.host;
     let mapped = shared_by(host, pmon);
     let mut pids = Vec::new();
-    let mut sessions = 0_u64;
+    let (mut sessions, mut shared) = (0_u64, 0_u64);
     for process in host.processes.known().into_iter().flatten().filter(|process| same_place(pmon, process)) {
         let title = title(process);
         let server = is_server_of(title, of.sid);
@@ -170,6 +173,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
         if server || belongs() {
             pids.push(process.pid);
             sessions = sessions.saturating_add(u64::from(server));
+            shared = shared.saturating_add(u64::from(is_shared_server(title, of)));
         }
     }
 
@@ -220,7 +224,9 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
     }
     instance.mechanism = Mechanism::SysvShm;
     instance.session_model = SessionModel::Processes;
-    instance.sessions = Observed::Known(sessions);
+    // One alone is there by itself. More of them cost what sessions cost, however many clients they serve.
+    let shared = if shared > 1 { shared } else { 0 };
+    instance.sessions = Observed::Known(sessions.saturating_add(shared));
     instance.max_sessions = instance.setting_value("processes").and_then(|value| value.parse().ok()).into();
     found.add(instance);
 }
@@ -260,6 +266,13 @@ fn same_place(pmon: &Process, process: &Process) -> bool {
 fn is_server_of(title: &str, sid: &str) -> bool {
     let Some(rest) = title.strip_prefix("oracle").and_then(|rest| rest.strip_prefix(sid)) else { return false };
     rest.is_empty() || rest.starts_with([' ', '(']) || (sid.starts_with('+') && rest.starts_with('_'))
+}
+
+/// Shared servers: `ora_s000_PROD`.
+fn is_shared_server(title: &str, of: &Title<'_>) -> bool {
+    let told = Title::parse(title).filter(|told| told.sid == of.sid && told.prefix == of.prefix);
+    let number = told.and_then(|told| told.task.strip_prefix('s'));
+    number.is_some_and(|number| number.len() == 3 && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn is_sga(mapping: &Mapping) -> bool {

@@ -3,6 +3,7 @@
 //! The release is told by the path of the home, which often says no more than `11.2.0` or `19.0.0`: what hangs on a patch set
 //! that the path does not name is taken as the newest one has it.
 
+use hugewise_model::instance::Setting;
 use hugewise_model::{Asked, Host, Instance, Level};
 
 use super::asks_for_amm;
@@ -67,6 +68,13 @@ pub(super) fn refuses(instance: &Instance, asked: Asked) -> bool {
     asked == Asked::Cannot && only && asks_for_amm(instance) && Release::of(instance).refuses_amm_with_only()
 }
 
+/// PRE_PAGE_SGA=TRUE, where it has every process that starts touch all of the SGA: up to 11.2 it does. From 12.1 on the first
+/// process does that allocates a granule, and no log-in waits (Oracle Database Reference 11.2, PRE_PAGE_SGA; MOS 1987975.1).
+pub(super) fn touches_all(instance: &Instance) -> Option<&Setting> {
+    let setting = instance.settings.get("pre_page_sga")?;
+    (setting.value.eq_ignore_ascii_case("true") && Release::of(instance).is_before(&[12, 1])).then_some(setting)
+}
+
 /// The file by which an Exadata database server knows its cells (Exadata Database Machine documentation, "cellinit.ora").
 pub(super) const CELLS: &str = "/etc/oracle/cell/network-config/cellinit.ora";
 
@@ -98,7 +106,33 @@ fn is_old_uek(host: &Host) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use hugewise_host::source::map::MapSource;
+    use hugewise_model::{Engine, Observed};
+
     use super::*;
+    use crate::Scene;
+
+    #[test]
+    fn up_to_11_2_each_process_touches_what_pre_page_sga_names() {
+        let (host, source) = (Host::default(), MapSource::new());
+        let scene = Scene::new(&host, &source);
+        for (version, value, touches) in [
+            ("11.2.0.3", "TRUE", true),
+            ("11.2.0", "true", true),
+            ("9.2.0.8", "TRUE", true),
+            ("11.2.0.4", "FALSE", false),
+            ("12.1.0.2", "TRUE", false),
+            ("12c", "TRUE", false),
+            ("19.3.0", "TRUE", false),
+            ("", "TRUE", false),
+        ] {
+            let mut instance = crate::described::instance(&scene, Engine::Oracle, "META".into());
+            instance.version = Observed::Known(version.to_owned());
+            let setting = Setting { name: "pre_page_sga".into(), value: value.into(), place: None };
+            instance.settings.insert("pre_page_sga".into(), setting);
+            assert_eq!(touches_all(&instance).is_some(), touches, "{version} {value}");
+        }
+    }
 
     #[test]
     fn a_release_that_is_not_named_whole_is_judged_by_what_it_names() {

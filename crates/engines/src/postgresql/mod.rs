@@ -65,6 +65,7 @@ pub static KIND: Kind = Kind {
     start: Start { refuses: remedy::refuses, any_page_size: true, ..Start::PLAIN },
     only_by_settings: true,
     counts_sessions: true,
+    fewer_sessions: "fewer connections in each client's own pool, or a pooler such as PgBouncer between them",
     // After its first query, a few of these tables in its shared memory (measured with PostgreSQL 15).
     process_tables: Bytes::from_kib(170),
     asks_by: "huge_pages=try",

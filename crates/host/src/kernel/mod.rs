@@ -17,6 +17,7 @@ pub mod settings;
 pub mod stat;
 pub mod swaps;
 pub mod sysvipc_shm;
+pub mod tcp;
 mod text;
 pub mod thp;
 pub mod vmstat;

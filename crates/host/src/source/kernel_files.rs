@@ -37,6 +37,7 @@ pub(crate) fn is_known(path: &str) -> bool {
                     | "vmstat"
                     | "zoneinfo"
             ),
+            ["proc", process, "net", file] if is_process(process) => matches!(*file, "tcp" | "tcp6"),
             ["proc", "sysvipc", "shm"] | ["proc", "sys", "kernel" | "vm", _] => true,
             ["sys", "kernel", "mm", "hugepages" | "transparent_hugepage" | "redhat_transparent_hugepage", ..] => true,
             ["sys", "devices", "system", "cpu" | "node", ..] | ["sys", "fs", "cgroup", ..] => true,
@@ -54,7 +55,9 @@ mod tests {
 
     #[test]
     fn paths_that_processes_name_are_no_files_of_the_kernel() {
-        for path in ["/proc/meminfo", "/proc/7/status", "/proc/self/mountinfo", "/proc/sys/vm/nr_hugepages"] {
+        for path in
+            ["/proc/meminfo", "/proc/7/status", "/proc/self/mountinfo", "/proc/7/net/tcp6", "/proc/sys/vm/nr_hugepages"]
+        {
             assert!(is_known(path), "{path}");
         }
         for path in [
@@ -64,6 +67,7 @@ mod tests {
             "/proc/7/mem",
             "/proc/7/cwd/x.conf",
             "/proc/7/fd/3",
+            "/proc/7/net/route",
             "/proc/7/root/dev/watchdog",
             "/proc/../dev/watchdog",
             "/sys/fs/cgroup/../../../dev/watchdog",

@@ -69,8 +69,8 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
             section {
                 h2 { "Forecast" }
                 @if let Some(chart) = growth(report) { (figure(&chart)) }
-                (table("forecast", &size::FORECAST, &size::forecast_rows(sizing)))
-                @for note in [size::few_note(sizing), size::forecast_note(sizing)].iter().flatten() {
+                (table("forecast", &size::forecast_columns(sizing), &size::forecast_rows(sizing)))
+                @for note in [size::touching_note(sizing), size::few_note(sizing), size::forecast_note(sizing)].iter().flatten() {
                     p.faint { (clean(note)) }
                 }
             }

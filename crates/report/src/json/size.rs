@@ -128,8 +128,12 @@ pub struct ForecastRow {
     pub page_tables_least_bytes: u64,
     /// Were every session to touch all of its server's memory.
     pub page_tables_most_bytes: u64,
-    /// Seconds that one log-in spends on touching the memory; null where sessions are threads.
+    /// Seconds that one log-in waits until it has touched all of its server's memory; null where no server has its sessions do
+    /// that.
     pub login_seconds: Option<f64>,
+    /// Seconds that one session spends in all on touching memory for the first time, as it comes to use it; null where sessions
+    /// are threads.
+    pub touching_seconds: Option<f64>,
     /// Memory left for page cache and whatever is not counted; null where the host's memory is not known.
     pub memory_left_bytes: Option<u64>,
     /// What the part of the memory that a session touches rests on.
@@ -288,7 +292,8 @@ impl From<&sizing::ForecastRow> for ForecastRow {
             page_tables_bytes: row.page_tables.get(),
             page_tables_least_bytes: row.page_tables_least.get(),
             page_tables_most_bytes: row.page_tables_most.get(),
-            login_seconds: reasons.derive("login_seconds", row.login_seconds, "sessions are threads"),
+            login_seconds: reasons.derive("login_seconds", row.login_seconds, "no log-in touches all of the memory"),
+            touching_seconds: reasons.derive("touching_seconds", row.touching_seconds, "sessions are threads"),
             memory_left_bytes: reasons.derive(
                 "memory_left_bytes",
                 row.memory_left.map(Bytes::get),

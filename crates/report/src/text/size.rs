@@ -103,8 +103,8 @@ fn choices(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
 }
 
 fn forecast(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
-    table::write(screen, &view::FORECAST, &view::forecast_rows(sizing))?;
-    let notes = [view::few_note(sizing), view::forecast_note(sizing)];
+    table::write(screen, &view::forecast_columns(sizing), &view::forecast_rows(sizing))?;
+    let notes = [view::touching_note(sizing), view::few_note(sizing), view::forecast_note(sizing)];
     notes.iter().flatten().try_for_each(|note| screen.flow(4, &Spans::new().add(Role::Quiet, note)))
 }
 

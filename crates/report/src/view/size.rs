@@ -3,6 +3,7 @@
 use hugewise_advice::forecast::Basis;
 use hugewise_advice::situation::Moment;
 use hugewise_advice::sizing::{Budget, ForecastRow, LimitNeed, PoolTarget, Refusal, Sized, Sizing};
+use hugewise_advice::touching::duration;
 use hugewise_model::{Bytes, DemandSource, Instance, PageCount, PageSize};
 
 use crate::SizeReport;
@@ -194,14 +195,33 @@ pub(crate) fn choice_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
     rows.collect()
 }
 
-/// Columns of the forecast.
-pub(crate) const FORECAST: [Column; 5] = [
-    column("sessions", true),
-    column("pages of", true),
-    column("page tables", true),
-    column("a log-in", true),
-    column("memory left", true),
-];
+/// Columns of the forecast: with what a log-in waits for, where that is known, and otherwise with what sessions spend on touching
+/// memory as they come to use it.
+pub(crate) fn forecast_columns(sizing: &Sizing) -> [Column; 5] {
+    let touching = if waits(sizing) { "a log-in" } else { "touching" };
+    ["sessions", "pages of", "page tables", touching, "memory left"].map(|heading| column(heading, true))
+}
+
+/// Whether log-ins wait until memory is touched.
+fn waits(sizing: &Sizing) -> bool {
+    sizing.forecast.iter().any(|row| row.login_seconds.is_some())
+}
+
+/// What the times of the forecast are made of.
+pub(crate) fn touching_note(sizing: &Sizing) -> Option<String> {
+    sizing.forecast.iter().find_map(|row| row.touching_seconds)?;
+    let waits = sizing.instances.iter().find_map(|sized| Some((sized, sized.touches_all.as_ref()?)));
+    let machine = "reckoned from a machine with 2 processors: `hugewise lab logins` measures it here";
+    Some(match waits {
+        Some((sized, setting)) => format!(
+            "A log-in: {setting} has each process of {} touch all of its memory before anything else; {machine}.",
+            sized.title()
+        ),
+        None => format!(
+            "Touching: what one session spends in all on touching memory for the first time, as it comes to use it; {machine}."
+        ),
+    })
+}
 
 /// What a reader of the forecast has to know of numbers that rest on a few sessions.
 pub(crate) fn few_note(sizing: &Sizing) -> Option<String> {
@@ -233,6 +253,7 @@ pub(crate) fn forecast_note(sizing: &Sizing) -> Option<String> {
 /// A row a number of sessions and page size.
 pub(crate) fn forecast_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
     let mut before = None;
+    let waits = waits(sizing);
     let rows = sizing.forecast.iter().map(|row| {
         let again = before.replace(row.sessions) == Some(row.sessions);
         let most = if row.configured_max { "max " } else { "" };
@@ -241,25 +262,16 @@ pub(crate) fn forecast_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
             Some(Bytes::ZERO) => Cell::new(Role::Error, "none"),
             left => maybe(left),
         };
+        let seconds = if waits { row.login_seconds } else { row.touching_seconds };
         vec![
             Cell::new(Role::Strong, sessions),
             text(row.page_size),
             text(row.page_tables),
-            row.login_seconds.map_or_else(|| Cell::new(Role::Quiet, "-"), |seconds| text(duration(seconds))),
+            seconds.map_or_else(|| Cell::new(Role::Quiet, "-"), |seconds| text(duration(seconds))),
             left,
         ]
     });
     rows.collect()
-}
-
-/// `1.4 s`, `21 ms`, `0.3 ms`.
-fn duration(seconds: f64) -> String {
-    match seconds * 1000.0 {
-        thousandths if thousandths >= 1000.0 => format!("{seconds:.1} s"),
-        thousandths if thousandths >= 10.0 => format!("{thousandths:.0} ms"),
-        thousandths if thousandths >= 0.1 => format!("{thousandths:.1} ms"),
-        _ => "< 0.1 ms".into(),
-    }
 }
 
 /// The kernel's defaults for System V memory are a little below 2^64, which is no limit.
@@ -365,12 +377,6 @@ pub(crate) fn planned_host(memory: Bytes) -> String {
 
 #[cfg(test)]
 mod tests {
-    #[test]
-    fn log_ins_are_told_in_units_that_people_use() {
-        let told = [0.000_01, 0.000_4, 0.021, 9.46].map(super::duration);
-        assert_eq!(told, ["< 0.1 ms", "0.4 ms", "21 ms", "9.5 s"]);
-    }
-
     /// What is beyond the sum of the pools as sized may still be held or awaited by others: what --shrink would leave counts.
     #[test]
     fn what_shrink_gives_back_is_what_its_plan_would_give_back() {

@@ -5,9 +5,10 @@ use hugewise_model::{Bytes, Engine, Observed, PageCount, PageSize};
 use proptest::prelude::*;
 
 use super::{ask, describe, sessions, tables};
-use crate::sizing::{FaultCost, PageSizeChoice, PoolTarget, Request, size};
+use crate::sizing::{PageSizeChoice, PoolTarget, Request, size};
 use crate::testing::{gib, node, pool, quiet};
 use crate::tests::any_host::{Dice, any_case};
+use crate::touching::FaultCost;
 
 fn any_size() -> impl Strategy<Value = Bytes> {
     (1_u64..6 << 30).prop_map(Bytes)

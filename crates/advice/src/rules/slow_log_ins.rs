@@ -1,0 +1,205 @@
+use hugewise_engines::Kind;
+use hugewise_model::instance::{SegmentKind, Setting};
+use hugewise_model::{Bytes, Finding, HugePageUse, Instance, Level, PageCount, PageSize, Remedy};
+
+use crate::cause::{cure, is_big};
+use crate::touching::{FaultCost, duration};
+use crate::{Docs, Facts, Missing, Rule, demand};
+
+/// A log-in that takes this long is felt: seconds.
+const FELT: f64 = 0.5;
+/// Of fewer sessions nobody speaks as of a storm.
+const STORM: u64 = 10;
+
+pub(crate) static RULE: Rule = Rule {
+    code: hugewise_model::RuleId::new("HW104"),
+    name: "slow-log-ins",
+    level: Level::Warn,
+    docs: Docs {
+        what: "Oracle up to 11.2 with pre_page_sga=TRUE and 256 MiB or more of its SGA on base pages: every process that starts \
+               touches each page of the SGA before it does anything else. A warning where that takes half a second or more. \
+               From 12.1 on one process touches each page, once, and no log-in waits. The time is reckoned from 1.1 \u{b5}s a \
+               page of a System V segment, as measured on one machine. Where most of its processes have touched less than \
+               half, they were started without it, and the next start of the server is what it is about.",
+        why: "The kernel has to fill a page table in for each process, page by page: 1.3 million of them for 5 GiB. Log-ins \
+              that come together share the processors, and applications give up before they are let in.",
+        cost: "each log-in waits until its process has touched the whole SGA",
+        fix: "Two cures, the cheaper one first: pre_page_sga=FALSE, which is the default up to 11.2; and huge pages, with which \
+              the same takes a fiftieth of the time. Both come with the next start of the instance.",
+        sources: &[
+            "Oracle Database Reference 11.2, PRE_PAGE_SGA: every process that starts must access every page in the SGA",
+            "My Oracle Support 1987975.1: what changed in 12.1",
+            "Measured on Linux 6.18: 5 GiB of a System V segment in 1.45 s on 4 KiB pages, in 0.028 s on 2 MiB",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    let Some(setting) = (Kind::of(instance.engine).touches_all)(instance) else { return Ok(None) };
+    if instance.huge_pages == HugePageUse::All || !is_big(facts, instance)? {
+        return Ok(None);
+    }
+    let base = *crate::known(&facts.host.base_page, "base page size")?;
+    let memory = demand::on_base_pages(instance).unwrap_or_default();
+    let system_v = instance.segments.iter().any(|segment| segment.kind == SegmentKind::SystemV);
+    let cost = FaultCost::default();
+    let seconds = cost.seconds(memory, base, base, system_v);
+    let takes = duration(seconds);
+    let touched = touched(facts, instance);
+    let is_new = touched.as_ref().is_some_and(|it| it.median < memory.shared_by(2).unwrap_or_default());
+    let which = if is_new { "each log-in after its next start" } else { "each log-in" };
+    let what = format!("{which} first touches {memory} on pages of {base}, about {takes} of a processor");
+    let summary = format!("{}: {what} ({})", instance.title(), named(setting));
+    let short = format!("{which} touches {memory} first: about {takes}");
+    let mut evidence = vec![
+        setting.to_string(),
+        "up to 11.2 every process that starts touches all of the SGA; from 12.1 on one does, once".to_owned(),
+    ];
+    if let Some(Touched { least, median, count }) = touched {
+        let count = PageCount(count);
+        evidence.push(match is_new {
+            true => format!(
+                "half of its {count} processes have touched {median} at most: they were started without it (/proc/PID/status RssShmem)"
+            ),
+            false => format!("each of its {count} processes has touched {least} or more (/proc/PID/status RssShmem)"),
+        });
+    }
+    let level = if seconds >= FELT { Level::Warn } else { Level::Info };
+    let asks = "set pre_page_sga=FALSE, the default of this release: no log-in waits after its next start";
+    let mut remedies = vec![Remedy::Consider(asks.to_owned())];
+    remedies.extend(cure(facts, instance));
+    let storm = storm(facts, instance, seconds, cost.seconds(memory, base, huge(facts, instance), system_v));
+    let mut finding = Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) };
+    finding.cost = storm.or(finding.cost);
+    Ok(Some(finding))
+}
+
+/// `pre_page_sga=TRUE`
+fn named(setting: &Setting) -> String {
+    format!("{}={}", setting.name, setting.value)
+}
+
+/// Pages that it would be on.
+fn huge(facts: &Facts<'_>, instance: &Instance) -> PageSize {
+    demand::page_size(facts.host, instance).unwrap_or(PageSize::MIB_2)
+}
+
+/// As many log-ins at once as it has sessions, in words.
+fn storm(facts: &Facts<'_>, instance: &Instance, base: f64, huge: f64) -> Option<String> {
+    let now = instance.sessions.get().filter(|sessions| *sessions >= STORM);
+    let sessions = now.or(instance.max_sessions.get()).filter(|sessions| *sessions >= STORM)?;
+    let processors = facts.host.processors.online.get().filter(|online| *online > 0)?;
+    let all = |seconds: f64| Bytes(sessions).as_f64() * seconds / Bytes(processors).as_f64();
+    Some(format!(
+        "{} log-ins at once keep {processors} processors busy for {} on base pages, for {} on huge pages",
+        PageCount(sessions),
+        duration(all(base)),
+        duration(all(huge))
+    ))
+}
+
+/// What the processes of a server have touched of memory on base pages.
+struct Touched {
+    least: Bytes,
+    median: Bytes,
+    count: u64,
+}
+
+/// None where a process does not tell (Linux before 4.5), or its memory is not told apart.
+fn touched(facts: &Facts<'_>, instance: &Instance) -> Option<Touched> {
+    let amounts = instance.pids.iter().map(|pid| facts.host.process(*pid)?.rss_shmem.get());
+    let mut amounts: Vec<Bytes> = amounts.collect::<Option<_>>()?;
+    amounts.sort_unstable();
+    let median = *amounts.get(amounts.len() / 2)?;
+    Some(Touched { least: *amounts.first()?, median, count: u64::try_from(amounts.len()).ok()? })
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || {
+        let mut case = crate::testing::quiet();
+        pre_pages(&mut case);
+        case
+    },
+    silent: || {
+        let mut case = crate::testing::quiet();
+        pre_pages(&mut case);
+        crate::testing::all_huge(case.instances.last_mut().unwrap());
+        case
+    },
+    missing: || {
+        let mut case = crate::testing::quiet();
+        pre_pages(&mut case);
+        case.host.base_page = hugewise_model::Observed::Absent;
+        case
+    },
+};
+
+#[cfg(test)]
+fn pre_pages(case: &mut crate::testing::Case) {
+    let instance = case.oracle("META", crate::testing::gib(5), 625);
+    instance.version = hugewise_model::Observed::Known("11.2.0.3".into());
+    let setting = Setting { name: "pre_page_sga".into(), value: "TRUE".into(), place: None };
+    instance.settings.insert("pre_page_sga".into(), setting);
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::Observed::Known;
+
+    use super::*;
+    use crate::testing::{Case, quiet};
+
+    fn found(case: &Case) -> Option<Finding> {
+        case.assess().findings.into_iter().find(|finding| finding.code == RULE.code)
+    }
+
+    /// The web farm of the field: 625 sessions at once on 4 processors, 5 GiB, about 2.5 s a log-in there.
+    #[test]
+    fn a_storm_of_log_ins_is_foretold() {
+        let mut case = quiet();
+        case.host.processors.online = Known(4);
+        pre_pages(&mut case);
+        let finding = found(&case).unwrap();
+        // 1,310,720 pages at 1.1 µs; 625 of them on 4 processors.
+        assert!(
+            finding.summary.contains("first touches 5.0 GiB on pages of 4 KiB, about 1.4 s of a processor"),
+            "{finding:?}"
+        );
+        assert_eq!(finding.level, Level::Warn);
+        let cost = finding.cost.unwrap();
+        assert!(
+            cost.starts_with("625 log-ins at once keep 4 processors busy for 3.8 minutes on base pages, for 4."),
+            "{cost}"
+        );
+        assert!(
+            matches!(finding.remedies.first(), Some(Remedy::Consider(text)) if text.contains("pre_page_sga=FALSE"))
+        );
+    }
+
+    #[test]
+    fn what_its_processes_have_touched_tells_whether_it_was_so_at_their_start() {
+        let mut case = quiet();
+        pre_pages(&mut case);
+        let pids = case.instances[0].pids.clone();
+        let touch = |case: &mut Case, amount: Bytes| {
+            let own = case.processes().into_iter().filter(|process| pids.contains(&process.pid));
+            own.for_each(|process| process.rss_shmem = Known(amount));
+        };
+        touch(&mut case, Bytes::from_gib(5));
+        let evidence = found(&case).unwrap().evidence.join("; ");
+        assert!(evidence.contains("has touched 5.0 GiB or more"), "{evidence}");
+        touch(&mut case, Bytes::from_mib(40));
+        let finding = found(&case).unwrap();
+        assert!(finding.summary.contains("each log-in after its next start"), "{}", finding.summary);
+    }
+
+    #[test]
+    fn newer_releases_let_no_log_in_wait() {
+        let mut case = quiet();
+        pre_pages(&mut case);
+        case.instances[0].version = Known("12.1.0.2".into());
+        assert!(found(&case).is_none());
+    }
+}
