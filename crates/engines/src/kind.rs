@@ -20,6 +20,8 @@ pub struct Kind {
     pub engine: Engine,
     /// All the engines that it finds, and what people call each.
     pub names: &'static [(Engine, &'static str)],
+    /// Whether it was tried on a real server. Of one that was not, [`UNTRIED`] is said wherever people ask for more.
+    pub tried: bool,
 
     // Recognising.
     /// Names of its programs; one that ends in `*` begins so.
@@ -125,6 +127,9 @@ pub struct Kind {
     /// What else than its service restarts one, where hugewise may.
     pub restarter: Option<Restarter>,
 }
+
+/// What is said of a kind that was never [`tried`](Kind::tried).
+pub const UNTRIED: &str = "known from its vendor's documents, not tried on a real server";
 
 /// Who makes a server ask for huge pages.
 #[derive(Clone, Copy)]
@@ -232,6 +237,7 @@ impl Kind {
     pub(crate) const PLAIN: Self = Self {
         engine: Engine::Other,
         names: &[],
+        tried: true,
         programs: &[],
         find: |_, _| {},
         asleep: |_| {},
@@ -363,8 +369,8 @@ mod tests {
         (host, instance)
     }
 
-    /// Redis, Valkey, Oracle: never or madvise; MongoDB: off up to 7, `always` from 8 on, where its allocator is for the
-    /// processor.
+    /// Redis, Valkey, Oracle, ClickHouse: never or madvise; MongoDB: off up to 7, `always` from 8 on, where its allocator is for
+    /// the processor; SQL Server: `always`. The documents of Db2 and Informix say nothing.
     #[test]
     fn what_each_makes_of_thp() {
         let of = |engine, version| {
