@@ -101,9 +101,9 @@ fn what_was_not_tried_on_a_real_server_is_marked() {
     let marked = behind.split_once('.').map(|(list, _)| list.split(", ").collect::<BTreeSet<_>>());
     let untried = named().filter(|(kind, ..)| !kind.tried).map(|(_, _, name)| name).collect();
     assert_eq!(marked, Some(untried));
-    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/oracle-many-sessions");
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/db2-no-pool");
     let host = host.to_str().unwrap();
-    assert!(said(&["check", "-v", "--root", host]).contains(&format!("Oracle: {UNTRIED}")));
+    assert!(said(&["check", "-v", "--root", host]).contains(&format!("IBM Db2: {UNTRIED}")));
     assert!(!said(&["check", "--root", host]).contains(UNTRIED));
 }
 

@@ -315,6 +315,8 @@ mod tests {
     use hugewise_model::Observed;
 
     use super::*;
+    use crate::db2::DB2;
+    use crate::informix::INFORMIX;
     use crate::kinds;
 
     /// Every engine of every kind.
@@ -385,7 +387,7 @@ mod tests {
         assert_eq!(of(Engine::MongoDb, Some("7.0.5")), against(Level::Warn));
         assert_eq!(of(Engine::MongoDb, Some("v8.0.1")), Ok(Some(ThpAdvice::For)));
         assert!(of(Engine::MongoDb, None).is_err());
-        for engine in [Engine::MySql, Engine::MariaDb, Engine::Jvm, Engine::Qemu, Engine::Other] {
+        for engine in [Engine::MySql, Engine::MariaDb, Engine::Jvm, Engine::Qemu, DB2, INFORMIX, Engine::Other] {
             assert_eq!(of(engine, None), Ok(None), "{engine}");
         }
         let (mut host, instance) = instance(Engine::MongoDb, Some("8.0.1"));

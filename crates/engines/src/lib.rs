@@ -7,11 +7,14 @@ mod asleep;
 mod bare_segment;
 pub mod client;
 pub mod connect;
+pub mod db2;
 pub mod describe;
 mod described;
 mod description;
 mod estate;
 mod faults;
+pub mod informix;
+pub mod ini;
 pub mod jvm;
 mod kind;
 pub mod log_files;
@@ -32,6 +35,7 @@ pub mod settable;
 pub mod settings;
 mod start;
 mod starting;
+mod sysv;
 #[cfg(test)]
 mod testing;
 mod touched;
@@ -63,6 +67,8 @@ static KINDS: &[&Kind] = &[
     &redis::KIND,
     &mongodb::KIND,
     &qemu::KIND,
+    &db2::KIND,
+    &informix::KIND,
     &unrecognised::KIND,
 ];
 
