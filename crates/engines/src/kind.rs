@@ -315,9 +315,12 @@ mod tests {
     use hugewise_model::Observed;
 
     use super::*;
+    use crate::clickhouse::CLICKHOUSE;
     use crate::db2::DB2;
+    use crate::hana::HANA;
     use crate::informix::INFORMIX;
     use crate::kinds;
+    use crate::sqlserver::SQL_SERVER;
 
     /// Every engine of every kind.
     fn all() -> Vec<Engine> {
@@ -380,13 +383,14 @@ mod tests {
             (Kind::of(engine).thp)(&host, &instance)
         };
         let against = |level| Ok(Some(ThpAdvice::Against(level)));
-        for engine in [Engine::Oracle, Engine::Redis, Engine::Valkey] {
+        for engine in [Engine::Oracle, Engine::Redis, Engine::Valkey, CLICKHOUSE, HANA] {
             assert_eq!(of(engine, None), against(Level::Warn), "{engine}");
         }
         assert_eq!(of(Engine::PostgreSql, None), against(Level::Info));
         assert_eq!(of(Engine::MongoDb, Some("7.0.5")), against(Level::Warn));
         assert_eq!(of(Engine::MongoDb, Some("v8.0.1")), Ok(Some(ThpAdvice::For)));
         assert!(of(Engine::MongoDb, None).is_err());
+        assert_eq!(of(SQL_SERVER, None), Ok(Some(ThpAdvice::For)));
         for engine in [Engine::MySql, Engine::MariaDb, Engine::Jvm, Engine::Qemu, DB2, INFORMIX, Engine::Other] {
             assert_eq!(of(engine, None), Ok(None), "{engine}");
         }

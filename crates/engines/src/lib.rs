@@ -5,6 +5,7 @@
 
 mod asleep;
 mod bare_segment;
+pub mod clickhouse;
 pub mod client;
 pub mod connect;
 pub mod db2;
@@ -13,6 +14,7 @@ mod described;
 mod description;
 mod estate;
 mod faults;
+pub mod hana;
 pub mod informix;
 pub mod ini;
 pub mod jvm;
@@ -33,6 +35,7 @@ pub mod redis;
 pub mod segments;
 pub mod settable;
 pub mod settings;
+pub mod sqlserver;
 mod start;
 mod starting;
 mod sysv;
@@ -68,7 +71,10 @@ static KINDS: &[&Kind] = &[
     &mongodb::KIND,
     &qemu::KIND,
     &db2::KIND,
+    &hana::KIND,
+    &sqlserver::KIND,
     &informix::KIND,
+    &clickhouse::KIND,
     &unrecognised::KIND,
 ];
 
