@@ -1,9 +1,9 @@
 //! IBM Db2: one process of threads a member, `db2sysc`, with its memory in System V segments.
 //!
 //! From IBM's documents of Db2 9.7 to 11.5: "Performance variables" for `DB2_LARGE_PAGE_MEM`, without which it asks for no huge
-//! pages and with which it does without where there are none; "Profile registry locations and authorization requirements" for
-//! the files that keep it. They give no advice on THP. What `db2set -g` sets for all instances is in a file of Db2's own format
-//! and is not read.
+//! pages; "Enabling large page support" for what STMM makes of them; "Profile registry locations and authorization
+//! requirements" for the files that keep it. That it does without where there are no huge pages is assumed, and no advice of
+//! IBM's on THP was found. What `db2set -g` sets for all instances is in a file of Db2's own format and is not read.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //!
 //! From the vendors' documents of 12.10 and 14.10: "IFX_LARGE_PAGES environment variable" and "RESIDENT configuration
 //! parameter". On Linux it tries large pages for the segments that it locks, unless that variable is 0, and does without where
-//! there are not enough; the environment of its processes is not read. The documents give no advice on THP.
+//! there are not enough; the environment of its processes is not read. No advice of the vendors' on THP was found.
 
 use std::collections::{BTreeMap, BTreeSet};
 

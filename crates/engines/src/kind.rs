@@ -375,7 +375,7 @@ mod tests {
     }
 
     /// Redis, Valkey, Oracle, ClickHouse: never or madvise; MongoDB: off up to 7, `always` from 8 on, where its allocator is for
-    /// the processor; SQL Server: `always`. The documents of Db2 and Informix say nothing.
+    /// the processor; SQL Server: `always`. Of Db2 and Informix no advice was found.
     #[test]
     fn what_each_makes_of_thp() {
         let of = |engine, version| {
