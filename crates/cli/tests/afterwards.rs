@@ -444,6 +444,7 @@ fn by_hand(name: &str, host: &Host) {
             host.unlimited();
             host.restart("oracle", "ERP");
         }
+        "db2-no-pool" => host.restart("db2", "db2inst1"),
         "rhel5-oracle" => host.change("/etc/sysctl.conf", |text| text.replace("= 2000", "= 3000")),
         "rhel6-oracle" => {
             host.change("/boot/grub/grub.conf", |text| text.replace(" quiet", " quiet transparent_hugepage=never"));
@@ -452,7 +453,7 @@ fn by_hand(name: &str, host: &Host) {
         "sles11-oracle" => {
             host.change("/u01/app/oracle/product/11.2.0.2/db_1/dbs/initORC1.ora", |text| text + INIT);
         }
-        "healthy-postgresql" | "starved-host" | "stopped-servers" => {}
+        "hana-thp-always" | "healthy-postgresql" | "sqlserver-thp-madvise" | "starved-host" | "stopped-servers" => {}
         other => panic!("{other} is new here: what does its plan leave to people?"),
     }
 }

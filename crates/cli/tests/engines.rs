@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use hugewise_engines::{By, Kind, SettingsBy, kinds};
+use hugewise_engines::{By, Kind, SettingsBy, UNTRIED, kinds};
 use hugewise_model::Engine;
 
 fn said(arguments: &[&str]) -> String {
@@ -92,6 +92,19 @@ fn each_is_in_the_readme() {
         let called = name.split('/').any(|word| readme.contains(word)) || readme.contains(engine.as_str());
         assert!(called, "{engine} is not in README.md");
     }
+}
+
+#[test]
+fn what_was_not_tried_on_a_real_server_is_marked() {
+    let readme = document("README.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    let (_, behind) = readme.split_once(&format!("{UNTRIED}: ")).expect("README says what was not tried");
+    let marked = behind.split_once('.').map(|(list, _)| list.split(", ").collect::<BTreeSet<_>>());
+    let untried = named().filter(|(kind, ..)| !kind.tried).map(|(_, _, name)| name).collect();
+    assert_eq!(marked, Some(untried));
+    let host = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/db2-no-pool");
+    let host = host.to_str().unwrap();
+    assert!(said(&["check", "-v", "--root", host]).contains(&format!("IBM Db2: {UNTRIED}")));
+    assert!(!said(&["check", "--root", host]).contains(UNTRIED));
 }
 
 /// Who says of THP what an administrator has to meet is named on the page of the rule about it.

@@ -21,6 +21,8 @@ pub struct Kind {
     pub engine: Engine,
     /// All the engines that it finds, and what people call each.
     pub names: &'static [(Engine, &'static str)],
+    /// Whether it was tried on a real server. Of one that was not, [`UNTRIED`] is said wherever people ask for more.
+    pub tried: bool,
 
     // Recognising.
     /// Names of its programs; one that ends in `*` begins so.
@@ -132,6 +134,9 @@ pub struct Kind {
     pub restarter: Option<Restarter>,
 }
 
+/// What is said of a kind that was never [`tried`](Kind::tried).
+pub const UNTRIED: &str = "known from its vendor's documents, not tried on a real server";
+
 /// Who makes a server ask for huge pages.
 #[derive(Clone, Copy)]
 pub enum SettingsBy {
@@ -238,6 +243,7 @@ impl Kind {
     pub(crate) const PLAIN: Self = Self {
         engine: Engine::Other,
         names: &[],
+        tried: true,
         programs: &[],
         find: |_, _| {},
         asleep: |_| {},
@@ -317,7 +323,12 @@ mod tests {
     use hugewise_model::Observed;
 
     use super::*;
+    use crate::clickhouse::CLICKHOUSE;
+    use crate::db2::DB2;
+    use crate::hana::HANA;
+    use crate::informix::INFORMIX;
     use crate::kinds;
+    use crate::sqlserver::SQL_SERVER;
 
     /// Every engine of every kind.
     fn all() -> Vec<Engine> {
@@ -371,8 +382,8 @@ mod tests {
         (host, instance)
     }
 
-    /// Redis, Valkey, Oracle: never or madvise; MongoDB: off up to 7, `always` from 8 on, where its allocator is for the
-    /// processor.
+    /// Redis, Valkey, Oracle, ClickHouse: never or madvise; MongoDB: off up to 7, `always` from 8 on, where its allocator is for
+    /// the processor; SQL Server: `always`. Of Db2 and Informix no advice was found.
     #[test]
     fn what_each_makes_of_thp() {
         let of = |engine, version| {
@@ -380,14 +391,15 @@ mod tests {
             (Kind::of(engine).thp)(&host, &instance)
         };
         let against = |level| Ok(Some(ThpAdvice::Against(level)));
-        for engine in [Engine::Oracle, Engine::Redis, Engine::Valkey] {
+        for engine in [Engine::Oracle, Engine::Redis, Engine::Valkey, CLICKHOUSE, HANA] {
             assert_eq!(of(engine, None), against(Level::Warn), "{engine}");
         }
         assert_eq!(of(Engine::PostgreSql, None), against(Level::Info));
         assert_eq!(of(Engine::MongoDb, Some("7.0.5")), against(Level::Warn));
         assert_eq!(of(Engine::MongoDb, Some("v8.0.1")), Ok(Some(ThpAdvice::For)));
         assert!(of(Engine::MongoDb, None).is_err());
-        for engine in [Engine::MySql, Engine::MariaDb, Engine::Jvm, Engine::Qemu, Engine::Other] {
+        assert_eq!(of(SQL_SERVER, None), Ok(Some(ThpAdvice::For)));
+        for engine in [Engine::MySql, Engine::MariaDb, Engine::Jvm, Engine::Qemu, DB2, INFORMIX, Engine::Other] {
             assert_eq!(of(engine, None), Ok(None), "{engine}");
         }
         let (mut host, instance) = instance(Engine::MongoDb, Some("8.0.1"));

@@ -5,14 +5,19 @@
 
 mod asleep;
 mod bare_segment;
+pub mod clickhouse;
 pub mod client;
 pub mod connect;
 pub mod crowd;
+pub mod db2;
 pub mod describe;
 mod described;
 mod description;
 mod estate;
 mod faults;
+pub mod hana;
+pub mod informix;
+pub mod ini;
 pub mod jvm;
 mod kind;
 pub mod log_files;
@@ -31,8 +36,10 @@ pub mod redis;
 pub mod segments;
 pub mod settable;
 pub mod settings;
+pub mod sqlserver;
 mod start;
 mod starting;
+mod sysv;
 #[cfg(test)]
 mod testing;
 mod touched;
@@ -51,7 +58,7 @@ use hugewise_host::source::{Budgets, Limits, Once, Owned, Owner};
 use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Reason, Unread};
 
-pub use kind::{Beside, By, Describe, Kind, SettingsBy, SizeOption, Sizes, ThpAdvice, VersionUnknown};
+pub use kind::{Beside, By, Describe, Kind, SettingsBy, SizeOption, Sizes, ThpAdvice, UNTRIED, VersionUnknown};
 pub use settable::Settable;
 pub use start::{Restarter, Start, Starter, Stretch, Takes};
 
@@ -64,6 +71,11 @@ static KINDS: &[&Kind] = &[
     &redis::KIND,
     &mongodb::KIND,
     &qemu::KIND,
+    &db2::KIND,
+    &hana::KIND,
+    &sqlserver::KIND,
+    &informix::KIND,
+    &clickhouse::KIND,
     &unrecognised::KIND,
 ];
 

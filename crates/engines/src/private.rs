@@ -26,7 +26,7 @@ pub(crate) fn describe(scene: &Scene<'_>, process: &Process, instance: &mut Inst
         let private = !mapping.shared && mapping.accessible && mapping.size() >= SMALLEST_PART;
         private && (mapping.name.is_empty() || mapping.name.starts_with('['))
     };
-    instance.segments = segments::of(scene.host, &[process.pid], data);
+    instance.segments = segments::of(scene.host, &instance.pids, data);
     instance.huge_pages = match segments::huge_page_use(&instance.segments) {
         // Nothing large enough to see, or unknown page sizes: it has no way to them.
         HugePageUse::Unknown => HugePageUse::None,

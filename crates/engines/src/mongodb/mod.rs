@@ -17,6 +17,7 @@ use crate::{Found, Kind, Scene, SettingsBy, options, private, versions};
 pub static KIND: Kind = Kind {
     engine: Engine::MongoDb,
     names: &[(Engine::MongoDb, "MongoDB")],
+    tried: false,
     programs: &["mongod"],
     find,
     accounts: &["mongodb", "mongod"],

@@ -36,6 +36,7 @@ use releases::Release;
 pub static KIND: Kind = Kind {
     engine: Engine::Oracle,
     names: &[(Engine::Oracle, "Oracle")],
+    tried: false,
     programs: &["oracle"],
     find,
     asleep: asleep::asleep,

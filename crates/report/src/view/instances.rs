@@ -1,12 +1,15 @@
 //! The table of instances.
 
+use std::collections::BTreeSet;
+
 use hugewise_advice::chain;
 use hugewise_advice::forecast::per_session;
 use hugewise_advice::situation::Moment;
 use hugewise_advice::standing::Standing;
 use hugewise_advice::stranger;
+use hugewise_engines::Kind;
 use hugewise_model::instance::{Mechanism, SessionModel};
-use hugewise_model::{AtBoot, Bytes, Chain, HugePageUse, Instance, InstanceId, Observed};
+use hugewise_model::{AtBoot, Bytes, Chain, Engine, HugePageUse, Instance, InstanceId, Observed};
 
 use super::{apart, shown, standing as roles};
 use crate::Checked;
@@ -152,6 +155,14 @@ fn a_session(checked: &Checked<'_>, instance: &Instance) -> Observed<Bytes> {
             instance.page_tables.clone().and_then(|_| Observed::from(per_session(checked.host, instance)))
         }
     }
+}
+
+/// What people call those kinds of servers here that were never tried on a real server, each once.
+pub(crate) fn untried<'a>(checked: &Checked<'a>) -> impl Iterator<Item = &'static str> + use<'a> {
+    let engines: BTreeSet<Engine> = checked.instances.iter().map(|instance| instance.engine).collect();
+    let untried = |engine: Engine| (!Kind::of(engine).tried).then(|| Kind::of(engine).name_of(engine));
+    // What no engine knows has no vendor.
+    engines.into_iter().filter(|engine| *engine != Engine::Other).filter_map(untried)
 }
 
 /// Chains of instances that no finding names. An engine that has no way to huge pages of a pool has nothing broken.

@@ -1,0 +1,3 @@
+#![no_main]
+
+hugewise_fuzz::target!(hugewise_engines::ini::every);
