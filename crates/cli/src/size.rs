@@ -114,6 +114,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         headroom_percent: arguments.headroom,
         sessions: arguments.sessions,
         memory: arguments.memory,
+        proposed: true,
         ..Request::default()
     };
     // Whoever names a server takes its pages from the pools of all.

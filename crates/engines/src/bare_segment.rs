@@ -25,7 +25,7 @@ pub(crate) fn describe(
         return Err(DescribeError::new(what, "give a size of at least one byte and less than 8 EiB"));
     }
     let scene = Scene::new(host, source);
-    let page_size = described::page_size(&scene);
+    let page_size = described::page_size(host);
     let segment = Segment {
         kind: SegmentKind::SystemV,
         name: "segment".into(),

@@ -38,7 +38,7 @@ pub static KIND: Kind = Kind {
     start: Start { takes: |_| Takes::Segments, only_shm: true, ..Start::PLAIN },
     only_by_settings: true,
     asks_by: "DB2_LARGE_PAGE_MEM=DB",
-    ask: |instance, _| {
+    ask: |_, instance, _| {
         let owner = &instance.owner;
         vec![
             format!("# as {owner}: db2set DB2_LARGE_PAGE_MEM=DB"),

@@ -2,7 +2,7 @@
 
 use hugewise_host::Door;
 use hugewise_model::vouch::Voucher;
-use hugewise_model::{Engine, HugePageUse, Instance, Observed, PageSize, Process, Reason, Unread};
+use hugewise_model::{Engine, Host, HugePageUse, Instance, Observed, PageSize, Process, Reason, Unread};
 
 use crate::Scene;
 use crate::description::DescribeError;
@@ -36,8 +36,8 @@ pub(crate) fn without_process(instance: Instance) -> Instance {
 }
 
 /// The page size that the host has huge pages of, or where it has none that of x86-64: a described server may be for another host.
-pub(crate) fn page_size(scene: &Scene<'_>) -> PageSize {
-    scene.host.default_huge_page.get().unwrap_or(PageSize::MIB_2)
+pub(crate) fn page_size(host: &Host) -> PageSize {
+    host.default_huge_page.get().unwrap_or(PageSize::MIB_2)
 }
 
 /// Whether a file is there and can be read, before anything is made of it.

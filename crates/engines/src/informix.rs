@@ -34,7 +34,7 @@ pub static KIND: Kind = Kind {
     start: Start { takes: |_| Takes::Segments, only_shm: true, ..Start::PLAIN },
     only_by_settings: true,
     asks_by: "RESIDENT=-1",
-    ask: |instance, _| {
+    ask: |_, instance, _| {
         let place = instance.setting.as_ref().and_then(|setting| setting.place.as_ref());
         let file = place.map_or_else(|| "its onconfig file".to_owned(), ToString::to_string);
         vec![

@@ -9,10 +9,12 @@ use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process, Trait};
 use crate::description::{DescribeError, Described, Description};
 use crate::estate::Estate;
 use crate::logs::Format;
+use crate::proposal::Proposal;
 use crate::question::{Answer, Ask};
 use crate::settable::Settable;
 use crate::start::{Restarter, Start, Starter};
 use crate::starting::Starting;
+use crate::work::WorkMemory;
 use crate::{Found, Scene};
 
 /// An engine, or several that are one but for their names.
@@ -106,13 +108,15 @@ pub struct Kind {
     pub fewer_sessions: &'static str,
     /// All its processes have its memory at one address: they are forked from the one that mapped it, or ask for that address.
     pub one_address: bool,
+    /// Private memory that its settings grant its sessions.
+    pub work_memory: fn(&Host, &Instance) -> WorkMemory,
     /// Page tables of one of its processes that touches nothing of its segments, with base pages of 4 KiB.
     pub process_tables: Bytes,
 
     // What is done about it.
     /// Commands that make an instance ask for huge pages, and refuse to start without them where the second argument says so
     /// and it can; what only people can do begins with `#`.
-    pub ask: fn(&Instance, bool) -> Vec<String>,
+    pub ask: fn(&Host, &Instance, bool) -> Vec<String>,
     /// The same in a word: `huge_pages=try`.
     pub asks_by: &'static str,
     /// What tells how many pages a start with other settings needs, where hugewise itself cannot: `a restart will tell`.
@@ -121,6 +125,9 @@ pub struct Kind {
     pub can_by: Option<&'static str>,
     /// The same in the words of one server, where more than a setting's name tells.
     pub can_how: Option<fn(&Instance) -> String>,
+    /// The settings by which one server's memory that cannot be on huge pages would be where it can, with no less of it than
+    /// now; none where nothing is to be proposed.
+    pub proposal: fn(&Host, &Instance) -> Option<Proposal>,
     /// The setting that has it refuse a start without huge pages; none where it has none. Of one server
     /// [`insist_of`](Kind::insist_of) tells.
     pub insists_by: Option<&'static str>,
@@ -278,12 +285,14 @@ impl Kind {
         counts_sessions: false,
         fewer_sessions: "fewer connections in each client's own pool, or a pooler in front",
         one_address: true,
+        work_memory: |_, _| WorkMemory::default(),
         process_tables: Bytes::from_kib(54),
-        ask: |_, _| vec!["# turn huge pages on in its own settings, where it has them".into()],
+        ask: |_, _, _| vec!["# turn huge pages on in its own settings, where it has them".into()],
         asks_by: "in its own settings",
         tells_demand: "only its next start tells",
         can_by: None,
         can_how: None,
+        proposal: |_, _| None,
         insists_by: None,
         can_insist: |_| true,
         settings_by: SettingsBy::Person,
@@ -424,14 +433,14 @@ mod tests {
     fn each_says_how_it_is_made_to_ask() {
         for engine in all() {
             let kind = Kind::of(engine);
-            let (_, instance) = instance(engine, None);
+            let (host, instance) = instance(engine, None);
             for must in [false, true] {
-                assert!(!(kind.ask)(&instance, must).is_empty(), "{engine}");
+                assert!(!(kind.ask)(&host, &instance, must).is_empty(), "{engine}");
             }
             if let Some(setting) = kind.insists_by {
                 // What a remedy says in a word is what the plan says in commands.
                 let (name, value) = setting.split_once('=').unwrap();
-                let told = (kind.ask)(&instance, true).join(" ");
+                let told = (kind.ask)(&host, &instance, true).join(" ");
                 assert!(told.contains(name) && told.contains(value), "{engine}: {told}");
             }
             // What a plan sets is what is said in a word.

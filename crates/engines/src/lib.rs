@@ -30,6 +30,7 @@ pub mod options;
 pub mod oracle;
 pub mod postgresql;
 mod private;
+pub mod proposal;
 pub mod qemu;
 mod question;
 pub mod redis;
@@ -48,6 +49,7 @@ mod unit_start;
 pub mod unrecognised;
 mod versions;
 mod vouch;
+pub mod work;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

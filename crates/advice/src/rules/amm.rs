@@ -53,7 +53,10 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     } else {
         let kind = Kind::of(instance.engine);
         let how = kind.how_it_can(instance).unwrap_or_default();
-        vec![Remedy::by_commands(format!("take {} off AMM: {how}", instance.title()), (kind.ask)(instance, false))]
+        vec![Remedy::by_commands(
+            format!("take {} off AMM: {how}", instance.title()),
+            (kind.ask)(facts.host, instance, false),
+        )]
     };
     remedies.extend(causes::cure(facts, instance));
     let cost = causes::cost(facts, instance);

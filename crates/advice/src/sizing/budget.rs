@@ -3,9 +3,10 @@
 use hugewise_model::instance::SegmentKind;
 use hugewise_model::{Bytes, Instance, PageCount, PageSize};
 
-use super::sessions::{private, private_at, sessions_now, tables_at};
+use super::sessions::{sessions_now, tables_at};
 use super::wanted::Plan;
-use super::{Ask, PoolTarget};
+use super::work::{self, counted_at, most_of_all};
+use super::{Ask, PoolTarget, Work};
 use crate::demand;
 
 /// Below this nothing is left for page cache and whatever nobody counted: this part of memory ...
@@ -24,7 +25,8 @@ pub struct Budget {
     pub planned: Bytes,
     /// Sessions that it is reckoned for, on the whole host.
     pub sessions: u64,
-    /// Private memory of the servers' processes at so many sessions, from the mean of those that run now.
+    /// Private memory of the servers' processes at so many sessions, from the mean of those that run now, and no less than a
+    /// server's target for it.
     pub sessions_private: Option<Bytes>,
     /// Page tables of the servers' processes at so many sessions on the planned page sizes.
     pub page_tables: Option<Bytes>,
@@ -81,19 +83,39 @@ pub struct Refusal {
 
 pub(super) fn budget(ask: &Ask<'_>, plan: &Plan<'_>, pools: &[PoolTarget]) -> Budget {
     let dealt = sessions_now(ask, plan);
+    let sessions = ask.request.sessions.unwrap_or_else(|| dealt.iter().fold(0, |all, one| all.saturating_add(*one)));
+    let mut budget = at(ask, plan, pools, &dealt, sessions, counted_at(ask, plan, &dealt));
+    let uncounted = plan.wanted.iter().zip(&dealt).filter(|(wanted, at)| work::counted(ask, wanted, **at).is_none());
+    let uncounted = uncounted.map(|(wanted, _)| {
+        format!("private memory of the processes of {}", crate::words::one_line(&wanted.instance.title()))
+    });
+    budget.unknown.splice(0..0, uncounted);
+    budget
+}
+
+/// The same at the most sessions that are configured or asked for, with all the private memory that settings grant.
+pub(super) fn at_most(ask: &Ask<'_>, plan: &Plan<'_>, pools: &[PoolTarget]) -> Option<Budget> {
+    let (dealt, sessions, private) = most_of_all(ask, plan)?;
+    Some(at(ask, plan, pools, &dealt, sessions, Some(private)))
+}
+
+fn at(
+    ask: &Ask<'_>,
+    plan: &Plan<'_>,
+    pools: &[PoolTarget],
+    dealt: &[u64],
+    sessions: u64,
+    sessions_private: Option<Bytes>,
+) -> Budget {
     let mut budget = Budget {
         total: ask.memory(),
         pools: pools.iter().map(|target| target.pages.of(target.page_size)).sum::<Bytes>() + staying(ask, pools),
         planned: pools.iter().map(|target| target.pages.of(target.page_size)).sum(),
-        sessions: ask.request.sessions.unwrap_or_else(|| dealt.iter().fold(0, |all, one| all.saturating_add(*one))),
-        sessions_private: private_at(ask, plan, &dealt),
-        page_tables: Some(tables_at(ask, plan, &dealt, None).expected),
+        sessions,
+        sessions_private,
+        page_tables: Some(tables_at(ask, plan, dealt, None).expected),
         ..Budget::default()
     };
-    for wanted in plan.wanted.iter().filter(|wanted| private(ask, wanted).is_none()) {
-        let title = crate::words::one_line(&wanted.instance.title());
-        budget.unknown.push(format!("private memory of the processes of {title}"));
-    }
     if ask.elsewhere {
         budget.unknown.push("what else lives on that host, and what its kernel holds".into());
     } else {
@@ -179,7 +201,13 @@ fn kernel(ask: &Ask<'_>, unknown: &mut Vec<String>) -> Option<Bytes> {
 }
 
 /// The refusal of pools that would starve the host, or that no node has room for.
-pub(super) fn refusal(budget: &Budget, pools: &[PoolTarget], unplaced: Bytes) -> Option<Refusal> {
+pub(super) fn refusal(
+    ask: &Ask<'_>,
+    plan: &Plan<'_>,
+    budget: &Budget,
+    pools: &[PoolTarget],
+    unplaced: Bytes,
+) -> Option<Refusal> {
     let mut reasons = Vec::new();
     let rest = budget.rest();
     let mut largest_pools = budget.planned.saturating_sub(unplaced);
@@ -193,6 +221,7 @@ pub(super) fn refusal(budget: &Budget, pools: &[PoolTarget], unplaced: Bytes) ->
                 budget.planned
             ));
             reasons.push(parts(budget));
+            reasons.extend(targets(ask, plan));
         }
         if budget.planned > most {
             reasons.push(format!(
@@ -210,6 +239,17 @@ pub(super) fn refusal(budget: &Budget, pools: &[PoolTarget], unplaced: Bytes) ->
     }
     let short = budget.short.max(unplaced);
     (!reasons.is_empty()).then(|| Refusal { reasons, wanted: pools.to_vec(), short, largest_pools })
+}
+
+/// Targets that count for more than what the processes hold now.
+fn targets(ask: &Ask<'_>, plan: &Plan<'_>) -> Vec<String> {
+    let of = |work: Work| {
+        let target = work.grants.target.filter(|target| Some(target.bytes) > work.held)?;
+        let held = work.held.map(|held| format!("; its processes hold {held} now")).unwrap_or_default();
+        let title = crate::words::one_line(&work.instance.to_string());
+        Some(format!("{title} counts with {}, its {}{held}", target.bytes, crate::words::one_line(&target.by)))
+    };
+    work::work(ask, plan).into_iter().filter_map(of).collect()
 }
 
 fn parts(budget: &Budget) -> String {

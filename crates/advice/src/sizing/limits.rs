@@ -7,7 +7,7 @@ use hugewise_model::{Asked, Bytes, Instance, Limit, PageCount};
 
 use super::budget::Budget;
 use super::wanted::{Plan, Wanted};
-use super::{Ask, sessions};
+use super::{Ask, work};
 use crate::permission::{self, Memlock, Right};
 use crate::words::one_line;
 use crate::{given, locked};
@@ -268,7 +268,7 @@ fn commit_limit(ask: &Ask<'_>, plan: &Plan<'_>, budget: &Budget) -> LimitNeed<By
         .map(|wanted| wanted.instance.segment_bytes().saturating_sub(wanted.instance.huge_bytes()))
         .sum();
     let sessions_now: Vec<u64> = plan.wanted.iter().map(|wanted| wanted.instance.sessions.get().unwrap_or(0)).collect();
-    let private_now = sessions::private_at(ask, plan, &sessions_now).unwrap_or_default();
+    let private_now = work::as_now_at(ask, plan, &sessions_now).unwrap_or_default();
     let grows = budget.sessions_private.unwrap_or_default().saturating_sub(private_now);
     let needed = memory.committed.get().map(|committed| committed.saturating_sub(on_base) + grows);
     let pools_now = ask.host.pools.known().into_iter().flatten().filter_map(hugewise_model::Pool::memory).sum();

@@ -11,10 +11,12 @@ mod rows;
 mod sessions;
 mod unplanned;
 mod wanted;
+mod work;
 
 #[cfg(test)]
 mod tests;
 
+use hugewise_engines::proposal::Change;
 use hugewise_model::instance::Setting;
 use hugewise_model::{Bytes, Demand, DemandSource, Engine, Host, Instance, PageCount, PageSize};
 
@@ -27,6 +29,7 @@ pub use limits::{LimitNeed, LimitsNeeded};
 pub use rows::ForecastRow;
 pub use sessions::MOST_SESSIONS;
 pub use unplanned::{LeftOut, Unplanned};
+pub use work::Work;
 
 /// What is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +52,9 @@ pub struct Request {
     /// Pages that others than the servers sized here will ask for beyond those that they hold, by page size: the pools are theirs
     /// too.
     pub others: Vec<(PageSize, PageCount)>,
+    /// Whether servers whose memory cannot be on huge pages are sized as the settings would make them that are proposed for
+    /// them: an Oracle instance under automatic memory management as it would be off it.
+    pub proposed: bool,
 }
 
 impl Default for Request {
@@ -61,6 +67,7 @@ impl Default for Request {
             fault_cost: None,
             process_tables: None,
             others: Vec::new(),
+            proposed: false,
         }
     }
 }
@@ -92,6 +99,11 @@ pub struct Sizing {
     pub limits: LimitsNeeded,
     /// The host's memory, dealt out.
     pub budget: Budget,
+    /// The same at the most sessions that the servers are configured for, each with all the private memory that its settings
+    /// grant. None where neither is known.
+    pub at_most: Option<Budget>,
+    /// Private memory of each server's processes.
+    pub work: Vec<Work>,
     /// Every huge page size of the host, compared.
     pub choices: Vec<PageSizeRow>,
     /// Why there is no plan, with numbers.
@@ -144,6 +156,8 @@ pub struct Sized {
     pub asks_unread: Option<String>,
     /// The setting by which each of its processes touches all of its memory as it starts; none where they don't.
     pub touches_all: Option<Setting>,
+    /// The change of its settings that it is sized with, where it cannot be on huge pages without.
+    pub change: Option<Change>,
 }
 
 impl Sized {
@@ -228,15 +242,18 @@ pub fn size(host: &Host, instances: &[Instance], request: &Request) -> Result<Si
     }
     let ask = Ask { host, request, elsewhere };
     let pools = pools::pools(&ask, instances, &plan);
-    let budget = budget::budget(&ask, &plan, &pools);
+    let (budget, at_most) = (budget::budget(&ask, &plan, &pools), budget::at_most(&ask, &plan, &pools));
     let whole = pools.clone();
     let (pools, unplaced) = nodes::split(&ask, &plan, pools);
     // What finds no place on any node is wanted all the same.
-    let refusal = budget::refusal(&budget, if unplaced > Bytes::ZERO { &whole } else { &pools }, unplaced);
+    let wanted = if unplaced > Bytes::ZERO { &whole } else { &pools };
+    let refusal = budget::refusal(&ask, &plan, &budget, wanted, unplaced);
     Ok(Sizing {
         instances: plan.wanted.iter().map(wanted::Wanted::sized).collect(),
         forecast: rows::rows(&ask, &plan, &budget, &offered),
         limits: limits::limits(&ask, &plan, &budget),
+        work: work::work(&ask, &plan),
+        at_most,
         choices: choices::rows(&ask, &plan, &offered),
         pools: if refusal.is_some() { Vec::new() } else { pools },
         left_out: plan.left_out,

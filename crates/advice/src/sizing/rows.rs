@@ -5,8 +5,9 @@ use hugewise_model::{Bytes, PageSize};
 
 use super::Ask;
 use super::budget::Budget;
-use super::sessions::{MOST_SESSIONS, deal, most_sessions, private_at, tables_at};
+use super::sessions::{MOST_SESSIONS, deal, most_sessions, tables_at};
 use super::wanted::{self, Plan, Wanted};
+use super::work::counted_at;
 use crate::demand;
 use crate::forecast::{Basis, page_now};
 
@@ -91,7 +92,7 @@ fn memory_left(
     let servers: Bytes = plan.wanted.iter().map(on_page).sum();
     let planned: Bytes = plan.wanted.iter().map(Wanted::planned).sum();
     let beside_servers = budget.pools.saturating_sub(planned);
-    let rest = [private_at(ask, plan, dealt), budget.others, budget.kernel, budget.watermarks];
+    let rest = [counted_at(ask, plan, dealt), budget.others, budget.kernel, budget.watermarks];
     let taken = servers + beside_servers + page_tables + rest.into_iter().flatten().sum();
     Some(budget.total?.saturating_sub(taken))
 }

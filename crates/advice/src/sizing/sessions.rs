@@ -1,12 +1,11 @@
-//! Sessions: how many each server gets, and what they cost in page tables and private memory. The budget and the forecast
+//! Sessions: how many each server gets, and what they cost in page tables. The budget and the forecast
 //! both stand on this.
 
-use hugewise_model::instance::SegmentKind;
-use hugewise_model::{Bytes, Engine, Instance, Observed, PageSize};
+use hugewise_model::{Bytes, Engine, Instance, PageSize};
 
 use super::Ask;
 use super::wanted::{Plan, Wanted};
-use crate::forecast::{Basis, Server, background};
+use crate::forecast::{Basis, Server};
 
 /// `PID_MAX_LIMIT` of Linux on 64-bit architectures: no kernel has more processes.
 pub const MOST_SESSIONS: u64 = 4 << 20;
@@ -104,31 +103,4 @@ pub(super) fn tables_at(ask: &Ask<'_>, plan: &Plan<'_>, dealt: &[u64], page: Opt
 pub(super) fn tables_at_most(ask: &Ask<'_>, plan: &Plan<'_>, page: PageSize) -> (u64, Bytes) {
     let most = most_sessions(plan).max(ask.request.sessions).unwrap_or(0);
     (most, tables_at(ask, plan, &deal(plan, most), Some(page)).expected)
-}
-
-/// Private memory of an instance's processes now: in all, and of one session. Private segments that
-/// huge pages could back (a heap, a buffer pool) are in the pools and do not count again.
-pub(super) fn private(ask: &Ask<'_>, wanted: &Wanted<'_>) -> Option<(Bytes, Bytes)> {
-    let instance = wanted.instance;
-    let amounts = instance.pids.iter().map(|pid| ask.host.process(*pid)?.rss_anon.get());
-    let all: Bytes = amounts.collect::<Option<Vec<Bytes>>>().filter(|all| !all.is_empty())?.into_iter().sum();
-    let small = |kind: SegmentKind, huge: &Observed<bool>| kind == SegmentKind::Private && huge.get() != Some(true);
-    let segments = instance.segments.iter().filter(|segment| small(segment.kind, &segment.huge));
-    let all = all.saturating_sub(segments.map(|segment| segment.size).sum());
-    let processes = u64::try_from(instance.pids.len()).unwrap_or(u64::MAX);
-    let each = if wanted.processes() { all.shared_by(processes)? } else { Bytes::ZERO };
-    Some((all, each))
-}
-
-/// Private memory of all servers' processes at so many sessions each. `None` where no server says.
-pub(super) fn private_at(ask: &Ask<'_>, plan: &Plan<'_>, dealt: &[u64]) -> Option<Bytes> {
-    let of = |(wanted, sessions): (&Wanted<'_>, &u64)| {
-        let (all, each) = private(ask, wanted)?;
-        if !wanted.processes() {
-            return Some(all);
-        }
-        Some(each.times(sessions.saturating_add(background(wanted.instance))))
-    };
-    let known: Vec<Bytes> = plan.wanted.iter().zip(dealt).filter_map(of).collect();
-    (!known.is_empty()).then(|| known.into_iter().sum())
 }

@@ -458,6 +458,7 @@ fn a_server_that_cannot_use_huge_pages_is_left_out_by_name() {
     assert_eq!(sizing.left_out[0].instance.to_string(), "redis 6379");
 }
 
+mod private;
 mod properties;
 mod unsure;
 

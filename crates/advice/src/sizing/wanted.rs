@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hugewise_engines::Kind;
+use hugewise_engines::proposal::{Change, Proposal};
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel, Startup};
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{
@@ -34,6 +35,7 @@ pub(super) struct Wanted<'a> {
     pub(super) beside: Vec<Demand>,
     why: String,
     asks: Option<bool>,
+    change: Option<Change>,
 }
 
 impl Wanted<'_> {
@@ -68,6 +70,7 @@ impl Wanted<'_> {
             moment: if self.next.is_some() { Moment::Restart } else { Moment::Now },
             asks: self.asks,
             touches_all: (Kind::of(self.instance.engine).touches_all)(self.then()).cloned(),
+            change: self.change.clone(),
             asks_unread: self.asks.is_none().then(|| crate::chain::asked(self.instance).evidence),
         }
     }
@@ -192,6 +195,10 @@ fn want<'a>(
     // Its files take it off.
     let is_left = next.is_some_and(hugewise_model::NextStart::asks);
     if crate::chain::is_amm(instance) && !is_left {
+        let proposal = || (Kind::of(instance.engine).proposal)(host, instance);
+        if let Some(proposal) = request.proposed.then(proposal).flatten() {
+            return as_proposed(instance, proposal, request, offered);
+        }
         // Nobody takes an ASM instance off it.
         return Err(Unplanned::Amm(demand::of(host, instance).filter(|_| !cause::is_asm_with_amm(instance))));
     }
@@ -254,7 +261,26 @@ fn want<'a>(
         None => why,
     };
     let next = of_next.then(|| Box::new(at_next_start(instance, &demand, &beside)));
-    Ok(Wanted { instance, next, demand, beside, why, asks })
+    Ok(Wanted { instance, next, demand, beside, why, asks, change: None })
+}
+
+/// A server whose memory cannot be on huge pages, as the settings make it that are proposed for it.
+fn as_proposed<'a>(
+    instance: &'a Instance,
+    proposal: Proposal,
+    request: &Request,
+    offered: &[PageSize],
+) -> Result<Wanted<'a>, Unplanned> {
+    let Proposal { change, then, demand } = proposal;
+    let (demand, why) = match request.page_size {
+        PageSizeChoice::Size(page) => (demand.on(page), "as requested".to_owned()),
+        PageSizeChoice::Auto => (demand, "the host's default".to_owned()),
+    };
+    if !offered.contains(&demand.page_size) {
+        return Err(Unplanned::NotOffered(demand.page_size));
+    }
+    let next = Some(Box::new(at_next_start(&then, &demand, &[])));
+    Ok(Wanted { instance, next, demand, beside: Vec::new(), why, asks: Some(false), change: Some(change) })
 }
 
 /// What its next start asks for on pages of a size, where its settings were changed since: its own number, or where it is moved

@@ -111,7 +111,7 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             continue;
         }
         let may_insist = kind.insist_of(instance).is_some() && may_insist(&ask, draft, &insist, instance).is_ok();
-        let mut lines = commands::ask(instance, may_insist || asked == Asked::Try);
+        let mut lines = commands::ask(ask.host, instance, may_insist || asked == Asked::Try);
         if asked == Asked::Try && !may_insist {
             lines.insert(0, "# once its pages are there, as it does not start without them then:".into());
         }
@@ -211,7 +211,7 @@ fn by_a_person(ask: &Ask<'_>, draft: &Draft<'_>, remedy: &Remedy) -> Vec<String>
                 if starting(ask.host, instance).asked == Asked::Cannot
                     && matches!(Kind::of(instance.engine).settings_by, SettingsBy::Person) =>
             {
-                commands::ask(instance, false)
+                commands::ask(ask.host, instance, false)
             }
             _ => said(ask, remedy),
         },

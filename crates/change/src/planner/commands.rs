@@ -25,8 +25,8 @@ pub(super) fn restarts(instance: &Instance) -> bool {
 }
 
 /// Makes an instance ask for huge pages, and refuse to start without them where `must` and the engine can.
-pub(super) fn ask(instance: &Instance, must: bool) -> Vec<String> {
-    (Kind::of(instance.engine).ask)(instance, must)
+pub(super) fn ask(host: &Host, instance: &Instance, must: bool) -> Vec<String> {
+    (Kind::of(instance.engine).ask)(host, instance, must)
 }
 
 /// Lets an instance's owner use SHM_HUGETLB.
@@ -107,6 +107,10 @@ mod tests {
         };
         assert_eq!(restart(&host, &unit), ["systemctl restart -- '--host=elsewhere.service'"]);
         let unknown = Instance { owner: "4242".into(), unit: None, ..unit };
-        assert!(ask(&unknown, true).iter().all(|line| line.starts_with('#')), "{:?}", ask(&unknown, true));
+        assert!(
+            ask(&Host::default(), &unknown, true).iter().all(|line| line.starts_with('#')),
+            "{:?}",
+            ask(&Host::default(), &unknown, true)
+        );
     }
 }

@@ -58,7 +58,7 @@ pub(crate) fn describe(
     }
     let release = instance.version.known().map(String::as_str);
     instance.asked_page_size =
-        super::asked_page_size(host, &read, release).or_else_absent(|| Observed::Known(described::page_size(&scene)));
+        super::asked_page_size(host, &read, release).or_else_absent(|| Observed::Known(described::page_size(host)));
     (instance.demand, instance.beside) =
         super::demand(host, &instance, &read, None, container::memory(&scene, &main, &read, None).as_ref());
     Ok(Described { instance, unread: door.unread })

@@ -29,6 +29,8 @@ pub(super) const SIZES: &[&str] = &[
     "MaxHeapSize",
     "InitialHeapSize",
     "ReservedCodeCacheSize",
+    "MaxMetaspaceSize",
+    "MaxDirectMemorySize",
     "G1HeapRegionSize",
     "ShenandoahRegionSize",
     "NewSize",

@@ -9,6 +9,7 @@ pub mod hsperf;
 mod kept;
 mod log;
 mod start;
+mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,7 +75,8 @@ pub static KIND: Kind = Kind {
     often_small: true,
     asks_by: "-XX:+UseLargePages",
     page_size_by: Some("-XX:LargePageSizeInBytes"),
-    ask: |_, _| vec!["# add to its command line: -XX:+UseLargePages".into()],
+    work_memory: work::memory,
+    ask: |_, _, _| vec!["# add to its command line: -XX:+UseLargePages".into()],
     names_page_size: |instance| instance.setting_value("largepagesizeinbytes").is_some_and(|value| value != "0"),
     takes_page_size: |_| true,
     reads_folder: |process| {

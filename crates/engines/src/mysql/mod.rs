@@ -13,6 +13,7 @@ pub mod persisted;
 mod settable;
 mod start;
 mod values;
+mod work;
 
 use hugewise_host::capture::shape::{Shape, is_version};
 use hugewise_host::{Door, ParseError, Source};
@@ -61,7 +62,8 @@ pub static KIND: Kind = Kind {
     asks_by: "large-pages=ON",
     settings_by: SettingsBy::Plan(&settable::SETTABLE),
     connect: Some((ask::question, ask::answer)),
-    ask: |instance, _| settable::ask(instance),
+    ask: |_, instance, _| settable::ask(instance),
+    work_memory: work::memory,
     logs,
     reads_folder: |_| true,
     accounts: &["mysql", "_mysql", "mariadb", "percona"],
@@ -110,6 +112,10 @@ pub static KIND: Kind = Kind {
         "datadir",
         "skip_networking",
         "log_error",
+        "sort_buffer_size",
+        "join_buffer_size",
+        "read_buffer_size",
+        "read_rnd_buffer_size",
         "include",
         "includedir",
     ],

@@ -3,7 +3,7 @@
 use hugewise_host::capture::shape::NO_VALUE;
 
 /// Settings that are amounts: sizes, counts and ports are read alike.
-const AMOUNTS: [&str; 13] = [
+const AMOUNTS: [&str; 17] = [
     "innodb_buffer_pool_size",
     "innodb_buffer_pool_chunk_size",
     "innodb_buffer_pool_instances",
@@ -17,6 +17,10 @@ const AMOUNTS: [&str; 13] = [
     "aria_block_size",
     "max_connections",
     "port",
+    "sort_buffer_size",
+    "join_buffer_size",
+    "read_buffer_size",
+    "read_rnd_buffer_size",
 ];
 
 /// Settings that are on where they stand alone.

@@ -146,7 +146,7 @@ fn of_parameters(scene: &Scene<'_>, parameters: &Parameters, main: &Process, tit
     instance.session_model = SessionModel::Processes;
     instance.max_sessions = instance.setting_value("processes").and_then(|value| value.parse().ok()).into();
     if scene.host.default_huge_page.is_known() && !instance.traits.contains(&Trait::Amm) {
-        instance.demand = described::estimated(scene, &instance).ok().flatten().map(|(demand, _)| demand);
+        instance.demand = described::estimated(scene.host, &instance).ok().flatten().map(|(demand, _)| demand);
     }
     instance
 }

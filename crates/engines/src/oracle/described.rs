@@ -116,7 +116,7 @@ fn sid_of(path: &str) -> &str {
 /// All that follows from the settings.
 fn finish(scene: &Scene<'_>, instance: &mut Instance, complete: bool) -> Result<(), DescribeError> {
     (instance.asked, instance.setting) = asked(instance, complete);
-    let page_size = described::page_size(scene);
+    let page_size = described::page_size(scene.host);
     instance.asked_page_size = Observed::Known(page_size);
     instance.mechanism = Mechanism::SysvShm;
     instance.session_model = SessionModel::Processes;
@@ -124,7 +124,7 @@ fn finish(scene: &Scene<'_>, instance: &mut Instance, complete: bool) -> Result<
     if instance.traits.contains(&Trait::Amm) {
         return Ok(());
     }
-    match estimated(scene, instance)? {
+    match estimated(scene.host, instance)? {
         Some((demand, _)) => instance.demand = Some(demand),
         None if complete => {
             return Err(DescribeError::new("no parameter tells the size of the SGA", "give it with --sga 34G"));
@@ -138,11 +138,8 @@ fn finish(scene: &Scene<'_>, instance: &mut Instance, complete: bool) -> Result<
 ///
 /// # Errors
 /// A size that is none.
-pub(super) fn estimated(
-    scene: &Scene<'_>,
-    instance: &Instance,
-) -> Result<Option<(Demand, &'static str)>, DescribeError> {
-    let page_size = described::page_size(scene);
+pub(super) fn estimated(host: &Host, instance: &Instance) -> Result<Option<(Demand, &'static str)>, DescribeError> {
+    let page_size = described::page_size(host);
     let target = size(instance, "sga_target")?;
     let most = size(instance, "sga_max_size")?;
     let parts = size(instance, "db_cache_size")? + size(instance, "shared_pool_size")?;
@@ -158,7 +155,7 @@ pub(super) fn estimated(
 }
 
 /// A parameter that is a size: `34G`, `28941m`, `1073741824`; nothing where it is not set.
-fn size(instance: &Instance, name: &str) -> Result<Bytes, DescribeError> {
+pub(super) fn size(instance: &Instance, name: &str) -> Result<Bytes, DescribeError> {
     let Some(setting) = instance.settings.get(name) else { return Ok(Bytes::ZERO) };
     let bytes = bytes(&setting.value).filter(|bytes| *bytes < 1 << 63);
     bytes.map(Bytes).ok_or_else(|| {

@@ -16,6 +16,7 @@ pub mod parameters;
 mod releases;
 mod remedy;
 mod starter;
+mod work;
 
 use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, Source};
@@ -79,7 +80,9 @@ pub static KIND: Kind = Kind {
     thp: |host, instance| Ok(Some(releases::thp(host, instance))),
     can_by: Some("sga_target instead of memory_target"),
     can_how: Some(remedy::off_amm),
+    proposal: remedy::proposal,
     ask: remedy::ask,
+    work_memory: work::memory,
     logs,
     ..Kind::PLAIN
 };
@@ -213,7 +216,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
     instance.next = next(scene, &instance, parameters.complete);
     if parameters.complete {
         let then = Instance { segments: Vec::new(), beside: Vec::new(), demand: None, ..instance.clone() };
-        let estimated = described::estimated(scene, &then).ok().flatten();
+        let estimated = described::estimated(scene.host, &then).ok().flatten();
         // Its spare pages are nothing that it asks for.
         let least = |demand: hugewise_model::Demand| hugewise_model::Demand {
             pages: demand.pages.saturating_sub(demand::SPARE_PAGES),
@@ -389,13 +392,13 @@ fn next(scene: &Scene<'_>, instance: &Instance, complete: bool) -> Observed<Next
             return Observed::Known(NextStart { asked: then.asked, setting: then.setting, demands: Vec::new() });
         }
         (true, false) => {
-            let estimated = described::estimated(scene, &then).ok().flatten().filter(|_| then.asked != Asked::No);
+            let estimated = described::estimated(scene.host, &then).ok().flatten().filter(|_| then.asked != Asked::No);
             let demands = estimated.map(|(demand, _)| demand).into_iter().collect();
             return Observed::Known(NextStart { asked: then.asked, setting: then.setting, demands });
         }
         (false, false) => {}
     }
-    let size = described::estimated(scene, &then).ok().flatten().map(|(demand, name)| {
+    let size = described::estimated(scene.host, &then).ok().flatten().map(|(demand, name)| {
         let error = demand.error_percent().unwrap_or_default().max(demand::HELD_ERROR);
         let setting = then.settings.get(name).cloned();
         Size::about(demand.pages.of(demand.page_size), error, vec![demand], setting)

@@ -75,6 +75,11 @@ pub(super) fn touches_all(instance: &Instance) -> Option<&Setting> {
     (setting.value.eq_ignore_ascii_case("true") && Release::of(instance).is_before(&[12, 1])).then_some(setting)
 }
 
+/// Whether there is a PGA_AGGREGATE_LIMIT: from 12.1 on (Oracle Database Reference 12.1).
+pub(super) fn limits_pga(instance: &Instance) -> bool {
+    Release::of(instance).is_at_least(&[12, 1])
+}
+
 /// The file by which an Exadata database server knows its cells (Exadata Database Machine documentation, "cellinit.ora").
 pub(super) const CELLS: &str = "/etc/oracle/cell/network-config/cellinit.ora";
 

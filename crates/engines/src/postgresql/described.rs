@@ -302,7 +302,7 @@ fn instance(host: &Host, source: &dyn Source, files: &Files, settings: &Settings
     instance.max_sessions = settings.value_or("max_connections", "100").parse(|value| whole(&value));
     instance.asked = asked(settings);
     instance.setting = setting(settings, instance.asked);
-    let usual = || Observed::Known(crate::described::page_size(&Scene::new(host, source)));
+    let usual = || Observed::Known(crate::described::page_size(host));
     instance.asked_page_size = asked_page_size(host, settings).or_else_absent(usual);
     instance
 }

@@ -192,6 +192,6 @@ mod tests {
         assert_eq!(judge("edb_setting", "1", Some(15), false), Judged::Unclear);
         assert_eq!(judge("shared_buffers", "4g", None, true), Judged::NoValue);
         assert_eq!(judge("shared_buffers", NO_VALUE, Some(15), true), Judged::Unclear);
-        assert_eq!((of("io_method", "sync", 17), of("work_mem", "4g", 13)), (Judged::Fine, Judged::Fine));
+        assert_eq!((of("io_method", "sync", 17), of("temp_file_limit", "4g", 13)), (Judged::Fine, Judged::Fine));
     }
 }

@@ -18,6 +18,7 @@ mod settings;
 mod start_conf;
 mod titles;
 mod values;
+mod work;
 
 use hugewise_host::capture::shape::Shape;
 use hugewise_host::{Door, ParseError, Source};
@@ -80,6 +81,7 @@ pub static KIND: Kind = Kind {
     thp_in_words: Some("`always` is worth a note (TuneD's profile `postgresql`)"),
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Info))),
     ask: remedy::ask,
+    work_memory: work::memory,
     page_size_by: Some("huge_page_size"),
     names_page_size: remedy::names_page_size,
     takes_page_size: remedy::takes_page_size,
@@ -114,6 +116,10 @@ pub static KIND: Kind = Kind {
         "archive_mode",
         "superuser_reserved_connections",
         "reserved_connections",
+        "work_mem",
+        "temp_buffers",
+        "maintenance_work_mem",
+        "autovacuum_work_mem",
         "include",
         "include_if_exists",
         "include_dir",

@@ -1,10 +1,10 @@
 //! How a PostgreSQL server is made to ask for huge pages.
 
 use hugewise_model::escape::shell;
-use hugewise_model::{Asked, Instance};
+use hugewise_model::{Asked, Host, Instance};
 
 /// `ALTER SYSTEM`, as the server's owner through its own socket. What its command line decides no `ALTER SYSTEM` changes.
-pub(super) fn ask(instance: &Instance, must: bool) -> Vec<String> {
+pub(super) fn ask(_: &Host, instance: &Instance, must: bool) -> Vec<String> {
     let value = if must { "on" } else { "try" };
     let mut settings = Vec::new();
     if instance.asked == Asked::Cannot {
@@ -77,7 +77,7 @@ mod tests {
         let instance = only(&host(PageSize::KIB_4), &files());
         let told =
             "runuser -u postgres -- psql -h /var/run/postgresql -p 5432 -c \"ALTER SYSTEM SET huge_pages = 'on'\"";
-        assert_eq!(ask(&instance, true), [told]);
+        assert_eq!(ask(&Host::default(), &instance, true), [told]);
         assert!(takes_page_size(&instance));
     }
 
@@ -86,7 +86,7 @@ mod tests {
         let mut host = host(PageSize::KIB_4);
         let command = "postgres -D /var/lib/postgresql/15/main -c huge_pages=off".split(' ').map(String::from);
         crate::testing::processes(&mut host)[0].command = hugewise_model::Observed::Known(command.collect());
-        let told = ask(&only(&host, &files()), false);
+        let told = ask(&host, &only(&host, &files()), false);
         assert_eq!(told.len(), 1);
         assert!(told[0].starts_with("# its command line sets huge_pages"), "{told:?}");
     }

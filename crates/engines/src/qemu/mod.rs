@@ -30,7 +30,7 @@ pub static KIND: Kind = Kind {
     starting: Some(&STARTING),
     forms: Forms { rewrite: Some(definition::kept), value: Some(kept::value), ..Forms::NONE },
     describe: Some((By::Command("qemu-system-x86_64 -m 8G ..."), described::describe)),
-    ask: |_, _| {
+    ask: |_, _, _| {
         let how =
             "# give it -object memory-backend-memfd,hugetlb=on (libvirt: <memoryBacking><hugepages/></memoryBacking>)";
         vec![how.into()]

@@ -14,6 +14,7 @@ pub mod calendar;
 pub mod dots;
 pub mod line;
 pub mod scale;
+pub mod stack;
 pub mod thin;
 pub mod timeline;
 

@@ -1,14 +1,17 @@
 //! What servers need as a page.
 
-use hugewise_model::PageCount;
+use hugewise_advice::sizing::Budget;
+use hugewise_model::{Bytes, PageCount};
 use maud::html;
 
-use super::parts::{STYLE, clean, fields, host, name, spans, table, unread};
+use super::parts::{STYLE, clean, host, name, spans, table, unread};
 use super::{Extra, figure, page_with};
 use crate::SizeReport;
 use crate::chart::line::{Axis, LineChart, Point, Series};
+use crate::chart::stack::{Stack, StackChart};
 use crate::chart::{Caption, Spacing, Svg, Unit};
 use crate::view::apart;
+use crate::view::budget::{self, PARTS, Part};
 use crate::view::size;
 
 pub(crate) fn page(report: &SizeReport<'_>) -> String {
@@ -49,9 +52,20 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
             @for (title, text) in apart::notes(report.host, report.instances) { p { span.strong { (clean(&title)) } ": " (clean(&text)) } }
             @for left in &sizing.left_out { p { "Left out: " span.strong { (clean(&left.instance.to_string())) } ", " (clean(&left.why.to_string())) } }
         }
+        @for change in size::changes(report) {
+            section {
+                h2 { "One outage" }
+                p { span.strong { (clean(&change.title)) } (change.what) }
+                ol { @for step in &change.steps { li { @for line in step { (clean(line)) br; } } } }
+                ul { @for (setting, because) in &change.because { li { code { (clean(setting)) } ": " (clean(because)) } } }
+            }
+        }
         section {
             h2 { "Memory" }
-            (fields(&size::budget_fields(&sizing.budget)))
+            (figure(&dealt_out(report)))
+            (table("memory", budget::columns(sizing), &budget::rows(sizing)))
+            @for (title, text) in budget::work_notes(sizing) { p { span.strong { (clean(&title)) } ": " (clean(&text)) } }
+            @if let Some(note) = budget::most_note(sizing) { p { span.warn { (note) } } }
             @if !sizing.budget.unknown.is_empty() {
                 p.faint { "Not counted: " (clean(&sizing.budget.unknown.join(", "))) }
             }
@@ -125,6 +139,31 @@ fn growth(report: &SizeReport<'_>) -> Option<Svg> {
     let axis = |label: &str, unit| Axis { label: label.into(), unit, spacing: Spacing::Linear };
     let caption = Caption { title: "Page tables by sessions".into(), description };
     Some(LineChart { caption, x: axis("sessions", Unit::Count), y: axis("page tables", Unit::Bytes), series }.draw())
+}
+
+/// The memory in its parts, as planned and at most.
+fn dealt_out(report: &SizeReport<'_>) -> Svg {
+    let sizing = report.sizing;
+    let names = ["planned for", "at most"];
+    let stack = |(label, dealt): (&str, &Budget)| {
+        let amount = |part: &Part| part.of(dealt).unwrap_or_default().as_f64();
+        Stack {
+            label: label.into(),
+            parts: PARTS.iter().enumerate().map(|(look, part)| (look, amount(part))).collect(),
+        }
+    };
+    let told = |(label, dealt): (&str, &Budget)| {
+        let parts = PARTS.iter().filter_map(|part| Some(format!("{} {}", part.name, part.of(dealt)?)));
+        format!("{label}: {}", parts.collect::<Vec<_>>().join(", "))
+    };
+    let each = || names.into_iter().zip(budget::budgets(sizing));
+    let caption = Caption {
+        title: "Memory, dealt out".into(),
+        description: format!("{}.", each().map(told).collect::<Vec<_>>().join("; ")),
+    };
+    let names = PARTS.iter().map(|part| part.name.to_owned()).collect();
+    let bound = sizing.budget.total.map(Bytes::as_f64);
+    StackChart { caption, unit: Unit::Bytes, names, stacks: each().map(stack).collect(), bound }.draw()
 }
 
 #[cfg(test)]

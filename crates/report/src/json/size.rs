@@ -4,6 +4,7 @@ use std::io;
 
 use hugewise_advice::sizing;
 use hugewise_advice::target::Goal;
+use hugewise_engines::{proposal, work};
 use hugewise_model::{Bytes, PageCount};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -36,6 +37,11 @@ pub struct Size {
     pub limits: Limits,
     /// The host's memory, dealt out.
     pub budget: Budget,
+    /// The same at the most sessions that the servers are configured for, with all the private memory that their settings grant;
+    /// null where neither is known.
+    pub budget_at_most: Option<Budget>,
+    /// Private memory of each server's processes.
+    pub private_memory: Vec<PrivateMemory>,
     /// The host's huge page sizes, compared.
     pub choices: Vec<PageSizeRow>,
     /// Why it does not fit; null where it does.
@@ -98,6 +104,8 @@ pub struct SizedInstance {
     pub asked: &'static str,
     /// What could not be read, where that is so.
     pub asked_why: Option<String>,
+    /// The change of its settings that it is sized with, where it cannot be on huge pages without; null where it can.
+    pub change: Option<Change>,
     /// Page tables that all its processes are expected to have at the most sessions that its settings allow, as
     /// `hugewise check` has them; null where the most sessions are not known.
     pub page_tables_at_max: Option<Vec<PageTablesAtMax>>,
@@ -206,6 +214,62 @@ pub struct Budget {
     pub unknown: Vec<String>,
 }
 
+/// Private memory of one server's processes.
+#[derive(Serialize, JsonSchema)]
+pub struct PrivateMemory {
+    /// Whose.
+    pub instance: String,
+    /// What they hold now; null where that is not known, or none of them runs.
+    pub held_bytes: Option<u64>,
+    /// What the budget counts.
+    pub counted_bytes: Option<u64>,
+    /// What all of them together are to keep to, by its settings.
+    pub target: Option<Grant>,
+    /// What each session may take, each of its buffers once.
+    pub each: Option<Grant>,
+    /// What the server may take beside its sessions.
+    pub once: Option<Grant>,
+    /// What all of them together cannot go beyond.
+    pub limit: Option<Grant>,
+    /// Of Oracle's managed global area, in files that processes share; null where there is none.
+    pub managed_bytes: Option<u64>,
+    /// What they may come to at the most sessions that it is configured for.
+    pub at_most_bytes: Option<u64>,
+}
+
+/// An amount that settings grant.
+#[derive(Serialize, JsonSchema)]
+pub struct Grant {
+    /// How much.
+    pub bytes: u64,
+    /// By which settings.
+    pub by: String,
+}
+
+/// A change of a server's settings that it is sized with.
+#[derive(Serialize, JsonSchema)]
+pub struct Change {
+    /// What keeps its memory off huge pages without it.
+    pub instead_of: &'static str,
+    /// Settings that are to stand in its files.
+    pub settings: Vec<Proposed>,
+    /// Settings that are to go.
+    pub gone: Vec<String>,
+    /// What a person does, a line each.
+    pub lines: Vec<String>,
+}
+
+/// One setting.
+#[derive(Serialize, JsonSchema)]
+pub struct Proposed {
+    /// Its name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+    /// Where the value comes from.
+    pub because: String,
+}
+
 /// One huge page size, were all servers on it.
 #[derive(Serialize, JsonSchema)]
 pub struct PageSizeRow {
@@ -277,6 +341,7 @@ impl SizedInstance {
                 None => "unknown",
             },
             asked_why: sized.asks_unread.clone(),
+            change: sized.change.as_ref().map(Change::from),
             page_tables_at_max: itself.and_then(|it| page_tables_at_max(report.host, it)),
         }
     }
@@ -350,6 +415,43 @@ impl From<&sizing::Budget> for Budget {
     }
 }
 
+impl From<&sizing::Work> for PrivateMemory {
+    fn from(work: &sizing::Work) -> Self {
+        let bytes = |amount: Option<Bytes>| amount.map(Bytes::get);
+        let grant = |grant: &Option<work::Grant>| {
+            grant.as_ref().map(|grant| Grant { bytes: grant.bytes.get(), by: grant.by.clone() })
+        };
+        let grants = &work.grants;
+        Self {
+            instance: work.instance.to_string(),
+            held_bytes: bytes(work.held),
+            counted_bytes: bytes(work.counted),
+            target: grant(&grants.target),
+            each: grant(&grants.each),
+            once: grant(&grants.once),
+            limit: grant(&grants.limit),
+            managed_bytes: bytes(grants.managed),
+            at_most_bytes: bytes(work.at_most),
+        }
+    }
+}
+
+impl From<&proposal::Change> for Change {
+    fn from(change: &proposal::Change) -> Self {
+        let proposed = |one: &proposal::Proposed| Proposed {
+            name: one.name,
+            value: one.value.clone(),
+            because: one.because.clone(),
+        };
+        Self {
+            instead_of: change.instead_of,
+            settings: change.settings.iter().map(proposed).collect(),
+            gone: change.gone.clone(),
+            lines: change.lines.clone(),
+        }
+    }
+}
+
 impl From<&sizing::PageSizeRow> for PageSizeRow {
     fn from(row: &sizing::PageSizeRow) -> Self {
         Self {
@@ -390,6 +492,8 @@ impl From<&SizeReport<'_>> for Size {
             forecast: sizing.forecast.iter().map(ForecastRow::from).collect(),
             limits: Limits::from(&sizing.limits),
             budget: Budget::from(&sizing.budget),
+            budget_at_most: sizing.at_most.as_ref().map(Budget::from),
+            private_memory: sizing.work.iter().map(PrivateMemory::from).collect(),
             choices: sizing.choices.iter().map(PageSizeRow::from).collect(),
             refusal: sizing.refusal.as_ref().map(Refusal::from),
             unread: report.unread.iter().map(UnreadFact::from).collect(),

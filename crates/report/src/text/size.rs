@@ -2,13 +2,13 @@
 
 use std::io;
 
-use hugewise_advice::sizing::{Budget, PoolTarget, Refusal, Sizing};
+use hugewise_advice::sizing::{PoolTarget, Refusal, Sizing};
 
 use super::{apart, closing, host};
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 use crate::table;
-use crate::view::size as view;
+use crate::view::{self, size};
 use crate::{Layout, SizeReport};
 
 pub(crate) fn write(report: &SizeReport<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
@@ -16,7 +16,7 @@ pub(crate) fn write(report: &SizeReport<'_>, out: &mut dyn io::Write, layout: La
     let sizing = report.sizing;
     match report.request.memory {
         Some(memory) => {
-            let text = view::planned_host(memory);
+            let text = size::planned_host(memory);
             screen.flow(2, &Spans::new().add(Role::Strong, "planned for  ").add(Role::Text, &text))?;
         }
         None => host::write(screen, report.host)?,
@@ -29,12 +29,13 @@ pub(crate) fn write(report: &SizeReport<'_>, out: &mut dyn io::Write, layout: La
         refused(screen, refusal)?;
     } else {
         pools(screen, &sizing.pools)?;
-        for note in view::kept_notes(report) {
+        for note in size::kept_notes(report) {
             screen.flow(4, &Spans::new().add(Role::Quiet, "  ").add(Role::Text, &note))?;
         }
     }
+    changes(screen, report)?;
     screen.blank()?;
-    budget(screen, &sizing.budget)?;
+    budget(screen, sizing)?;
     screen.blank()?;
     choices(screen, sizing)?;
     screen.blank()?;
@@ -48,14 +49,14 @@ pub(crate) fn write(report: &SizeReport<'_>, out: &mut dyn io::Write, layout: La
 
 fn instances(screen: &mut Screen<'_>, report: &SizeReport<'_>) -> io::Result<()> {
     let sizing = report.sizing;
-    table::write(screen, &view::INSTANCES, &view::instance_rows(sizing))?;
+    table::write(screen, &size::INSTANCES, &size::instance_rows(sizing))?;
     for sized in &sizing.instances {
         if let Some(why) = &sized.asks_unread {
             let line = Spans::new().add(Role::Quiet, "not read  ").add(Role::Strong, &sized.title());
             screen.flow(10, &line.add(Role::Text, &format!(": {why}; whether it asks is not known")))?;
         }
     }
-    for (title, text) in view::next_start_notes(report) {
+    for (title, text) in size::next_start_notes(report) {
         let line = Spans::new().add(Role::Quiet, "next start ").add(Role::Strong, &title);
         screen.flow(10, &line.add(Role::Text, &format!(": {text}")))?;
     }
@@ -67,24 +68,54 @@ fn instances(screen: &mut Screen<'_>, report: &SizeReport<'_>) -> io::Result<()>
 }
 
 fn pools(screen: &mut Screen<'_>, pools: &[PoolTarget]) -> io::Result<()> {
-    table::write(screen, &view::POOLS, &view::pool_rows(pools))
+    table::write(screen, &size::POOLS, &size::pool_rows(pools))
 }
 
 fn refused(screen: &mut Screen<'_>, refusal: &Refusal) -> io::Result<()> {
     let heading =
-        Spans::new().add(Role::Error, "does not fit").add(Role::Text, &format!("  {}", view::shortage(refusal)));
+        Spans::new().add(Role::Error, "does not fit").add(Role::Text, &format!("  {}", size::shortage(refusal)));
     screen.flow(14, &heading)?;
-    let lines = refusal.reasons.iter().cloned().chain(view::wanted_lines(refusal));
+    let lines = refusal.reasons.iter().cloned().chain(size::wanted_lines(refusal));
     lines.map(|line| format!("              {line}")).try_for_each(|line| screen.flow(14, &Spans::from(line.as_str())))
 }
 
-fn budget(screen: &mut Screen<'_>, budget: &Budget) -> io::Result<()> {
-    screen.fields(2, &view::budget_fields(budget))?;
-    if budget.unknown.is_empty() {
+fn budget(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
+    table::write(screen, view::budget::columns(sizing), &view::budget::rows(sizing))?;
+    for (name, drawn) in view::budget::pictures(sizing) {
+        screen.line(&Spans::new().add(Role::Quiet, name).add(Role::Text, &drawn))?;
+    }
+    for (title, text) in view::budget::work_notes(sizing) {
+        let line = Spans::new().add(Role::Strong, &title).add(Role::Text, &format!(": {text}"));
+        screen.flow(4, &line)?;
+    }
+    if let Some(note) = view::budget::most_note(sizing) {
+        screen.flow(4, &Spans::new().add(Role::Warn, &note))?;
+    }
+    if sizing.budget.unknown.is_empty() {
         return Ok(());
     }
-    let unknown = Spans::new().add(Role::Quiet, "  not counted: ").add(Role::Text, &budget.unknown.join(", "));
+    let unknown = Spans::new().add(Role::Quiet, "not counted: ").add(Role::Text, &sizing.budget.unknown.join(", "));
     screen.flow(4, &unknown)
+}
+
+/// What is changed before a server can have its pages, in its order.
+fn changes(screen: &mut Screen<'_>, report: &SizeReport<'_>) -> io::Result<()> {
+    for change in size::changes(report) {
+        screen.blank()?;
+        let head = Spans::new().add(Role::Strong, &change.title).add(Role::Text, &change.what);
+        screen.flow(4, &head)?;
+        for (number, lines) in (1_u32..).zip(&change.steps) {
+            for (at, line) in lines.iter().enumerate() {
+                let number = if at == 0 { format!("{number:>2}  ") } else { "    ".to_owned() };
+                screen.flow(6, &Spans::new().add(Role::Quiet, &number).add(Role::Text, line))?;
+            }
+        }
+        for (setting, because) in &change.because {
+            let line = Spans::new().add(Role::Quiet, &format!("    {setting}: ")).add(Role::Text, because);
+            screen.flow(6, &line)?;
+        }
+    }
+    Ok(())
 }
 
 fn choices(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
@@ -92,8 +123,8 @@ fn choices(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
         return Ok(());
     }
     let sessions = sizing.choices.iter().map(|row| row.sessions).max().unwrap_or_default();
-    table::write(screen, &view::CHOICES, &view::choice_rows(sizing))?;
-    let most = format!("  the most is {}", view::sessions_of(sessions));
+    table::write(screen, &size::CHOICES, &size::choice_rows(sizing))?;
+    let most = format!("  the most is {}", size::sessions_of(sessions));
     screen.flow(2, &Spans::new().add(Role::Quiet, &most))?;
     for row in sizing.choices.iter().filter(|row| !row.note.is_empty()) {
         let note = Spans::new().add(Role::Quiet, &format!("  {}: ", row.page_size)).add(Role::Text, &row.note);
@@ -103,13 +134,13 @@ fn choices(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
 }
 
 fn forecast(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
-    table::write(screen, &view::forecast_columns(sizing), &view::forecast_rows(sizing))?;
-    let notes = [view::touching_note(sizing), view::few_note(sizing), view::forecast_note(sizing)];
+    table::write(screen, &size::forecast_columns(sizing), &size::forecast_rows(sizing))?;
+    let notes = [size::touching_note(sizing), size::few_note(sizing), size::forecast_note(sizing)];
     notes.iter().flatten().try_for_each(|note| screen.flow(4, &Spans::new().add(Role::Quiet, note)))
 }
 
 fn limits(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
-    view::limit_lines(sizing).iter().try_for_each(|line| screen.flow(4, line))
+    size::limit_lines(sizing).iter().try_for_each(|line| screen.flow(4, line))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use hugewise_model::Observed;
 
 pub(crate) mod apart;
+pub(crate) mod budget;
 pub(crate) mod cases;
 pub mod chain;
 pub(crate) mod closing;

@@ -2,8 +2,9 @@
 
 use hugewise_advice::forecast::Basis;
 use hugewise_advice::situation::Moment;
-use hugewise_advice::sizing::{Budget, ForecastRow, LimitNeed, PoolTarget, Refusal, Sized, Sizing};
+use hugewise_advice::sizing::{ForecastRow, LimitNeed, PoolTarget, Refusal, Sized, Sizing};
 use hugewise_advice::touching::duration;
+use hugewise_engines::Kind;
 use hugewise_model::{Bytes, DemandSource, Instance, PageCount, PageSize};
 
 use crate::SizeReport;
@@ -58,7 +59,7 @@ pub(crate) fn instance_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
 
 /// Servers that are sized for their next start and not as they run.
 pub(crate) fn next_start_notes(report: &SizeReport<'_>) -> Vec<(String, &'static str)> {
-    let next = report.sizing.instances.iter().filter(|sized| sized.moment == Moment::Restart);
+    let next = report.sizing.instances.iter().filter(|sized| sized.moment == Moment::Restart && sized.change.is_none());
     let asleep = |sized: &Sized| {
         let itself = report.instances.iter().find(|it| it.engine == sized.engine && it.name == sized.name);
         itself.is_some_and(Instance::is_asleep)
@@ -95,6 +96,41 @@ pub(crate) const POOLS: [Column; 8] = [
     Column { heading: "room for them now", short: "room now", right: false, least: None },
 ];
 
+/// What is changed before a server can have its pages.
+pub(crate) struct ChangeShown {
+    pub(crate) title: String,
+    pub(crate) what: String,
+    /// In their order, each with its lines.
+    pub(crate) steps: Vec<Vec<String>>,
+    /// Settings with their values, and where those come from.
+    pub(crate) because: Vec<(String, String)>,
+}
+
+/// The changes that are sized with, each as one outage.
+pub(crate) fn changes(report: &SizeReport<'_>) -> Vec<ChangeShown> {
+    let of = |sized: &Sized| {
+        let change = sized.change.as_ref()?;
+        let lines = change.lines.iter().map(|line| line.trim_start_matches("# ").to_owned()).collect();
+        let itself = report.instances.iter().find(|it| it.engine == sized.engine && it.name == sized.name)?;
+        let starter = Kind::of(itself.engine).starter.as_ref();
+        let start = starter.map_or_else(|| vec!["restart it".to_owned()], |starter| (starter.how)(report.host, itself));
+        let steps = vec![
+            lines,
+            vec!["sudo hugewise plan, then sudo hugewise apply: its pages and its limits".to_owned()],
+            start.iter().map(|line| line.trim_start_matches("# ").to_owned()).collect(),
+            vec!["sudo hugewise verify".to_owned()],
+        ];
+        let because = change.settings.iter().map(|one| (format!("{}={}", one.name, one.value), one.because.clone()));
+        Some(ChangeShown {
+            title: sized.title(),
+            what: format!(" cannot use huge pages under {}. Off it, in one outage:", change.instead_of),
+            steps,
+            because: because.collect(),
+        })
+    };
+    report.sizing.instances.iter().filter_map(of).collect()
+}
+
 /// What a plan leaves in a pool beyond what is needed.
 pub(crate) fn kept_notes(report: &SizeReport<'_>) -> Vec<String> {
     let wanted = |page| report.sizing.pools.iter().filter(|pool| pool.page_size == page).map(|pool| pool.pages).sum();
@@ -106,6 +142,12 @@ pub(crate) fn kept_notes(report: &SizeReport<'_>) -> Vec<String> {
             return Some(format!(
                 "the pool of {page} is filled up to the {} that its boot files ask for",
                 all.in_pages()
+            ));
+        }
+        if needed > goal.goal && report.sizing.instances.iter().any(|sized| sized.change.is_some()) {
+            let now = goal.goal.in_pages();
+            return Some(format!(
+                "the pool of {page} stays at {now} until the settings are changed: hugewise plan goes by them"
             ));
         }
         let left = report.shrunk.iter().find(|shrunk| shrunk.page_size == page)?;
@@ -140,34 +182,6 @@ pub(crate) fn pool_rows(pools: &[PoolTarget]) -> Vec<Vec<Cell>> {
         ]
     });
     rows.collect()
-}
-
-/// The parts of the memory: the first field says how much and at how many sessions.
-pub(crate) fn budget_fields(budget: &Budget) -> Vec<Spans> {
-    let total = budget.total.map_or_else(|| "?".into(), |total| total.to_string());
-    let at = format!("at {}", sessions_of(budget.sessions));
-    let mut fields =
-        vec![Spans::new().add(Role::Strong, &format!("memory {total}")).add(Role::Text, &format!(" {at}:"))];
-    let parts = [
-        ("pools", Some(budget.pools)),
-        ("sessions", budget.sessions_private),
-        ("page tables", budget.page_tables),
-        ("other processes", budget.others),
-        ("kernel", budget.kernel),
-        ("watermarks", budget.watermarks),
-        ("kept for cache", Some(budget.floor)),
-    ];
-    for (name, amount) in parts {
-        if let Some(amount) = amount {
-            fields.push(Spans::new().add(Role::Quiet, name).add(Role::Text, &format!(" {amount}")));
-        }
-    }
-    if budget.short > Bytes::ZERO {
-        fields.push(Spans::new().add(Role::Error, &format!("missing {}", budget.short)));
-    } else if let Some(left) = budget.left {
-        fields.push(Spans::new().add(Role::Strong, &format!("left {left}")));
-    }
-    fields
 }
 
 /// Columns of the page sizes beside each other.

@@ -82,6 +82,7 @@ proptest! {
             fault_cost: Some(FaultCost { system_v_ns: dice.number(), mapped_ns: dice.number(), huge_ns: dice.number() }),
             process_tables: dice.bytes().get(),
             others: Vec::new(),
+            proposed: percent % 5 == 0,
         };
         match size(&case.host, &case.instances, &request) {
             Ok(sizing) => {

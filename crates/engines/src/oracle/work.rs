@@ -1,0 +1,107 @@
+//! The program global area: what an Oracle instance's parameters grant its processes.
+
+use hugewise_model::instance::Trait;
+use hugewise_model::{Bytes, Host, Instance};
+
+use super::described::size;
+use super::{asks_for_amm, is_amm, releases};
+use crate::segments;
+use crate::work::{Grant, WorkMemory};
+
+/// PGA_AGGREGATE_TARGET by default: this part of the SGA ...
+const DEFAULT_PART: u64 = 5;
+/// ... and no less than this (Oracle Database Reference 19c).
+const LEAST_TARGET: Bytes = Bytes::from_mib(10);
+/// PGA_AGGREGATE_LIMIT by default: the most of twice the target, this, ...
+const LEAST_LIMIT: Bytes = Bytes::from_gib(2);
+/// ... and this for each of PROCESSES (Oracle Database Reference 12.1 to 19c).
+const LIMIT_EACH: Bytes = Bytes::from_mib(3);
+
+pub(super) fn memory(host: &Host, instance: &Instance) -> WorkMemory {
+    let managed = managed(host, instance);
+    if asks_for_amm(instance) {
+        // SGA and PGA are one budget.
+        return WorkMemory { managed, ..WorkMemory::default() };
+    }
+    let target = target(instance);
+    let limit = limit(instance, target.as_ref());
+    WorkMemory { target, limit, managed, ..WorkMemory::default() }
+}
+
+fn target(instance: &Instance) -> Option<Grant> {
+    let set = size(instance, "pga_aggregate_target").ok()?;
+    if let Some(setting) = instance.settings.get("pga_aggregate_target") {
+        return (set > Bytes::ZERO).then(|| Grant::by(setting, set));
+    }
+    // Its files were read where they say how large the SGA is.
+    let sga = size(instance, "sga_target").ok().filter(|sga| *sga > Bytes::ZERO)?;
+    let bytes = sga.shared_by(DEFAULT_PART)?.max(LEAST_TARGET);
+    Some(Grant { bytes, by: "pga_aggregate_target: a fifth of the SGA where nothing sets it".into() })
+}
+
+/// Oracle 12.1 brought the limit; 0 takes it away. Sessions with the most untunable memory are ended beyond it.
+fn limit(instance: &Instance, target: Option<&Grant>) -> Option<Grant> {
+    if !releases::limits_pga(instance) {
+        return None;
+    }
+    if let Some(setting) = instance.settings.get("pga_aggregate_limit") {
+        let bytes = size(instance, "pga_aggregate_limit").ok()?;
+        return (bytes > Bytes::ZERO).then(|| Grant::by(setting, bytes));
+    }
+    let processes = LIMIT_EACH.times(instance.max_sessions.get()?);
+    let bytes = target?.bytes.times(2).max(LEAST_LIMIT).max(processes);
+    Some(Grant {
+        bytes,
+        by: "pga_aggregate_limit: its default, twice the target, 2 GiB and 3 MiB a process at least".into(),
+    })
+}
+
+/// Files of the managed global area beside an SGA in System V segments: memory that is counted as shared.
+fn managed(host: &Host, instance: &Instance) -> Option<Bytes> {
+    if instance.traits.contains(&Trait::Amm) {
+        return None;
+    }
+    let files = segments::of(host, &instance.pids, |_, mapping| mapping.shared && is_amm(&mapping.name));
+    (!files.is_empty()).then(|| files.iter().map(|file| file.size).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_host::source::MapSource;
+    use hugewise_model::instance::Setting;
+    use hugewise_model::{Engine, Observed, Process};
+
+    use super::*;
+    use crate::Scene;
+
+    fn grants(version: &str, processes: Option<u64>, settings: &[(&str, &str)]) -> (Option<u64>, Option<u64>) {
+        let (host, source) = (Host::default(), MapSource::new());
+        let scene = Scene::new(&host, &source);
+        let mut instance = scene.instance(Engine::Oracle, "PROD".into(), &Process::default(), Vec::new());
+        instance.version = Observed::Known(version.into());
+        instance.max_sessions = processes.into();
+        for (name, value) in settings {
+            let setting = Setting { name: (*name).into(), value: (*value).into(), place: None };
+            instance.settings.insert((*name).into(), setting);
+        }
+        let work = memory(&host, &instance);
+        let mib = |grant: Option<Grant>| grant.map(|grant| grant.bytes.get() >> 20);
+        (mib(work.target), mib(work.limit))
+    }
+
+    /// Oracle Database Reference 11.2, 12.1 and 19c: PGA_AGGREGATE_TARGET, PGA_AGGREGATE_LIMIT.
+    #[test]
+    fn targets_and_limits_are_the_parameters_or_their_defaults() {
+        let (sga, pga) = (("sga_target", "10G"), ("pga_aggregate_target", "2G"));
+        assert_eq!(grants("19.3.0", Some(300), &[sga, pga]), (Some(2048), Some(4096)));
+        // 2,000 processes of 3 MiB are more than twice 2 GiB.
+        assert_eq!(grants("19.3.0", Some(2000), &[sga, pga]), (Some(2048), Some(6000)));
+        assert_eq!(grants("19.3.0", Some(100), &[sga, ("pga_aggregate_target", "100M")]), (Some(100), Some(2048)));
+        assert_eq!(grants("19.3.0", Some(300), &[sga]), (Some(2048), Some(4096)));
+        assert_eq!(grants("19.3.0", Some(300), &[pga, ("pga_aggregate_limit", "0")]), (Some(2048), None));
+        assert_eq!(grants("19.3.0", Some(300), &[pga, ("pga_aggregate_limit", "9G")]), (Some(2048), Some(9216)));
+        assert_eq!(grants("11.2.0.4", Some(300), &[sga, pga]), (Some(2048), None));
+        assert_eq!(grants("19.3.0", Some(300), &[]), (None, None));
+        assert_eq!(grants("19.3.0", Some(300), &[("pga_aggregate_target", "0")]), (None, None));
+    }
+}
