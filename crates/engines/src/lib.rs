@@ -53,6 +53,7 @@ pub mod work;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use hugewise_host::Source;
 use hugewise_host::config::systemd::service_of;
@@ -90,10 +91,18 @@ pub struct Scene<'a> {
     budgets: Budgets,
     /// Configuration files that were read, by what a capture keeps of their lines.
     lines: RefCell<BTreeMap<String, Line>>,
+    /// For logs that are searched for what no file of a server says.
+    log_budgets: Budgets,
+    /// What earlier readings found, where there were any.
+    files: Option<&'a Files>,
 }
 
 /// What a capture keeps of a line, see [`Kind::own_line`].
 pub type Line = fn(&str) -> Option<String>;
+
+/// What one user's servers have for the search of their last starts in their logs: some of them as far back as a busy instance
+/// writes in a year.
+const LAST_STARTS: Limits = Limits { bytes: 128 << 20, time: Duration::from_secs(3), ..Limits::LOGS };
 
 /// Unread files of one user's servers that are told one by one.
 const MOST_UNREAD: usize = 100;
@@ -199,16 +208,18 @@ pub struct Files {
     /// Those of the host.
     pub host: hugewise_host::config::Files,
     asleep: asleep::Known,
+    last_starts: oracle::last_start::LastStarts,
 }
 
 /// The same for who looks at one host again and again: of files that were not changed since, what was made of them is taken,
 /// and what does not run is looked at in [turns](hugewise_host::source::Turns).
 pub fn find_after(host: &Host, source: &dyn Source, files: Option<&Files>) -> Found {
-    let scene = Scene::new(host, source);
+    let scene = Scene { files, ..Scene::new(host, source) };
     let mut found = running(&scene);
     asleep::add(&scene, &mut found, files);
     found.instances.sort_by(|a, b| (a.engine, &a.name, a.pid).cmp(&(b.engine, &b.name, b.pid)));
     found.unread.append(&mut scene.budgets.unread());
+    found.unread.append(&mut scene.log_budgets.unread());
     found.lines = scene.lines.take();
     found.leave_out();
     found.unread.sort();
@@ -263,7 +274,20 @@ fn has_pid(name: &str) -> bool {
 impl<'a> Scene<'a> {
     /// A host, and where its servers' files come from.
     pub const fn new(host: &'a Host, source: &'a dyn Source) -> Self {
-        Self { host, source, budgets: Budgets::new(Limits::CONFIGURATION), lines: RefCell::new(BTreeMap::new()) }
+        let lines = RefCell::new(BTreeMap::new());
+        Self {
+            host,
+            source,
+            budgets: Budgets::new(Limits::CONFIGURATION),
+            lines,
+            log_budgets: Budgets::new(LAST_STARTS),
+            files: None,
+        }
+    }
+
+    /// A server's logs, as its owner may read them.
+    fn logs_of(&self, process: &Process) -> Owned<'_> {
+        self.log_budgets.of(self.source, process)
     }
 
     /// Notes the configuration files that a server of a kind was found to have.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hugewise_engines::Kind;
 use hugewise_engines::proposal::{Change, Proposal};
+use hugewise_engines::work::WorkMemory;
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel, Startup};
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{
@@ -36,6 +37,8 @@ pub(super) struct Wanted<'a> {
     why: String,
     asks: Option<bool>,
     change: Option<Change>,
+    /// Private memory that its settings grant, told once.
+    pub(super) grants: WorkMemory,
 }
 
 impl Wanted<'_> {
@@ -88,6 +91,13 @@ impl Wanted<'_> {
     pub(super) fn system_v(&self) -> bool {
         self.instance.mechanism == Mechanism::SysvShm
             || self.instance.segments.iter().any(|segment| segment.kind == SegmentKind::SystemV)
+    }
+
+    fn granted(&self, host: &Host) -> WorkMemory {
+        let of = |instance| (Kind::of(self.instance.engine).work_memory)(host, instance);
+        let then = of(self.then());
+        // What its processes share now they do as it runs.
+        if self.next.is_some() { WorkMemory { managed: of(self.instance).managed, ..then } } else { then }
     }
 
     pub(super) fn processes(&self) -> bool {
@@ -153,7 +163,8 @@ pub(super) fn plan<'a>(host: &Host, instances: &'a [Instance], request: &Request
         all.iter().map(|wanted| (wanted.instance.id(), wanted.demands().cloned().collect())).collect();
     let limits = Limits::with(host, instances, &|it| demands.get(&it.id()).cloned().unwrap_or_default());
     let mut limited = Vec::new();
-    for wanted in all {
+    for mut wanted in all {
+        wanted.grants = wanted.granted(host);
         match limit_below(&limits, &wanted) {
             None => plan.wanted.push(wanted),
             Some(why) => limited.push((wanted, why)),
@@ -261,7 +272,7 @@ fn want<'a>(
         None => why,
     };
     let next = of_next.then(|| Box::new(at_next_start(instance, &demand, &beside)));
-    Ok(Wanted { instance, next, demand, beside, why, asks, change: None })
+    Ok(Wanted { instance, next, demand, beside, why, asks, change: None, grants: WorkMemory::default() })
 }
 
 /// A server whose memory cannot be on huge pages, as the settings make it that are proposed for it.
@@ -280,7 +291,16 @@ fn as_proposed<'a>(
         return Err(Unplanned::NotOffered(demand.page_size));
     }
     let next = Some(Box::new(at_next_start(&then, &demand, &[])));
-    Ok(Wanted { instance, next, demand, beside: Vec::new(), why, asks: Some(false), change: Some(change) })
+    Ok(Wanted {
+        instance,
+        next,
+        demand,
+        beside: Vec::new(),
+        why,
+        asks: Some(false),
+        change: Some(change),
+        grants: WorkMemory::default(),
+    })
 }
 
 /// What its next start asks for on pages of a size, where its settings were changed since: its own number, or where it is moved

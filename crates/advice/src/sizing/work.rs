@@ -1,6 +1,5 @@
 //! Private memory of the servers' processes: what they hold, what they will at so many sessions, and what their settings grant.
 
-use hugewise_engines::Kind;
 use hugewise_engines::work::{self, WorkMemory};
 use hugewise_model::{Bytes, InstanceId};
 
@@ -38,19 +37,12 @@ pub(super) fn work(ask: &Ask<'_>, plan: &Plan<'_>) -> Vec<Work> {
             held: work::held(ask.host, wanted.instance),
             sessions,
             counted: counted(ask, wanted, sessions),
-            grants: grants(ask, wanted),
+            grants: wanted.grants.clone(),
             most_sessions,
             at_most: most_sessions.and_then(|most| at_most(ask, wanted, most)),
         }
     };
     plan.wanted.iter().zip(dealt).map(of).collect()
-}
-
-fn grants(ask: &Ask<'_>, wanted: &Wanted<'_>) -> WorkMemory {
-    let of = |instance| (Kind::of(wanted.instance.engine).work_memory)(ask.host, instance);
-    let then = of(wanted.then());
-    // What its processes share now they do as it runs.
-    if wanted.next.is_some() { WorkMemory { managed: of(wanted.instance).managed, ..then } } else { then }
 }
 
 /// As much for each of so many sessions as those have that run now. Private segments that huge pages could back (a heap, a buffer
@@ -67,13 +59,13 @@ fn as_now(ask: &Ask<'_>, wanted: &Wanted<'_>, sessions: u64) -> Option<Bytes> {
 /// What is counted for a server at so many sessions. One that deals out work areas by a target takes as much as that where there
 /// is work for it, whatever it holds now.
 pub(super) fn counted(ask: &Ask<'_>, wanted: &Wanted<'_>, sessions: u64) -> Option<Bytes> {
-    let target = grants(ask, wanted).target.map(|target| target.bytes);
+    let target = wanted.grants.target.as_ref().map(|target| target.bytes);
     as_now(ask, wanted, sessions).max(target)
 }
 
 /// What a server's processes may come to at so many sessions, by its settings and by what they hold now.
 fn at_most(ask: &Ask<'_>, wanted: &Wanted<'_>, sessions: u64) -> Option<Bytes> {
-    let (grants, as_now) = (grants(ask, wanted), as_now(ask, wanted, sessions));
+    let (grants, as_now) = (&wanted.grants, as_now(ask, wanted, sessions));
     let most = grants.most(sessions);
     // A target and a limit are of all of it; what sessions get each comes to what they are without it.
     if grants.limit.is_some() || grants.each.is_none() {

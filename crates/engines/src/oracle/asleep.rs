@@ -7,6 +7,7 @@ use hugewise_model::instance::{Mechanism, SessionModel, Setting};
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asleep, AtBoot, Engine, Instance, Observed, Process, Trait};
 
+use super::homes::Home;
 use super::{Parameters, SETTINGS, Title, asked, described, last_start, starter, traits};
 use crate::estate::{Estate, Sleeper};
 use crate::settings::shown;
@@ -96,21 +97,27 @@ fn is_same(one: &str, other: &str) -> bool {
 fn instance(estate: &Estate<'_>, table: &str, line: &Line<'_>) -> Option<Sleeper> {
     let scene = estate.scene;
     let home = line.home.trim_end_matches('/');
-    let dbs = format!("{home}/dbs");
-    let uid = estate.owner_of(&[table, home, &dbs]);
+    let uid = estate.owner_of(&[table, home, &format!("{home}/dbs")]);
     let executable = Observed::Known(format!("{home}/bin/oracle"));
     let main = Process { executable, ..estate.process(uid, vec![monitor(line.sid)]) };
     let title = monitor(line.sid);
     let title = Title::parse(&title)?;
     let files = scene.files_of(&main);
+    let software = Home::read(&files, "", home);
+    let dbs = software.dbs();
     if files.list(&dbs).is_absent() {
         return None;
     }
     let mut notes = Found::default();
-    let mut parameters = Parameters::read(scene, &mut notes, &main, home, line.sid);
+    let mut parameters = Parameters::read(scene, &mut notes, &main, &dbs, line.sid);
     if !parameters.complete {
         let kind = if line.sid.starts_with('+') { "asm" } else { "rdbms" };
-        let start = last_start::read(&files, home, kind, line.sid);
+        let logs = scene.logs_of(&main);
+        let start = last_start::read(
+            &logs,
+            "",
+            &software.alert_logs(&files, "", kind, line.sid, parameters.destination(line.sid)),
+        );
         start.into_iter().for_each(|start| parameters.take_last_start(start));
     }
     let mut instance = of_parameters(scene, &parameters, &main, &title);

@@ -3,11 +3,13 @@
 use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::Shape;
 
-use super::{last_start, parameters};
+use super::{homes, last_start, parameters};
 
 pub(super) const FORMS: Forms = Forms {
     title: Some(title),
-    rewrite: Some(|path, bytes| table(path, bytes).or_else(|| last_start::kept(path, bytes))),
+    rewrite: Some(|path, bytes| {
+        table(path, bytes).or_else(|| last_start::kept(path, bytes)).or_else(|| homes::kept(path, bytes))
+    }),
     text: Some(parameter_file),
     ..Forms::NONE
 };

@@ -1,8 +1,12 @@
 //! The parameters that an instance had at its last start, by its alert log: "System parameters with non-default values:", a
 //! parameter a line, in quotes from 11g on, and of a list a member a line (Oracle 10.2 to 21c).
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use hugewise_host::Source;
 
+use super::homes::is_alert_log;
 use super::log_lines::{Line, of_text};
 use super::parameters::Assignment;
 use super::{SETTINGS, log};
@@ -21,21 +25,43 @@ pub(super) struct LastStart {
     pub(super) parameters: Vec<Assignment>,
 }
 
-/// What the alert log of an instance says of its last start; none where there is no such log below the base of its software, or
-/// none says anything of parameters.
-pub(super) fn read(source: &dyn Source, home: &str, kind: &str, sid: &str) -> Option<LastStart> {
-    let (base, _) = home.split_once("/product/")?;
-    let folder = format!("{base}/diag/{kind}");
-    let databases = source.list(&folder).into_known().unwrap_or_default();
-    let paths = databases.iter().map(|name| format!("{folder}/{name}/{sid}/trace/alert_{sid}.log"));
-    paths.into_iter().find_map(|path| {
-        let file = LogFile::new(source, &path);
+/// What the first of these alert logs that tells says of the last start; none where none of them does. The reader has their paths
+/// below `root`.
+pub(super) fn read(source: &dyn Source, root: &str, logs: &[String]) -> Option<LastStart> {
+    logs.iter().find_map(|path| {
+        let inside = format!("{root}{path}");
+        let file = LogFile::new(source, &inside);
         let mut search = Search::open(&file).ok()?;
         let (excerpt, _) = search.next_mark(&[(HEADER.as_bytes(), &log::FORMAT)]).ok()??;
         let (stamp, parameters) = of_lines(&of_text(excerpt.lines()))?;
         let when = stamp.map(|stamp| format!(" of {stamp}")).unwrap_or_default();
         Some(LastStart { source: format!("{path}, last start{when}"), parameters })
     })
+}
+
+/// What the last starts of servers that run had noted. As long as a process runs, its start stays the same: who reads a host again
+/// and again searches its log once.
+#[derive(Debug, Default)]
+pub(crate) struct LastStarts(Mutex<BTreeMap<u64, Option<LastStart>>>);
+
+/// More processes than these on one host are forgotten together.
+const MOST_KEPT: usize = 4096;
+
+impl LastStarts {
+    /// Of the process with that inode in /proc.
+    pub(super) fn of(&self, identity: Option<u64>, look: impl FnOnce() -> Option<LastStart>) -> Option<LastStart> {
+        let Some(identity) = identity else { return look() };
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(start) = kept.get(&identity) {
+            return start.clone();
+        }
+        let start = look();
+        if kept.len() >= MOST_KEPT {
+            kept.clear();
+        }
+        kept.insert(identity, start.clone());
+        start
+    }
 }
 
 /// The parameters behind the last header, and the stamp before them.
@@ -65,8 +91,7 @@ fn assignment(line: &str) -> Option<Assignment> {
 
 /// What a capture keeps of an alert log: the parameters that are read of the last start, and when that was.
 pub(super) fn kept(path: &str, bytes: &[u8]) -> Option<Vec<u8>> {
-    let name = path.rsplit_once("/trace/").map(|(_, name)| name)?;
-    if !path.contains("/diag/") || !name.starts_with("alert_") || !name.ends_with(".log") {
+    if !is_alert_log(path) {
         return None;
     }
     let text = String::from_utf8_lossy(bytes);
@@ -82,7 +107,6 @@ mod tests {
 
     use super::*;
 
-    const HOME: &str = "/u01/app/oracle/product/19.0.0/dbhome_1";
     const LOG: &str = "/u01/app/oracle/diag/rdbms/prod/PROD/trace/alert_PROD.log";
 
     /// As 19c writes it, with an older start before it and what the instance said later.
@@ -108,8 +132,24 @@ ALTER DATABASE OPEN
 ";
 
     fn told(text: &str) -> Option<(String, Vec<String>)> {
-        let start = read(&MapSource::new().file(LOG, text), HOME, "rdbms", "PROD")?;
+        let start = read(&MapSource::new().file(LOG, text), "", &[LOG.to_owned()])?;
         Some((start.source, start.parameters.iter().map(|one| format!("{}={}", one.name, one.value)).collect()))
+    }
+
+    #[test]
+    fn a_process_is_asked_for_once() {
+        let (starts, looks) = (LastStarts::default(), std::cell::Cell::new(0));
+        let look = || {
+            looks.set(looks.get() + 1);
+            read(&MapSource::new().file(LOG, TEXT), "", &[LOG.to_owned()])
+        };
+        let first = starts.of(Some(7), look);
+        assert!(first.is_some() && starts.of(Some(7), look) == first && looks.get() == 1);
+        // Another process, and one that nobody can tell from others.
+        starts.of(Some(8), look);
+        starts.of(None, look);
+        starts.of(None, look);
+        assert_eq!(looks.get(), 4);
     }
 
     #[test]
@@ -118,8 +158,8 @@ ALTER DATABASE OPEN
         let parameters = ["processes=300", "sga_target=8G", "use_large_pages=ONLY"].map(str::to_owned).to_vec();
         assert_eq!(told(TEXT), Some((source, parameters)));
         assert_eq!(told("ALTER DATABASE OPEN\n"), None);
-        assert_eq!(read(&MapSource::new(), HOME, "rdbms", "PROD"), None);
-        assert_eq!(read(&MapSource::new().file(LOG, TEXT), "/opt/oracle", "rdbms", "PROD"), None);
+        assert_eq!(read(&MapSource::new(), "", &[LOG.to_owned()]), None);
+        assert_eq!(read(&MapSource::new().file(LOG, TEXT), "", &[]), None);
     }
 
     #[test]

@@ -6,8 +6,9 @@
 mod asleep;
 mod demand;
 mod described;
+mod homes;
 mod kept;
-mod last_start;
+pub(crate) mod last_start;
 mod log;
 mod log_block;
 mod log_lines;
@@ -29,6 +30,7 @@ use hugewise_model::{
 use crate::next::{self, Files, Size};
 use crate::settings::shown;
 use crate::{By, Found, Kind, Scene, Start, options, segments, touched, versions};
+use homes::Home;
 use last_start::LastStart;
 use parameters::Assignment;
 use releases::Release;
@@ -48,7 +50,12 @@ pub static KIND: Kind = Kind {
     settings: SETTINGS,
     describe: Some((By::Sizes(&described::SIZES), described::describe)),
     program_of_main: Some("oracle"),
-    texts: &[("spfile", Shape::Path), ("ifile", Shape::Path), ("oracle_home", Shape::Path)],
+    texts: &[
+        ("spfile", Shape::Path),
+        ("ifile", Shape::Path),
+        ("oracle_home", Shape::Path),
+        ("diagnostic_dest", Shape::Path),
+    ],
     mappings: &["/dev/shm/ora_"],
     log_format: Some(&log::FORMAT),
     start: Start {
@@ -103,6 +110,7 @@ const SETTINGS: &[&str] = &[
     "shared_pool_size",
     "_enable_numa_support",
     "_realfree_heap_pagesize",
+    "diagnostic_dest",
     "spfile",
     "ifile",
 ];
@@ -190,7 +198,23 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
         let place = Some(Place { file: format!("/proc/{}/exe", pmon.pid), line: 0 });
         let setting = Setting { name: "oracle_home".into(), value: home.to_owned(), place };
         instance.settings.insert("oracle_home".into(), setting);
-        parameters = Parameters::read(scene, found, pmon, home, of.sid);
+        let inside = options::as_reader_opens(scene.host, pmon, home);
+        let root = inside.strip_suffix(home).unwrap_or_default().to_owned();
+        let files = scene.files_of(pmon);
+        let software = Home::read(&files, &root, home);
+        parameters = Parameters::read(scene, found, pmon, &software.dbs(), of.sid);
+        if !parameters.complete {
+            let kind = if of.sid.starts_with('+') { "asm" } else { "rdbms" };
+            let look = || {
+                let logs = software.alert_logs(&files, &root, kind, of.sid, parameters.destination(of.sid));
+                last_start::read(&scene.logs_of(pmon), &root, &logs)
+            };
+            let start = match scene.files {
+                Some(files) => files.last_starts.of(pmon.identity, look),
+                None => look(),
+            };
+            start.into_iter().for_each(|start| parameters.take_last_start(start));
+        }
     }
     for name in SETTINGS {
         if let Some((file, one)) = parameters.effective(of.sid, name) {
@@ -207,7 +231,10 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
     };
     instance.huge_pages = huge_page_use(&instance.segments);
     instance.traits = traits(&instance, of);
-    (instance.asked, instance.setting) = asked(&instance, parameters.complete);
+    (instance.asked, instance.setting) = asked(&instance, parameters.complete || parameters.last_start.is_some());
+    if let (Some(source), Some(setting)) = (&parameters.last_start, &mut instance.setting) {
+        setting.place.get_or_insert_with(|| Place { file: source.clone(), line: 0 });
+    }
     instance.startup = refused_by_exadata(scene, &instance);
     instance.asked_page_size = host.default_huge_page.clone();
     if let Some(page) = host.default_huge_page.get().filter(|_| !instance.traits.contains(&Trait::Amm)) {
@@ -407,15 +434,15 @@ fn next(scene: &Scene<'_>, instance: &Instance, complete: bool) -> Observed<Next
     next::start(instance, Files { asked: then.asked, setting: then.setting, page: None, size })
 }
 
-/// `BASE/diag/rdbms/DB/SID/trace/alert_SID.log`, where BASE holds the software that runs.
+/// The alert logs of an instance, by the home of the software that runs.
 fn logs(host: &Host, source: &dyn Source, root: &str, instance: &Instance) -> Vec<String> {
     let process = host.process(instance.pid);
     let executable = process.and_then(|process| Some(options::as_process_names(process, process.executable.known()?)));
-    let Some((base, _)) = executable.and_then(|path| path.split_once("/product/")) else { return Vec::new() };
-    let sid = &instance.name;
+    let home = executable.and_then(|path| path.trim_end_matches(" (deleted)").strip_suffix("/bin/oracle"));
+    let Some(home) = home else { return Vec::new() };
     let kind = if instance.traits.contains(&Trait::Asm) { "asm" } else { "rdbms" };
-    let databases = source.list(&format!("{root}{base}/diag/{kind}")).into_known().unwrap_or_default();
-    databases.iter().map(|name| format!("{base}/diag/{kind}/{name}/{sid}/trace/alert_{sid}.log")).collect()
+    let set = instance.setting_value("diagnostic_dest");
+    Home::read(source, root, home).alert_logs(source, root, kind, &instance.name, set)
 }
 
 /// The parameter files of an instance, in the order in which they count.
@@ -431,9 +458,8 @@ struct Parameters {
 impl Parameters {
     /// Oracle takes the first of these that is there (Database Administrator's Guide, "About initialization parameter
     /// files and startup"). A database under Grid Infrastructure keeps the place of its spfile in the cluster registry.
-    fn read(scene: &Scene<'_>, found: &mut Found, pmon: &Process, home: &str, sid: &str) -> Self {
+    fn read(scene: &Scene<'_>, found: &mut Found, pmon: &Process, folder: &str, sid: &str) -> Self {
         let mut parameters = Self { read: Vec::new(), complete: true, last_start: None };
-        let folder = format!("{home}/dbs");
         let files = [format!("spfile{sid}.ora"), "spfile.ora".into(), format!("init{sid}.ora")];
         let own = scene.files_of(pmon);
         let mut door = Door::new(&own);
@@ -503,6 +529,11 @@ impl Parameters {
         let LastStart { source, parameters } = start;
         self.read.splice(0..0, parameters.into_iter().map(|one| (source.clone(), one)));
         self.last_start = Some(source);
+    }
+
+    /// DIAGNOSTIC_DEST, as far as what was read sets it.
+    fn destination(&self, sid: &str) -> Option<&str> {
+        self.effective(sid, "diagnostic_dest").map(|(_, one)| one.value.as_str())
     }
 
     fn effective(&self, sid: &str, name: &str) -> Option<(&str, &Assignment)> {

@@ -220,6 +220,37 @@ fn what_cannot_be_read_is_said_and_leaves_the_question_open() {
     }
 }
 
+/// A cluster's database has its server parameter file in ASM: what it started with stands in its alert log. What the text file
+/// beside it says holds too.
+#[test]
+fn what_no_file_says_the_last_start_does() {
+    let host = host(vec![process(1, 1, "ora_pmon_PROD1")]);
+    let log = "/u01/app/oracle/diag/rdbms/prod/PROD1/trace/alert_PROD1.log";
+    let text = "2026-03-02T10:00:00.000000+01:00\nStarting ORACLE instance (normal) (OS id: 4711)\n\
+                System parameters with non-default values:\n  processes                = 300\n  \
+                sga_target               = 8G\n  use_large_pages          = \"ONLY\"\nALTER DATABASE OPEN\n";
+    let source = init("PROD1", "SPFILE='+DATA/PROD/spfilePROD.ora'\n").file(log, text);
+    let found = found(&host, &source);
+    let instance = &found.instances[0];
+    assert_eq!((instance.asked, instance.max_sessions.get()), (Asked::Must, Some(300)));
+    let place = instance.setting.as_ref().unwrap().place.as_ref().unwrap();
+    assert_eq!(place.file, format!("{log}, last start of 2026-03-02T10:00:00.000000+01:00"));
+    // That the file itself was not read is said all the same.
+    assert!(found.unread.iter().any(|it| it.why.to_string().contains("in ASM")), "{:?}", found.unread);
+}
+
+/// Oracle Database 21c Installation Guide, "About Read-Only Oracle Homes".
+#[test]
+fn a_read_only_home_has_its_parameters_below_the_base() {
+    let host = host(vec![process(1, 1, "ora_pmon_PROD")]);
+    let table = format!("{HOME}:/u01/app/oracle:OraDB19Home1:Y:\n");
+    let source = MapSource::new()
+        .file(&format!("{HOME}/install/orabasetab"), &table)
+        .file("/u01/app/oracle/dbs/initPROD.ora", "use_large_pages=ONLY\n")
+        .file(&format!("{HOME}/dbs/initPROD.ora"), "use_large_pages=FALSE\n");
+    assert_eq!(only(&host, &source).asked, Asked::Must);
+}
+
 #[test]
 fn automatic_memory_management_is_seen_in_its_files_or_else_in_its_settings() {
     let granule = |inode| Mapping {

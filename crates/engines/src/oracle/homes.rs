@@ -1,0 +1,171 @@
+//! The folders of an Oracle home: where its instances keep their parameter files, and where they write their alert logs.
+
+use hugewise_host::Source;
+use hugewise_host::capture::shape::Shape;
+
+use crate::options::file_name;
+
+/// Below a home, the file that names its base, and whether the home is read-only (Installation Guide for Linux 18c to 23ai,
+/// "About orabasetab").
+const TABLE: &str = "/install/orabasetab";
+
+/// What a home's own file says of it: `HOME:BASE:NAME:Y`, Y for one that is read-only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Entry {
+    base: String,
+    is_read_only: bool,
+}
+
+/// A home, as far as it is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Home {
+    path: String,
+    entry: Option<Entry>,
+}
+
+impl Home {
+    /// A home; the reader has its paths below `root`.
+    pub(super) fn read(source: &dyn Source, root: &str, path: &str) -> Self {
+        let path = path.trim_end_matches('/').to_owned();
+        let table = source.read(&format!("{root}{path}{TABLE}")).into_known();
+        let entry = table.and_then(|bytes| entry(&String::from_utf8_lossy(&bytes), &path));
+        Self { path, entry }
+    }
+
+    /// The folder of its instances' parameter files. A read-only home has none of its own: they are below the base.
+    pub(super) fn dbs(&self) -> String {
+        match &self.entry {
+            Some(Entry { base, is_read_only: true }) => format!("{base}/dbs"),
+            _ => format!("{}/dbs", self.path),
+        }
+    }
+
+    /// Folders that may have `diag`, the likeliest first: DIAGNOSTIC_DEST, which is the base where nothing sets it, and
+    /// `ORACLE_HOME/log` without a base (Oracle Database Reference, DIAGNOSTIC_DEST). SAP has it below `/oracle/SID`.
+    fn destinations(&self, set: Option<&str>) -> Vec<String> {
+        let told = self.entry.as_ref().map(|entry| entry.base.clone());
+        let above = || self.path.split_once("/product/").map(|(base, _)| base.to_owned());
+        let of_sap = || {
+            let (sid, _) = self.path.strip_prefix("/oracle/")?.split_once('/')?;
+            Some(format!("/oracle/{sid}/saptrace"))
+        };
+        let base = told.or_else(above).or_else(of_sap);
+        let all = [set.filter(|set| set.starts_with('/')).map(str::to_owned), base, Some(format!("{}/log", self.path))];
+        let mut all: Vec<String> = all.into_iter().flatten().collect();
+        all.dedup();
+        all
+    }
+
+    /// Alert logs of an instance that are listed: from 11.1 on below `diag`, before that where BACKGROUND_DUMP_DEST usually is.
+    /// `kind` is `rdbms` or `asm`; `set` is its DIAGNOSTIC_DEST.
+    pub(super) fn alert_logs(
+        &self,
+        source: &dyn Source,
+        root: &str,
+        kind: &str,
+        sid: &str,
+        set: Option<&str>,
+    ) -> Vec<String> {
+        let below = |folder: String, rest: &str| {
+            let names = source.list(&format!("{root}{folder}")).into_known().unwrap_or_default();
+            names.into_iter().map(|name| format!("{folder}/{name}/{rest}")).collect::<Vec<_>>()
+        };
+        let destinations = self.destinations(set);
+        let trace = format!("{sid}/trace/alert_{sid}.log");
+        let mut logs: Vec<String> =
+            destinations.iter().flat_map(|base| below(format!("{base}/diag/{kind}"), &trace)).collect();
+        let old = format!("bdump/alert_{sid}.log");
+        logs.extend(destinations.iter().flat_map(|base| below(format!("{base}/admin"), &old)));
+        logs
+    }
+}
+
+/// The line of a home; the last one counts.
+fn entry(text: &str, home: &str) -> Option<Entry> {
+    let fields = |line: &str| {
+        let mut fields = line.trim().split(':');
+        let (path, base, _, letter) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        let base = base.trim_end_matches('/');
+        let fits = path.trim_end_matches('/') == home && base.starts_with('/');
+        fits.then(|| Entry { base: base.to_owned(), is_read_only: letter == "Y" })
+    };
+    text.lines().filter_map(fields).next_back()
+}
+
+/// What a capture keeps of such a file: the lines of homes, without their names.
+pub(super) fn kept(path: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    let home = path.strip_suffix(TABLE).filter(|home| !home.is_empty())?;
+    let text = String::from_utf8_lossy(bytes);
+    // Of a container the path begins with that of its root.
+    let line = |line: &str| {
+        let own = line.trim().split(':').next().filter(|own| home.ends_with(own.trim_end_matches('/')))?;
+        let Entry { base, is_read_only } = entry(line, own.trim_end_matches('/'))?;
+        let fits = Shape::Path.fits(own) && Shape::Path.fits(&base);
+        fits.then(|| format!("{own}:{base}::{}:\n", if is_read_only { 'Y' } else { 'N' }))
+    };
+    Some(text.lines().filter_map(line).collect::<String>().into_bytes())
+}
+
+/// Whether a path is one of an alert log.
+pub(super) fn is_alert_log(path: &str) -> bool {
+    let name = file_name(path);
+    let of_instance = name.starts_with("alert_") && name.ends_with(".log");
+    of_instance && ((path.contains("/diag/") && path.contains("/trace/")) || path.contains("/bdump/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_host::source::MapSource;
+
+    use super::*;
+
+    const HOME: &str = "/u01/app/oracle/product/19.0.0/dbhome_1";
+
+    /// As the Installation Guide shows it.
+    fn with(letter: &str) -> Home {
+        let text = format!("# made by the installer\n{HOME}:/u02/base:OraDB19Home1:{letter}:\n");
+        Home::read(&MapSource::new().file(&format!("{HOME}/install/orabasetab"), &text), "", HOME)
+    }
+
+    #[test]
+    fn a_read_only_home_has_its_parameter_files_below_the_base() {
+        assert_eq!(with("Y").dbs(), "/u02/base/dbs");
+        assert_eq!(with("N").dbs(), format!("{HOME}/dbs"));
+        assert_eq!(Home::read(&MapSource::new(), "", HOME).dbs(), format!("{HOME}/dbs"));
+        let of_another = format!("{HOME}2:/u02/base:Ora:Y:\n");
+        let source = MapSource::new().file(&format!("{HOME}/install/orabasetab"), &of_another);
+        assert_eq!(Home::read(&source, "", HOME).dbs(), format!("{HOME}/dbs"));
+    }
+
+    #[test]
+    fn alert_logs_are_looked_for_where_each_layout_has_them() {
+        let logs = |home: &str, file: &str, set: Option<&str>, sid: &str| {
+            let source = MapSource::new().file(file, "log");
+            Home::read(&source, "", home).alert_logs(&source, "", "rdbms", sid, set)
+        };
+        let usual = "/u01/app/oracle/diag/rdbms/prod/PROD1/trace/alert_PROD1.log";
+        assert_eq!(logs(HOME, usual, None, "PROD1"), [usual]);
+        let set = "/logs/diag/rdbms/prod/PROD1/trace/alert_PROD1.log";
+        assert_eq!(logs("/opt/ora19", set, Some("/logs"), "PROD1"), [set]);
+        let bare = "/opt/ora11/log/diag/rdbms/prod/PROD/trace/alert_PROD.log";
+        assert_eq!(logs("/opt/ora11", bare, None, "PROD"), [bare]);
+        let sap = "/oracle/C11/saptrace/diag/rdbms/c11/C11/trace/alert_C11.log";
+        assert_eq!(logs("/oracle/C11/19.0.0", sap, None, "C11"), [sap]);
+        let old = "/u01/app/oracle/admin/PROD/bdump/alert_PROD.log";
+        assert_eq!(logs("/u01/app/oracle/product/10.2.0/db_1", old, None, "PROD"), [old]);
+        for path in [usual, set, bare, sap, old] {
+            assert!(is_alert_log(path), "{path}");
+        }
+        assert!(!is_alert_log("/u01/app/oracle/diag/rdbms/prod/PROD/trace/PROD_ora_1.trc"));
+    }
+
+    #[test]
+    fn a_capture_keeps_the_folders_and_no_name() {
+        let path = format!("{HOME}{TABLE}");
+        let text = format!("# S3\n{HOME}:/u02/base:S3:Y:S3\n/other:/x:S3:N:\n");
+        let kept = kept(&path, text.as_bytes()).map(|kept| String::from_utf8(kept).unwrap());
+        assert_eq!(kept.as_deref(), Some(&*format!("{HOME}:/u02/base::Y:\n")));
+        assert_eq!(super::kept(&path, kept.as_deref().unwrap().as_bytes()), kept.map(String::into_bytes));
+        assert_eq!(super::kept("/etc/orabasetab", b"x"), None);
+    }
+}
