@@ -49,6 +49,7 @@ fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
         files.insert(Path::new("docs/rules").join(name), hugewise_advice::docs::page(rule).into_bytes());
     }
     files.insert("docs/rules/README.md".into(), hugewise_advice::docs::index().into_bytes());
+    files.insert("docs/rules/messages.md".into(), hugewise_advice::docs::messages_page().into_bytes());
     files.insert("docs/schema/check.json".into(), hugewise_report::json::check_schema().into_bytes());
     files.insert("docs/schema/size.json".into(), hugewise_report::json::size::size_schema().into_bytes());
     files.insert("docs/schema/plan.json".into(), hugewise_report::json::plan_schema().into_bytes());

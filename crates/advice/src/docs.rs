@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use hugewise_engines::Kind;
+use hugewise_engines::{Kind, Message};
 
 use crate::{Rule, rules};
 
@@ -53,6 +53,41 @@ pub fn index() -> String {
     page
 }
 
+/// The page of all messages that are explained.
+pub fn messages_page() -> String {
+    let mut page = String::from(
+        "# Messages\n\nWhat messages of servers have to do with huge pages: `hugewise rules ORA-27102`.\n",
+    );
+    for message in messages() {
+        page.push_str(&format!(
+            "\n## {}: {}\n\n{}\n\nWhere to look: {}\n",
+            message.name, message.says, message.means, message.look
+        ));
+        let rules: Vec<String> =
+            rules_of(message).map(|rule| format!("[{} {}]({})", rule.code, rule.name, file_name(rule))).collect();
+        if !rules.is_empty() {
+            page.push_str(&format!("\nIts causes are found by {}.\n", rules.join(", ")));
+        }
+        page.push_str(&format!("\nSources: {}.\n", message.sources.join("; ")));
+    }
+    page
+}
+
+/// The messages that are explained, of all engines.
+pub fn messages() -> impl Iterator<Item = &'static Message> {
+    hugewise_engines::kinds().iter().flat_map(|kind| kind.messages)
+}
+
+/// The message that is meant by a word.
+pub fn message(word: &str) -> Option<&'static Message> {
+    messages().find(|message| message.is(word))
+}
+
+/// The rules that find its causes.
+pub fn rules_of(message: &Message) -> impl Iterator<Item = &'static Rule> {
+    message.rules.iter().filter_map(|code| find(code))
+}
+
 /// Up to the first full stop that ends a sentence, on one line.
 pub fn first_sentence(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -66,4 +101,19 @@ pub fn find(code_or_name: &str) -> Option<&'static Rule> {
         .iter()
         .copied()
         .find(|rule| rule.code.as_str().eq_ignore_ascii_case(wanted) || rule.name.eq_ignore_ascii_case(wanted))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_rules_that_are_there_and_their_sources() {
+        assert!(messages().count() >= 9);
+        for message in messages() {
+            assert_eq!(rules_of(message).count(), message.rules.len(), "{}", message.name);
+            assert!(!message.sources.is_empty(), "{}", message.name);
+            assert!(messages_page().contains(&format!("## {}: ", message.name)));
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! `hugewise rules`.
 
 use hugewise_advice::Rule;
-use hugewise_report::rules::{write_json, write_list, write_page};
+use hugewise_report::rules::{write_json, write_list, write_message, write_message_json, write_page};
 
 use crate::format::Format;
 use crate::outcome::{self, Failure, Outcome};
@@ -9,7 +9,7 @@ use crate::terminal::{self, ColorChoice};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Code or name of one rule: HW201, no-pool.
+    /// Code or name of one rule: HW201, no-pool. Or a message of a server: ORA-27102.
     #[arg(value_name = "CODE")]
     rule: Option<String>,
     /// Text for people or JSON for programs.
@@ -21,11 +21,21 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let layout = terminal::layout(arguments.color, false);
+    if let Some(message) = arguments.rule.as_deref().and_then(hugewise_advice::docs::message) {
+        let mut text = Vec::new();
+        let written = match arguments.format {
+            Format::Json => write_message_json(message, &mut text),
+            Format::Text => write_message(message, &mut text, layout),
+        };
+        written.map_err(|error| Failure::new(format!("the message cannot be shown: {error}")))?;
+        outcome::print(&text)?;
+        return Ok(Outcome::Fine);
+    }
     let chosen = match &arguments.rule {
         None => hugewise_advice::rules().to_vec(),
         Some(wanted) => vec![find(wanted)?],
     };
-    let layout = terminal::layout(arguments.color, false);
     let mut text = Vec::new();
     let written = match (arguments.format, chosen.as_slice()) {
         (Format::Json, rules) => write_json(rules, &mut text),
@@ -39,5 +49,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 
 fn find(wanted: &str) -> Result<&'static Rule, Failure> {
     let found = hugewise_advice::docs::find(wanted);
-    found.ok_or_else(|| Failure::new(format!("no rule is called {wanted}; `hugewise rules` lists them")))
+    found.ok_or_else(|| {
+        Failure::new(format!("no rule and no message is called {wanted}; `hugewise rules` lists the rules"))
+    })
 }

@@ -73,6 +73,9 @@ pub struct Kind {
     /// The format of its logs.
     pub(crate) log_format: Option<&'static Format>,
 
+    /// Its messages about memory, explained.
+    pub messages: &'static [Message],
+
     // Asking.
     /// Describes one that does not run, by what people say of it.
     pub describe: Option<(By, Describe)>,
@@ -143,6 +146,37 @@ pub struct Kind {
 
 /// What is said of a kind that was never [`tried`](Kind::tried).
 pub const UNTRIED: &str = "known from its vendor's documents, not tried on a real server";
+
+/// A message of a server, or a setting that people meet with one, and what it has to do with huge pages.
+#[derive(Debug)]
+pub struct Message {
+    /// How people look it up: `ORA-27102`.
+    pub name: &'static str,
+    /// Its own words.
+    pub says: &'static str,
+    /// What it means.
+    pub means: &'static str,
+    /// Where to look.
+    pub look: &'static str,
+    /// Codes of the rules that find its causes.
+    pub rules: &'static [&'static str],
+    /// Where that is documented.
+    pub sources: &'static [&'static str],
+}
+
+impl Message {
+    /// Whether somebody means it by that word: in any case, and a number with or without the zeros before it.
+    pub fn is(&self, word: &str) -> bool {
+        let plain = |word: &str| {
+            let word = word.trim().to_ascii_uppercase();
+            match word.strip_prefix("ORA-") {
+                Some(number) => format!("ORA-{}", number.trim_start_matches('0')),
+                None => word.strip_suffix("_HINT").map(str::to_owned).unwrap_or(word),
+            }
+        };
+        plain(word) == plain(self.name)
+    }
+}
 
 /// Who makes a server ask for huge pages.
 #[derive(Clone, Copy)]
@@ -270,6 +304,7 @@ impl Kind {
         reads_home: false,
         logs: |_, _, _, _| Vec::new(),
         log_format: None,
+        messages: &[],
         describe: None,
         connect: None,
         start: Start::PLAIN,
@@ -427,6 +462,20 @@ mod tests {
             let sourced = kind.thp_in_words.is_none_or(|words| words.ends_with(')') && words.contains('('));
             assert!(sourced, "{engine} names no source");
         }
+    }
+
+    #[test]
+    fn a_message_is_meant_however_it_is_written() {
+        let meant = |word: &str| {
+            let all = kinds().iter().flat_map(|kind| kind.messages).filter(|message| message.is(word));
+            all.map(|message| message.name).collect::<Vec<_>>()
+        };
+        for word in ["ORA-04030", "ora-4030", " ORA-04030 "] {
+            assert_eq!(meant(word), ["ORA-04030"]);
+        }
+        assert_eq!(meant("ora-445"), ["ORA-00445"]);
+        assert_eq!(meant("_realfree_heap_pagesize_hint"), ["_realfree_heap_pagesize"]);
+        assert!(meant("ORA-").is_empty() && meant("4030").is_empty() && meant("").is_empty());
     }
 
     #[test]

@@ -61,7 +61,9 @@ use hugewise_host::source::{Budgets, Limits, Once, Owned, Owner};
 use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Reason, Unread};
 
-pub use kind::{Beside, By, Describe, Kind, SettingsBy, SizeOption, Sizes, ThpAdvice, UNTRIED, VersionUnknown};
+pub use kind::{
+    Beside, By, Describe, Kind, Message, SettingsBy, SizeOption, Sizes, ThpAdvice, UNTRIED, VersionUnknown,
+};
 pub use settable::Settable;
 pub use start::{Restarter, Start, Starter, Stretch, Takes};
 

@@ -5,6 +5,7 @@ use std::io;
 
 use hugewise_advice::Rule;
 use hugewise_advice::docs::{self, first_sentence};
+use hugewise_engines::Message;
 use serde::Serialize;
 
 use crate::Layout;
@@ -62,6 +63,56 @@ pub fn write_json(rules: &[&Rule], out: &mut dyn io::Write) -> io::Result<()> {
     };
     let rules = Rules { schema: "hugewise.rules/1", rules: rules.iter().map(page).collect() };
     crate::json::document(&rules, out)
+}
+
+#[derive(Serialize)]
+struct Messages {
+    schema: &'static str,
+    messages: Vec<MessagePage>,
+}
+
+#[derive(Serialize)]
+struct MessagePage {
+    name: &'static str,
+    says: &'static str,
+    means: &'static str,
+    look: &'static str,
+    rules: &'static [&'static str],
+    sources: &'static [&'static str],
+}
+
+/// Writes a message whole, schema `hugewise.rules/1`.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub fn write_message_json(message: &Message, out: &mut dyn io::Write) -> io::Result<()> {
+    let Message { name, says, means, look, rules, sources } = *message;
+    let page = MessagePage { name, says, means, look, rules, sources };
+    crate::json::document(&Messages { schema: "hugewise.rules/1", messages: vec![page] }, out)
+}
+
+/// Writes what a message means.
+///
+/// # Errors
+/// Where `out` cannot be written.
+pub fn write_message(message: &Message, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+    let mut screen = Screen::new(out, layout);
+    let heading = Spans::new().add(Role::Strong, message.name).add(Role::Text, &format!("  {}", message.says));
+    screen.line(&heading)?;
+    let rules: Vec<String> = docs::rules_of(message).map(|rule| format!("{} {}", rule.code, rule.name)).collect();
+    let sources: Vec<String> = message.sources.iter().map(|source| format!("- {source}")).collect();
+    let parts = [
+        ("What it means", vec![message.means.to_owned()]),
+        ("Where to look", vec![message.look.to_owned()]),
+        ("Rules that find its causes", rules),
+        ("Sources", sources),
+    ];
+    for (title, lines) in parts.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+        screen.blank()?;
+        screen.line(&Spans::new().add(Role::Strong, title))?;
+        lines.iter().try_for_each(|line| screen.flow(0, &Spans::from(line.as_str())))?;
+    }
+    Ok(())
 }
 
 /// Writes one rule's page.

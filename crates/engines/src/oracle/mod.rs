@@ -13,6 +13,7 @@ mod log;
 mod log_block;
 mod log_lines;
 mod log_table;
+mod messages;
 pub mod parameters;
 mod releases;
 mod remedy;
@@ -58,6 +59,7 @@ pub static KIND: Kind = Kind {
     ],
     mappings: &["/dev/shm/ora_"],
     log_format: Some(&log::FORMAT),
+    messages: messages::MESSAGES,
     start: Start {
         takes: |instance| Release::of(instance).takes(),
         refuses: releases::refuses,

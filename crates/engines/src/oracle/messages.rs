@@ -1,0 +1,122 @@
+//! What Oracle's messages say of huge pages and of memory, for people who meet one.
+
+use crate::kind::Message;
+
+pub(super) static MESSAGES: &[Message] = &[
+    Message {
+        name: "ORA-27102",
+        says: "out of memory",
+        means: "The kernel refused the SGA a segment. The line below it has the kernel's own reason. Error 12 (ENOMEM): neither \
+                the pool nor the rest of memory had it; with huge pages the pool was too small for a release that takes all of \
+                them or none, or memlock was. Error 22 (EINVAL): larger than kernel.shmmax. Error 28 (ENOSPC): beyond \
+                kernel.shmall, or more segments than kernel.shmmni. In a shutdown it has been seen where a pool was drained to \
+                its last page.",
+        look: "hugewise size compares shmmax, shmall and memlock with what the instance needs. Free memory says little: 28 comes \
+               with gigabytes free.",
+        rules: &["HW204", "HW301", "HW304"],
+        sources: &["Oracle Database Error Messages, ORA-27102", "shmget(2)", "MOS note 301830.1 (shmall)"],
+    },
+    Message {
+        name: "ORA-27104",
+        says: "system-defined limits for shared memory was misconfigured",
+        means: "The SGA does not fit into what kernel.shmmax and kernel.shmall allow.",
+        look: "hugewise size prints both limits, needed and set.",
+        rules: &["HW304"],
+        sources: &["Oracle Database Error Messages, ORA-27104"],
+    },
+    Message {
+        name: "ORA-27106",
+        says: "system pages not available to allocate memory",
+        means: "With USE_LARGE_PAGES=ONLY or AUTO_ONLY the pool had not enough free pages for the SGA. The alert log says beside it \
+                how many pages were wanted of each size and how many there were.",
+        look: "The table under \"Supported system pagesize(s)\" in the alert log: EXPECTED_PAGES against AVAILABLE_PAGES. \
+               hugewise verify reads it.",
+        rules: &["HW201", "HW204", "HW603"],
+        sources: &["Oracle Database Reference 12.2 to 19c, USE_LARGE_PAGES", "alert logs of 12.1 to 19c"],
+    },
+    Message {
+        name: "ORA-27125",
+        says: "unable to create shared memory segment",
+        means: "shmget(2) failed. Error 1 (EPERM): the account may not use System V huge pages. Kernels before 5.16 and kernels of \
+                distributions that kept the old check take a memlock limit of the segment's size for a permission; others ask \
+                for vm.hugetlb_shm_group or CAP_IPC_LOCK. Error 12: no pages. Error 28: kernel.shmall or kernel.shmmni.",
+        look: "vm.hugetlb_shm_group against the groups of the account, and memlock of the process that starts the instance: under \
+               Clusterware and systemd that is not the log-in.",
+        rules: &["HW301", "HW302", "HW303", "HW304", "HW305"],
+        sources: &[
+            "Oracle Database Error Messages, ORA-27125",
+            "Linux: fs/hugetlbfs/inode.c, hugetlb_file_setup",
+            "shmget(2)",
+        ],
+    },
+    Message {
+        name: "ORA-27137",
+        says: "unable to allocate large pages to create a shared memory segment",
+        means: "USE_LARGE_PAGES=ONLY and the pool cannot hold the whole SGA. The alert log says in its block on large pages how \
+                many unused pages there have to be at least.",
+        look: "That number, and whether other instances took pages first. hugewise plan counts all that start here.",
+        rules: &["HW201", "HW204", "HW603"],
+        sources: &["Oracle Database Reference 11.2, USE_LARGE_PAGES", "MOS note 1392497.1", "alert logs of 11.2.0.3"],
+    },
+    Message {
+        name: "ORA-00845",
+        says: "MEMORY_TARGET not supported on this system",
+        means: "Automatic memory management keeps the SGA in files under /dev/shm, and these are smaller than MEMORY_TARGET or \
+                MEMORY_MAX_TARGET, or not mounted. Such an SGA never has huge pages.",
+        look: "df /dev/shm; hugewise size says what takes the instance off automatic memory management in one outage.",
+        rules: &["HW402"],
+        sources: &["Oracle Database Error Messages, ORA-00845"],
+    },
+    Message {
+        name: "ORA-00445",
+        says: "background process did not start after 120 seconds",
+        means: "A new process was not ready in time. The host may be starved of memory or of kernel CPU, as pools that are too large, \
+                swapping or large page tables make it; up to 11.2 pre_page_sga=TRUE has every new process touch all of the SGA \
+                first. Of kernels with address space randomisation (RHEL 5, Oracle 11.2.0.x) it was reported that now and then \
+                a process could not map the SGA at its address.",
+        look: "sar -u, -B and -r of that minute (hugewise investigate reads them), PageTables in /proc/meminfo, pre_page_sga, \
+               kernel.randomize_va_space.",
+        rules: &["HW101", "HW104", "HW206"],
+        sources: &["Oracle Database Error Messages, ORA-00445", "MOS note 1345364.1", "MOS note 1987975.1"],
+    },
+    Message {
+        name: "ORA-04030",
+        says: "out of process memory",
+        means: "Private memory (PGA) was not to be had. The host may have none left, as where huge pages take so much that PGA \
+                finds no room: nobody gives an idle pool back for it. A process may have reached a limit of its own (ulimit -v, -d, \
+                a cgroup), or the number of its mappings vm.max_map_count: with 64 KiB each, 65,530 of them end at 4 GiB.",
+        look: "hugewise size deals memory out with PGA_AGGREGATE_TARGET and PGA_AGGREGATE_LIMIT. In the trace file, a process that \
+               ends near 4 GiB in \"Real-Free Memory Allocator Heap\" has met vm.max_map_count.",
+        rules: &["HW202", "HW205", "HW206"],
+        sources: &[
+            "Oracle Database Error Messages, ORA-04030",
+            "MOS note 233869.1",
+            "Linux: Documentation/admin-guide/sysctl/vm.rst",
+        ],
+    },
+    Message {
+        name: "ORA-04031",
+        says: "unable to allocate bytes of shared memory",
+        means: "A pool within the SGA is full or in pieces. Huge pages neither cause nor cure it: what the SGA is backed by makes it \
+                no larger.",
+        look: "V$SGASTAT, V$SHARED_POOL_ADVICE; sga_target.",
+        rules: &[],
+        sources: &["Oracle Database Error Messages, ORA-04031"],
+    },
+    Message {
+        name: "_realfree_heap_pagesize",
+        says: "hidden parameter, 12.1 and later; before that _realfree_heap_pagesize_hint",
+        means: "The size of the pieces in which a process maps its private memory (PGA), 64 KiB by default. Despite its name it \
+                gives no huge pages on Linux: PGA is private anonymous memory, which never comes from the pool; only transparent \
+                huge pages could back it. Larger pieces are fewer mappings: fewer system calls as a large sort grows, and a \
+                process may grow beyond 4 GiB before vm.max_map_count stops it. The price is memory: each heap takes whole \
+                pieces, about 1 % more in a published test with 4 MiB.",
+        look: "Where a process meets vm.max_map_count, that can be raised without a hidden parameter. Hidden parameters are set on \
+               the word of Oracle Support alone.",
+        rules: &[],
+        sources: &[
+            "published traces of 11.2.0.4 (2018) and measurements of 10g on Solaris and Linux (2008)",
+            "Linux: Documentation/admin-guide/sysctl/vm.rst",
+        ],
+    },
+];
