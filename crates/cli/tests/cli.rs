@@ -489,12 +489,12 @@ fn help_and_version_may_be_written_as_commands_and_a_format_as_an_option_is_told
 
 #[test]
 fn a_message_of_oracles_is_explained_with_the_rules_that_find_its_causes() {
-    let output = run(&["rules", "ora-27125"]);
+    let output = hugewise(["rules", "ora-27125"]);
     let text = out(&output);
     assert!(output.status.success() && text.starts_with("ORA-27125  unable to create shared memory segment"), "{text}");
     assert!(text.contains("HW303 shm-group-missing") && text.contains("Sources"), "{text}");
-    let json: serde_json::Value = serde_json::from_str(&out(&run(&["rules", "ORA-4030", "--format", "json"]))).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&out(&hugewise(["rules", "ORA-4030", "--format", "json"]))).unwrap();
     assert_eq!(json["messages"][0]["name"], "ORA-04030");
-    let output = run(&["rules", "ORA-00001"]);
+    let output = hugewise(["rules", "ORA-00001"]);
     assert!(output.status.code() == Some(2) && err(&output).contains("no rule and no message"), "{}", err(&output));
 }
