@@ -24,12 +24,15 @@ pub(crate) static RULE: Rule = Rule {
               lets only the small ones have huge pages.",
         cost: "the server falls back to base pages: page tables in every process",
         fix: "Raise the limit where the server gets it from: its unit when systemd starts it (limits.conf does not \
-              reach services), limits.conf when a log-in does. On newer kernels the group is what counts.",
+              reach services), limits.conf when a log-in does. On newer kernels the group is what counts. A plan \
+              takes the limit away: Oracle's own checks want at least 90 % of memory where huge pages are used, and the \
+              128 GiB that its preinstall package gives are too little for a larger SGA. A limit reserves nothing.",
         sources: &[
             "Linux fs/hugetlbfs/inode.c can_do_hugetlb_shm(), before and since 5.16",
             "Linux mm/mlock.c user_shm_lock(): locked_shm of the user",
             "systemd.exec(5): LimitMEMLOCK",
             "limits.conf(5): memlock is in KiB",
+            "Oracle Database Installation Guide 19c for Linux, \"Configuring HugePages\"; oracle-database-preinstall-19c",
         ],
     },
     check: |facts| RULE.of_each(facts, look),

@@ -20,7 +20,10 @@ fn how(host: &Host, instance: &Instance) -> Vec<String> {
              sqlplus gives it the limits of your log-in, srvctl those of Clusterware"
         )];
     }
-    vec![format!("# as {owner}, in sqlplus / as sysdba of {name}: shutdown immediate, then startup")]
+    vec![format!(
+        "# as {owner}, from a new log-in (an older shell keeps its old limits), in sqlplus / as sysdba of {name}: shutdown \
+         immediate, then startup"
+    )]
 }
 
 /// The process of Clusterware whose limits a database has that it starts: its agent for the owner, which it starts itself.
