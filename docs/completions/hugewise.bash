@@ -83,7 +83,7 @@ _hugewise() {
 
     case "${cmd}" in
         hugewise)
-            opts="-v -h -V --root --format --fail-on --instance --connect --verbose --color --help --version check capture size plan apply undo verify investigate lab run serve watch rules completions"
+            opts="-v -h -V --root --format --fail-on --instance --also --connect --verbose --color --help --version check capture size plan apply undo verify investigate lab run serve watch rules completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -105,6 +105,10 @@ _hugewise() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --also)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
@@ -117,7 +121,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__apply)
-            opts="-y -h --instance --restart --page-size --headroom --sessions --only --early --shrink --overcommit --connect --yes --force --keep-partial --keep-going --format --color --help"
+            opts="-y -h --instance --restart --page-size --headroom --sessions --only --early --shrink --overcommit --also --connect --yes --force --keep-partial --keep-going --format --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -148,6 +152,10 @@ _hugewise() {
                     return 0
                     ;;
                 --overcommit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --also)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -193,7 +201,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__check)
-            opts="-v -h --root --format --fail-on --instance --connect --verbose --color --help"
+            opts="-v -h --root --format --fail-on --instance --also --connect --verbose --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -212,6 +220,10 @@ _hugewise() {
                     return 0
                     ;;
                 --instance)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --also)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -685,7 +697,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__plan)
-            opts="-h --root --instance --restart --page-size --headroom --sessions --only --early --shrink --overcommit --connect --out --format --force --keep-partial --color --help"
+            opts="-h --root --instance --restart --page-size --headroom --sessions --only --early --shrink --overcommit --also --connect --out --format --force --keep-partial --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -720,6 +732,10 @@ _hugewise() {
                     return 0
                     ;;
                 --overcommit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --also)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -833,7 +849,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__size)
-            opts="-h --root --format --sessions --memory --page-size --headroom --instance --only-described --connect --color --engine --data-dir --config --server-binary --command --segment --sga --sga-max --processes --asm --management-database --help"
+            opts="-h --root --format --sessions --memory --page-size --headroom --instance --only-described --also --connect --color --engine --data-dir --config --server-binary --command --segment --sga --sga-max --processes --asm --management-database --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -864,6 +880,10 @@ _hugewise() {
                     return 0
                     ;;
                 --instance)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --also)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_hugewise_global_optspecs
-    string join \n root= format= fail-on= instance= connect v/verbose color= h/help V/version
+    string join \n root= format= fail-on= instance= also= connect v/verbose color= h/help V/version
 end
 
 function __fish_hugewise_needs_command
@@ -33,6 +33,7 @@ warn\t'It will hurt under load'
 info\t'Worth knowing'
 never\t'Findings never fail'"
 complete -c hugewise -n "__fish_hugewise_needs_command" -l instance -d 'Only what concerns this instance and the host: PROD, 15/main, or "oracle PROD"' -r
+complete -c hugewise -n "__fish_hugewise_needs_command" -l also -d 'Make room for the instances of another node too, as a failover starts them here: its capture, as --root takes it; may be repeated' -r -F
 complete -c hugewise -n "__fish_hugewise_needs_command" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
@@ -63,6 +64,7 @@ warn\t'It will hurt under load'
 info\t'Worth knowing'
 never\t'Findings never fail'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand check" -l instance -d 'Only what concerns this instance and the host: PROD, 15/main, or "oracle PROD"' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand check" -l also -d 'Make room for the instances of another node too, as a failover starts them here: its capture, as --root takes it; may be repeated' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand check" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
@@ -81,6 +83,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l memory -d 'Pl
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l page-size -d 'Page size: 2M, 1G, or auto: what each server\'s settings ask for' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l headroom -d 'Pages beyond the demand, in percent of it, at most 100' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l instance -d 'Only this running or described instance: PROD, 15/main, or "oracle PROD". What others hold stays theirs' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l also -d 'Make room for the instances of another node too, as a failover starts them here: its capture, as --root takes it; may be repeated' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
@@ -112,6 +115,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l sessions -d '
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l only -d 'Only what works at once, or only what the next boot finds' -r -f -a "now\t'What works at once'
 boot\t'What the next boot finds'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l overcommit -d 'Let the pool of a page size grow on demand by so many pages: 2M=100; may be repeated' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l also -d 'Make room for the instances of another node too, as a failover starts them here: its capture, as --root takes it; may be repeated' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l out -d 'Keep the plan in this new file, for hugewise apply' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand plan" -l format -d 'Text for people, JSON for programs, or the same changes as a script, a playbook or user data' -r -f -a "text\t'For people: every change as a unified diff'
 json\t'For programs, and for hugewise apply'
@@ -135,6 +139,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l sessions -d 
 complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l only -d 'Only what works at once, or only what the next boot finds' -r -f -a "now\t'What works at once'
 boot\t'What the next boot finds'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l overcommit -d 'Let the pool of a page size grow on demand by so many pages: 2M=100; may be repeated' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l also -d 'Make room for the instances of another node too, as a failover starts them here: its capture, as --root takes it; may be repeated' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l format -d 'Text for people or JSON for programs' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand apply" -l color -d 'Colour in text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'

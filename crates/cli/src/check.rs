@@ -6,6 +6,7 @@ use hugewise_advice::Assessment;
 use hugewise_model::{Instance, InstanceId, Level};
 use hugewise_report::{Answer, Checked};
 
+use crate::also::Also;
 use crate::format::PageFormat;
 use crate::named;
 use crate::outcome::{self, Failure, Outcome};
@@ -25,6 +26,8 @@ pub(crate) struct Arguments {
     /// Only what concerns this instance and the host: PROD, 15/main, or "oracle PROD".
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
+    #[command(flatten)]
+    also: Also,
     /// Also ask the servers over their sockets; without it nothing is connected to.
     #[arg(long, conflicts_with = "root")]
     connect: bool,
@@ -65,6 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if arguments.connect {
         found.unread.append(&mut hugewise_engines::connect::ask(&host, &mut found.instances));
     }
+    arguments.also.add(&host, source.as_ref(), &mut found.instances, &mut found.unread)?;
     hugewise_engines::crowd::look(&host, source.as_ref(), &mut found.instances);
     let mut assessment = hugewise_advice::assess(&host, &found.instances);
     if let Some(name) = &arguments.instance {

@@ -16,6 +16,7 @@ use hugewise_model::{Host, Instance, PageCount, PageSize, Reason, Unread};
 use hugewise_report::{Planned, formats};
 use hugewise_system::Unfit;
 
+use crate::also::Also;
 use crate::argument::Wrong;
 use crate::captured::Captured;
 use crate::outcome::{self, Failure, Outcome};
@@ -101,6 +102,8 @@ pub(crate) struct Wishes {
     /// Let the pool of a page size grow on demand by so many pages: 2M=100; may be repeated.
     #[arg(long, value_name = "SIZE=PAGES", value_parser = overcommit)]
     overcommit: Vec<Overcommit>,
+    #[command(flatten)]
+    also: Also,
     /// Also ask the servers over their sockets; without it nothing is connected to.
     #[arg(long)]
     connect: bool,
@@ -278,7 +281,12 @@ impl Wishes {
     /// Looks at a host and makes its plan.
     pub(crate) fn make(&self, source: &dyn Source, system: &dyn System, bent: Bent) -> Result<Made, Failure> {
         let options = self.options(bent);
-        let Seen { host, mut instances, mut assessment, unread } = Seen::read(source, self.connect);
+        let Seen { host, mut instances, mut assessment, mut unread } = Seen::read(source, self.connect);
+        let own = instances.len();
+        self.also.add(&host, source, &mut instances, &mut unread)?;
+        if instances.len() > own {
+            assessment = assess(&host, &instances);
+        }
         if !(options.instances.is_empty() && options.restart.is_empty()) {
             planner::name(&mut instances, &options).map_err(|error| Failure::new(error.to_string()))?;
             assessment = assess(&host, &instances);

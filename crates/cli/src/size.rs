@@ -13,6 +13,7 @@ use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, PageCount, PageSize, Unread};
 use hugewise_report::SizeReport;
 
+use crate::also::Also;
 use crate::argument::Wrong;
 use crate::described::{Servers, size};
 use crate::format::PageFormat;
@@ -58,6 +59,8 @@ pub(crate) struct Arguments {
     /// Leave out what runs here.
     #[arg(long)]
     only_described: bool,
+    #[command(flatten)]
+    also: Also,
     /// Also ask the servers over their sockets; without it nothing is connected to.
     #[arg(long, conflicts_with = "root")]
     connect: bool,
@@ -97,6 +100,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let host = hugewise_host::read(&source);
     let alone = !described.is_empty() && (arguments.only_described || arguments.memory.is_some());
     let (mut instances, mut unread) = running(arguments, &host, &source, alone);
+    arguments.also.add(&host, &source, &mut instances, &mut unread)?;
     let all = instances.clone();
     let assessment = hugewise_advice::assess(&host, &all);
     if arguments.instance.is_none() {

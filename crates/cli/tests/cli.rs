@@ -493,8 +493,9 @@ fn a_message_of_oracles_is_explained_with_the_rules_that_find_its_causes() {
     let text = out(&output);
     assert!(output.status.success() && text.starts_with("ORA-27125  unable to create shared memory segment"), "{text}");
     assert!(text.contains("HW303 shm-group-missing") && text.contains("Sources"), "{text}");
-    let text = out(&hugewise(["rules", "ORA-4030", "--format", "json"]));
-    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let output = hugewise(["rules", "ORA-4030", "--format", "json"]);
+    let text = out(&output);
+    let json: serde_json::Value = serde_json::from_str(text).unwrap();
     assert_eq!(json["messages"][0]["name"], "ORA-04030");
     let output = hugewise(["rules", "ORA-00001"]);
     assert!(output.status.code() == Some(2) && err(&output).contains("no rule and no message"), "{}", err(&output));

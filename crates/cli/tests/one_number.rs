@@ -344,3 +344,31 @@ fn a_cluster_whose_data_is_gone_gets_no_pages() {
     let plan = json(host.path(), &["plan"]).unwrap();
     assert_eq!(plan["steps"].as_array().map(Vec::len), Some(0), "{plan:#}");
 }
+
+/// A failover partner's instances have their pages in every answer, and the host's own lose none.
+#[test]
+fn another_nodes_instances_have_their_place_in_every_answer() {
+    let host = |name: &str| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/hosts")).join(name);
+    let (here, there) = (host("oracle-many-sessions"), host("rhel7-oracle-memlock"));
+    let also = ["--also", there.to_str().unwrap()];
+    let answer = |command: &str| json(&here, &[&[command], &also[..]].concat()).unwrap();
+    let (alone, size) = (json(&here, &["size"]).unwrap(), answer("size"));
+    let page = Value::from(2 << 20);
+    let partner = json(&there, &["size"]).unwrap();
+    let needed = partner["instances"][0]["demand_pages"].as_u64().unwrap();
+    let sized = size["instances"].as_array().unwrap().iter().find(|it| it["name"] == "ERP of ora12").unwrap();
+    assert_eq!((sized["demand_pages"].as_u64(), sized["running"].as_bool()), (Some(needed), Some(false)));
+    let (all, planned) = pool(&size, &page).unwrap();
+    assert!(all >= pool(&alone, &page).unwrap().0 + needed, "{size}");
+    let plan = answer("plan");
+    let raised: Vec<&Value> =
+        plan["steps"].as_array().unwrap().iter().filter(|step| step["pages"].is_number()).collect();
+    assert!(plan.to_string().contains(&planned.unwrap().to_string()), "{raised:?} {plan}");
+    let check = answer("check");
+    assert!(find(&check, sized).is_some_and(|it| it["running"] == false), "{check}");
+
+    let Said { code, err, .. } = support::on("size", &here, &["--also", here.to_str().unwrap()]);
+    assert!(code == 2 && err.contains("a capture of this very host"), "{err}");
+    let Said { code, err, .. } = support::on("size", &here, &["--also", "/nowhere/node2.tar"]);
+    assert!(code == 2 && err.contains("/nowhere/node2.tar"), "{err}");
+}

@@ -28,6 +28,7 @@ pub mod named;
 mod next;
 pub mod options;
 pub mod oracle;
+pub mod partner;
 pub mod postgresql;
 mod private;
 pub mod proposal;
