@@ -9,6 +9,7 @@ mod crowding;
 mod feeds;
 mod last_word;
 mod line;
+mod menu;
 pub mod ours;
 mod pools;
 mod scripts;
@@ -29,10 +30,9 @@ pub use crowding::{Crowding, LARGE_PART, Part, crowding, reserved_early};
 pub use feeds::{Feeds, feeds, place_to_edit, word_at};
 pub use last_word::{LastWord, Outcome, last_words};
 pub use line::{default_size, pages_on_command_line};
+pub use menu::{NewMenu, new_menu, not_in_menu, thp_not_in_menu};
 pub use pools::{PoolAtBoot, PoolStep, pool_at_boot, pool_by_files, pools};
-pub use scripts::{
-    is_not_read, is_written, not_in_menu, not_in_menu_but_for, nothing_sets, unheeded, waits, writers, written_by_start,
-};
+pub use scripts::{is_not_read, is_written, nothing_sets, unheeded, writers, written_by_start};
 pub use settings::{overcommit, setting};
 pub use shm::{ShmLimit, shm_limit, shm_limit_is_by_hand};
 pub use thp::{thp, thp_is_undone_by, thp_switch};

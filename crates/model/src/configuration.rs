@@ -70,8 +70,8 @@ pub struct Configuration {
     pub systemd: Observed<u32>,
     /// The boot loader's next command line.
     pub boot: Observed<BootEntry>,
-    /// Words about huge pages that stand where the boot loader's menu is made from, and not in the menu.
-    pub waiting_words: Vec<WaitingWord>,
+    /// Words about huge pages of the menu that grub-mkconfig would make now, in their order; `None` where no menu of GRUB's is here.
+    pub menu_words: Option<Vec<MenuWord>>,
     /// The active tuned profile.
     pub tuned: Observed<Tuned>,
     /// `w` lines of tmpfiles.d that write below /sys or /proc, in the order in which they are applied.
@@ -397,14 +397,11 @@ pub struct BootEntry {
     pub place: Place,
 }
 
-/// Words of the kernel's command line that stand where the boot loader's menu is made from, and not in the menu: no boot
-/// has them before the menu is made anew.
+/// A word of the kernel's command line, where the boot loader's menu is made from: no boot has it before the menu is made anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WaitingWord {
-    /// `hugepages=600`, and before it the size that it belongs to, where one is named: `hugepagesz=1G hugepages=4`.
+pub struct MenuWord {
+    /// `hugepages=600`.
     pub word: String,
-    /// The pool that it is about; `None` where it is about another thing, or about pages of no size that is named.
-    pub page_size: Option<PageSize>,
     /// Where it stands.
     pub place: Place,
 }

@@ -60,11 +60,16 @@ fn read(host: &Host, words: &[String]) -> HugePageWords {
     cmdline::huge_page_words_of(words, Kernel { has_size: &has_size, has_node: &has_node, most_words, by_node })
 }
 
+/// Size of the pages that `vm.nr_hugepages` counts after a boot with these words.
+pub(super) fn default_size_of(host: &Host, words: &[String]) -> Option<PageSize> {
+    read(host, words).default_size.or_else(|| kernels_own_size(host))
+}
+
 /// Size of the pages that `vm.nr_hugepages` counts at the next boot: what its command line says, or else the kernel's own
 /// default. `None` where neither is known.
 pub fn default_size(host: &Host) -> Option<PageSize> {
     match command_line(host) {
-        Ok((words, _)) => read(host, words).default_size.or_else(|| kernels_own_size(host)),
+        Ok((words, _)) => default_size_of(host, words),
         Err(_) => host.default_huge_page.get(),
     }
 }
@@ -88,7 +93,7 @@ fn kernels_own_size(host: &Host) -> Option<PageSize> {
 /// Pages of `page` that a command line reserves; `None` where it names none.
 pub(super) fn reserved(host: &Host, words: &[String], page: PageSize) -> Option<Reserved> {
     let read = read(host, words);
-    let default = read.default_size.or_else(|| kernels_own_size(host));
+    let default = default_size_of(host, words);
     let of = |wanted: &dyn Fn(Option<PageSize>) -> bool| {
         let pools: Vec<_> = read.pools.iter().filter(|pool| wanted(pool.page_size)).collect();
         let nodes: Vec<(u32, u64)> = pools.iter().filter_map(|pool| Some((pool.node?, pool.pages.get()))).collect();

@@ -1,11 +1,10 @@
 //! What else has a word at the boot: lines that write a pool and are in no file that exists for that, and files that nothing
 //! carries out, which have none.
 
-use hugewise_host::config::cmdline;
-use hugewise_model::configuration::{PoolWriter, Unheeded, Unheeding, WaitingWord};
-use hugewise_model::{Host, Instance, PageCount, PageSize};
+use hugewise_model::configuration::{PoolWriter, Unheeded, Unheeding};
+use hugewise_model::{Host, Instance, PageSize};
 
-use super::default_size;
+use super::{default_size, not_in_menu};
 
 /// The lines that may write the pool of a size when the host boots, beside the files that exist for it. When they run, and
 /// whether they do, nothing tells.
@@ -39,31 +38,6 @@ pub fn unheeded<'a>(host: &'a Host, files: &str) -> Option<&'a Unheeded> {
 /// Whether nothing that starts this host reads these files, as against a service that is masked and can be unmasked.
 pub fn is_not_read(host: &Host, files: &str) -> bool {
     unheeded(host, files).is_some_and(|it| matches!(it.why, Unheeding::NotRead(_)))
-}
-
-/// What is to set a pool of that size once the boot loader's menu is made anew, and until then does not:
-/// `hugepages=600 in /etc/default/grub:6 is not in the boot menu`.
-pub fn not_in_menu(host: &Host, page: PageSize) -> Option<String> {
-    not_in_menu_but_for(host, page, "")
-}
-
-/// The same, but for the words that one file brings.
-pub fn not_in_menu_but_for(host: &Host, page: PageSize, file: &str) -> Option<String> {
-    let words = host.configuration.waiting_words.as_slice();
-    // Most hosts have none, and need no default size for it.
-    let default = if words.is_empty() { None } else { default_size(host) };
-    let sets = |it: &&WaitingWord| {
-        let asks = |word: &str| cmdline::huge_page_words(&[word]).pools.iter().any(|pool| pool.pages > PageCount::ZERO);
-        it.place.file != file
-            && it.page_size.or(default) == Some(page)
-            && it.word.split(' ').next_back().is_some_and(asks)
-    };
-    words.iter().rfind(sets).map(waits)
-}
-
-/// That a word is not where the boot has it from.
-pub fn waits(it: &WaitingWord) -> String {
-    format!("{} in {} is not in the boot menu", it.word, it.place)
 }
 
 /// Why nothing sets a pool of that size, where something could: `no file sets any`.

@@ -132,7 +132,6 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
 mod tests {
     use crate::testing::{quiet, sysctl};
     use hugewise_model::Observed::Known;
-    use hugewise_model::PageSize;
 
     #[test]
     fn the_last_file_wins_and_is_named() {
@@ -153,27 +152,31 @@ mod tests {
         let mut case = quiet();
         case.pool(600, 0);
         case.host.configuration.sysctl = Known(Vec::new());
-        let word = |word: &str, page_size| hugewise_model::configuration::WaitingWord {
-            word: word.into(),
-            page_size,
-            place: hugewise_model::configuration::Place { file: "/etc/default/grub".into(), line: 6 },
+        let place = |file: &str, line| hugewise_model::configuration::Place { file: file.into(), line };
+        let entry = hugewise_model::configuration::BootEntry {
+            loader: hugewise_model::configuration::Loader::Grub,
+            command_line: vec!["quiet".into()],
+            place: place("/boot/grub/grub.cfg", 4),
         };
-        let summary = |case: &crate::testing::Case| {
+        case.host.configuration.boot = Known(entry);
+        let summary = |case: &crate::testing::Case, words: &[&str]| {
+            let mut case = case.clone();
+            let word = |word: &&str| hugewise_model::configuration::MenuWord {
+                word: (*word).into(),
+                place: place("/etc/default/grub", 6),
+            };
+            case.host.configuration.menu_words = Some(words.iter().map(word).collect());
             let findings = case.assess().findings;
             findings.into_iter().find(|finding| finding.code.as_str() == "HW601").map(|finding| finding.summary)
         };
         let begins = "the next boot brings none of the 600 pages of 2 MiB: ";
-        assert_eq!(summary(&case), Some(format!("{begins}no file sets any")));
-        case.host.configuration.waiting_words =
-            vec![word("transparent_hugepage=never", None), word("hugepages=600", None)];
-        let waits = "hugepages=600 in /etc/default/grub:6 is not in the boot menu";
-        assert_eq!(summary(&case), Some(format!("{begins}{waits}")));
+        let none = Some(format!("{begins}no file sets any"));
+        assert_eq!(summary(&case, &[]), none);
+        let waits = Some(format!("{begins}hugepages=600 in /etc/default/grub:6 is not in the boot menu"));
+        assert_eq!(summary(&case, &["transparent_hugepage=never", "hugepages=600"]), waits);
         // Pages of another size are no answer.
-        let large = word("hugepagesz=1G hugepages=600", Some(PageSize::GIB_1));
-        case.host.configuration.waiting_words = vec![large.clone()];
-        assert_eq!(summary(&case), Some(format!("{begins}no file sets any")));
-        case.host.configuration.waiting_words = vec![word("hugepages=600", None), large];
-        assert_eq!(summary(&case), Some(format!("{begins}{waits}")));
+        assert_eq!(summary(&case, &["hugepagesz=1G", "hugepages=600"]), none);
+        assert_eq!(summary(&case, &["hugepages=600", "hugepagesz=1G", "hugepages=600"]), waits);
     }
 
     /// Oracle's own advice for AUTO and AUTO_ONLY is a pool that is there before (Exadata, use_large_pages).

@@ -43,8 +43,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let summary = format!("{short}: {} decides", last.place);
     let mut evidence = vec![format!("{file}: {now}")];
     evidence.extend(steps.iter().map(|step| format!("{}: {}", step.place, step.value)));
-    let waiting = facts.host.configuration.waiting_words.iter();
-    evidence.extend(waiting.filter(|it| it.word.starts_with("transparent_hugepage=")).map(boot::waits));
+    evidence.extend(boot::thp_not_in_menu(facts.host));
     Ok(vec![Finding {
         short,
         evidence,

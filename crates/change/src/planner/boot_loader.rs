@@ -1,7 +1,7 @@
 //! The kernel's command line, through what the host has: GRUB's drop-ins, grubby; else by hand. No line is edited in a
 //! file that somebody else owns.
 
-use hugewise_advice::boot;
+use hugewise_advice::boot::{self, NewMenu};
 use hugewise_advice::words::boot_name;
 use hugewise_host::Source;
 use hugewise_host::config::cmdline::{self, HugePageWords};
@@ -45,9 +45,13 @@ enum NotOurs {
     #[error("{place} has words that make the kernel ignore those for {page}")]
     Ignored { place: Place, page: PageSize },
     #[error(
-        "{0}, and would be with the menu that update-grub makes, where the kernel goes by the first number: take it out, or make the menu and a new plan"
+        "{0} is not in the boot menu, and would be with the one that is made for this: take it out, or make the menu yourself, then make a new plan"
     )]
     Waiting(String),
+    #[error(
+        "{place} has {words} and /etc/default/grub has not: the menu that is made for this would lose it; write it there, then make a new plan"
+    )]
+    Lost { place: Place, words: String },
     #[error("grubby keeps one word of a name: with several page sizes it takes the others away")]
     OneWord,
     #[error(
@@ -102,10 +106,6 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
     if let Some(it) = wanted.iter().find(|it| names(ask, &theirs, it.page_size)) {
         return Err(by_hand(NotOurs::Named { place: entry.place.clone(), page: it.page_size }));
     }
-    // The menu is made anew for our words, and brings these with them.
-    if let Some(waiting) = wanted.iter().find_map(|it| boot::not_in_menu_but_for(ask.host, it.page_size, ours::GRUB)) {
-        return Err(by_hand(NotOurs::Waiting(waiting)));
-    }
     let kept = put_in_place(ask, &ours_before, wanted);
     let all: Vec<String> = others.iter().chain(&kept).cloned().collect();
     let read = cmdline::huge_page_words(&all);
@@ -116,7 +116,16 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
         return Ok(entry.clone());
     }
     let step = match way(ask, entry).map_err(by_hand)? {
-        Way::DropIn(command) => drop_in(ask, draft, entry, &kept, command).map_err(by_hand)?,
+        Way::DropIn(command) => {
+            // The menu is made anew for our words, and nobody asked for what else comes and goes with it.
+            match boot::new_menu(ask.host, &others, ours::GRUB) {
+                Some(NewMenu::Brings(words)) => return Err(by_hand(NotOurs::Waiting(words))),
+                Some(NewMenu::Drops(words)) => {
+                    return Err(by_hand(NotOurs::Lost { place: entry.place.clone(), words }));
+                }
+                None => drop_in(ask, draft, entry, &kept, command).map_err(by_hand)?,
+            }
+        }
         Way::Grubby(program) if theirs.pools.is_empty() && ours_before.is_empty() && kept.len() == 2 => {
             grubby(ask, entry, &kept, &program)
         }

@@ -247,6 +247,7 @@ impl Spec {
         let new_default = self.words.starts_with("default_hugepagesz=");
         let menu =
             format!("menuentry 'Debian' --class debian {{\n\tlinux /boot/vmlinuz root=UUID=1 ro {}\n}}\n", self.words);
+        let default_grub = format!("GRUB_CMDLINE_LINUX=\"{}\"\n", self.words);
         let mut world = World {
             kernel,
             servers: Vec::new(),
@@ -261,7 +262,7 @@ impl Spec {
             ("/boot/grub/grub.cfg", menu.as_str()),
             ("/usr/sbin/update-grub", "#!/bin/sh\nexec grub-mkconfig -o /boot/grub/grub.cfg\n"),
             ("/usr/sbin/grub-mkconfig", "for x in ${sysconfdir}/default/grub.d/*.cfg ; do . \"${x}\"; done\n"),
-            ("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"\"\n"),
+            ("/etc/default/grub", default_grub.as_str()),
             ("/etc/mysql/conf.d/00.cnf", "[mysqld]\n"),
         ] {
             world.files.insert(path.into(), text.into());

@@ -1,14 +1,14 @@
-//! What grub-mkconfig makes the menu's command lines from, where the menu does not have it.
+//! What grub-mkconfig makes the menu's command lines from.
 //!
-//! Words that somebody wrote into /etc/default/grub count only once the menu was made anew. Drop-ins are read by the
+//! Words that somebody wrote into /etc/default/grub count only once the menu was made anew, and those that stand in the menu
+//! alone are gone with it. Drop-ins are read by the
 //! grub-mkconfig of Debian and Ubuntu; elsewhere the folder is not there.
 
 use std::collections::BTreeMap;
 
 use hugewise_model::Observed;
-use hugewise_model::configuration::{BootEntry, Loader, Place, WaitingWord};
+use hugewise_model::configuration::{BootEntry, Loader, MenuWord, Place};
 
-use super::cmdline;
 use super::files::{bounded, lines, place};
 use super::grub::{self, Variables};
 use crate::Door;
@@ -25,9 +25,9 @@ const MOST_FILES: usize = 1000;
 const ALWAYS: &str = "GRUB_CMDLINE_LINUX";
 const NORMALLY: &str = "GRUB_CMDLINE_LINUX_DEFAULT";
 
-/// The words about huge pages that stand in the files and not in the entry.
-pub(super) fn waiting(door: &mut Door<'_>, boot: &Observed<BootEntry>) -> Vec<WaitingWord> {
-    let Some(entry) = boot.known().filter(|entry| entry.loader == Loader::Grub) else { return Vec::new() };
+/// The words about huge pages that the entry would have, were the menu made anew; `None` where it is no menu of GRUB's.
+pub(super) fn words(door: &mut Door<'_>, boot: &Observed<BootEntry>) -> Option<Vec<MenuWord>> {
+    let entry = boot.known().filter(|entry| entry.loader == Loader::Grub)?;
     let mut files = vec![FILE.to_owned()];
     let mut names = door.list(DROP_INS).into_known().unwrap_or_default();
     names.retain(|name| name.ends_with(".cfg"));
@@ -56,37 +56,8 @@ pub(super) fn waiting(door: &mut Door<'_>, boot: &Observed<BootEntry>) -> Vec<Wa
     let is_recovery = entry.command_line.iter().any(|word| matches!(word.as_str(), "recovery" | "single"));
     // In the order in which the menu has them.
     let counted = [Some(ALWAYS), Some(NORMALLY).filter(|_| !is_recovery)].into_iter().flatten();
-    let counted: Vec<(String, Place)> = counted.filter_map(|name| words.get(name)).flatten().cloned().collect();
-    let there = entry.command_line.iter().map(|word| (word.clone(), entry.place.clone())).collect::<Vec<_>>();
-    let there: Vec<WaitingWord> = asked(&there);
-    let is_there = |it: &WaitingWord| {
-        let value = |it: &WaitingWord| it.word.rsplit(' ').next().map(str::to_owned);
-        there.iter().any(|other| (other.page_size, value(other)) == (it.page_size, value(it)))
-    };
-    asked(&counted).into_iter().filter(|it| !is_there(it)).collect()
-}
-
-/// What words ask for, each number with the size before it.
-fn asked(words: &[(String, Place)]) -> Vec<WaitingWord> {
-    let size_of = |word: &str| word.split_once('=').and_then(|(_, size)| cmdline::parse_size(size));
-    let default = words.iter().rev().find(|(word, _)| word.starts_with("default_hugepagesz="));
-    let default = default.and_then(|(word, _)| size_of(word));
-    let (mut current, mut asked) = (None::<&str>, Vec::new());
-    for (word, place) in words {
-        let (text, page_size) = match word.split_once('=').map(|(name, _)| name) {
-            Some("hugepagesz") => {
-                current = Some(word);
-                continue;
-            }
-            Some("hugepages") => {
-                let text = current.map_or_else(|| word.clone(), |size| format!("{size} {word}"));
-                (text, current.map_or(default, size_of))
-            }
-            _ => (word.clone(), None),
-        };
-        asked.push(WaitingWord { word: text, page_size, place: place.clone() });
-    }
-    asked
+    let words = counted.filter_map(|name| words.get(name)).flatten();
+    Some(words.map(|(word, place)| MenuWord { word: word.clone(), place: place.clone() }).collect())
 }
 
 /// `GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX quiet"` or `+=`: the variable, and what it is then.
@@ -121,43 +92,25 @@ mod tests {
         let at = Place { file: "/boot/grub/grub.cfg".into(), line: 4 };
         let entry = BootEntry { loader: Loader::Grub, command_line, place: at };
         let source = files.iter().fold(MapSource::new(), |source, (path, text)| source.file(path, *text));
-        let found = waiting(&mut Door::new(&source), &Observed::Known(entry));
+        let found = words(&mut Door::new(&source), &Observed::Known(entry)).unwrap();
         found.into_iter().map(|it| format!("{} {}", it.place, it.word)).collect()
     }
 
+    /// grub-mkconfig's 10_linux: "${GRUB_CMDLINE_LINUX} ${GRUB_CMDLINE_LINUX_DEFAULT}", and for recovery the first alone.
     #[test]
-    fn words_that_the_menu_lacks_are_told_with_their_line() {
+    fn words_are_told_with_their_line_in_the_order_of_the_menu() {
         let file = "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX_DEFAULT=\"quiet transparent_hugepage=never\"\n\
                     GRUB_CMDLINE_LINUX='default_hugepagesz=1G hugepagesz=1G hugepages=4'\n#GRUB_CMDLINE_LINUX=hugepages=9\n";
         let files = [("/etc/default/grub", file)];
-        assert_eq!(
-            said("root=/dev/sda1 ro quiet", &files),
-            [
-                "/etc/default/grub:3 default_hugepagesz=1G",
-                "/etc/default/grub:3 hugepagesz=1G hugepages=4",
-                "/etc/default/grub:2 transparent_hugepage=never"
-            ]
-        );
-        let made = "ro default_hugepagesz=1G hugepagesz=1G hugepages=4 quiet transparent_hugepage=never";
-        assert_eq!(said(made, &files), [""; 0]);
-        // The menu is older than the number.
-        let older = "ro default_hugepagesz=1G hugepagesz=1G hugepages=2 transparent_hugepage=never";
-        assert_eq!(said(older, &files), ["/etc/default/grub:3 hugepagesz=1G hugepages=4"]);
-        assert_eq!(said("ro recovery default_hugepagesz=1G hugepagesz=1G hugepages=4", &files), [""; 0]);
-    }
-
-    /// A number belongs to the size before it, wherever the line that has it stands: the menu has GRUB_CMDLINE_LINUX first.
-    #[test]
-    fn a_number_waits_with_its_size() {
-        let both =
-            "GRUB_CMDLINE_LINUX_DEFAULT='hugepagesz=2M hugepages=8'\nGRUB_CMDLINE_LINUX='hugepagesz=1G hugepages=8'\n";
-        let files = [("/etc/default/grub", both)];
-        let (large, small) =
-            ("/etc/default/grub:2 hugepagesz=1G hugepages=8", "/etc/default/grub:1 hugepagesz=2M hugepages=8");
-        assert_eq!(said("ro", &files), [large, small]);
-        assert_eq!(said("ro hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=8", &files), [large]);
-        assert_eq!(said("ro hugepagesz=1G hugepages=8", &files), [small]);
-        assert_eq!(said("ro hugepages=8", &files), [large, small]);
+        let always = [
+            "/etc/default/grub:3 default_hugepagesz=1G",
+            "/etc/default/grub:3 hugepagesz=1G",
+            "/etc/default/grub:3 hugepages=4",
+        ];
+        assert_eq!(said("ro recovery", &files), always);
+        let normally = [always.as_slice(), &["/etc/default/grub:2 transparent_hugepage=never"]].concat();
+        assert_eq!(said("ro quiet", &files), normally);
+        assert_eq!(said("ro quiet", &[]), [""; 0]);
     }
 
     /// As the shell takes them: the last assignment counts, a drop-in adds to what the file says, and one may take it away.
@@ -170,7 +123,11 @@ mod tests {
         let no_drop_in = ("/etc/default/grub.d/c.cfg.old", "GRUB_CMDLINE_LINUX=\"hugepages=7\"\n");
         assert_eq!(
             said("ro", &[file, adds, also, no_drop_in]),
-            ["/etc/default/grub:2 hugepages=2", "/etc/default/grub.d/b.cfg:1 hugepagesz=2M hugepages=3"]
+            [
+                "/etc/default/grub:2 hugepages=2",
+                "/etc/default/grub.d/a.cfg:1 hugepagesz=2M",
+                "/etc/default/grub.d/b.cfg:1 hugepages=3"
+            ]
         );
         assert_eq!(said("ro", &[file, adds, none]), [""; 0]);
     }
@@ -181,8 +138,8 @@ mod tests {
         for loader in [Loader::Bls, Loader::SystemdBoot, Loader::GrubLegacy] {
             let at = Place { file: "/boot/loader/entries/a.conf".into(), line: 4 };
             let entry = BootEntry { loader, command_line: Vec::new(), place: at };
-            assert_eq!(waiting(&mut Door::new(&source), &Observed::Known(entry)), []);
+            assert_eq!(words(&mut Door::new(&source), &Observed::Known(entry)), None);
         }
-        assert_eq!(waiting(&mut Door::new(&source), &Observed::Absent), []);
+        assert_eq!(words(&mut Door::new(&source), &Observed::Absent), None);
     }
 }

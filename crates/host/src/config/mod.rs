@@ -101,7 +101,7 @@ fn read_anew(door: &mut Door<'_>, mounted: &Observed<Vec<HugetlbfsMount>>) -> Of
             units: Vec::new(),
             default_memlock: systemd::read_default_memlock(door),
             systemd: systemd::read_release(door),
-            waiting_words: grub_default::waiting(door, &boot),
+            menu_words: grub_default::words(door, &boot),
             boot,
             tuned: tuned::read(door),
             tmpfiles: tmpfiles::read(door),

@@ -258,8 +258,16 @@ fn words_that_wait_for_the_menu_are_not_overlooked() {
     let options = gib_pages_at_boot();
     let (plan, _) = holds("waiting words", &world, &options, &Request::default());
     assert!(!has(&plan, "pools-command-line"));
-    let waits = "hugepages=1 in /etc/default/grub:1 is not in the boot menu, and would be with the menu";
+    let waits = "# hugepagesz=1G hugepages=1 in /etc/default/grub:1 is not in the boot menu, and would be with the one";
     assert!(shown(&plan).contains(waits), "{}", shown(&plan));
+    // What nobody asked for comes with it as well: 64 GiB, another size for each server that asks for the default, THP.
+    for words in ["hugepages=32768", "default_hugepagesz=1G", "transparent_hugepage=always"] {
+        world.put("/etc/default/grub", format!("GRUB_CMDLINE_LINUX=\"{words}\"\n"));
+        let (plan, _) = holds("waiting words of others", &world, &options, &Request::default());
+        assert!(!has(&plan, "pools-command-line"), "{words}");
+        let waits = format!("# {words} in /etc/default/grub:1 is not in the boot menu, and would be");
+        assert!(shown(&plan).contains(&waits), "{}", shown(&plan));
+    }
     // Our own wait where an apply was cut off: the plan goes on from there.
     world.put("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"\"\n");
     let ours = "# Made by hugewise. To take it back: hugewise undo\n\
@@ -268,6 +276,24 @@ fn words_that_wait_for_the_menu_are_not_overlooked() {
     let (plan, after) = holds("our own words", &world, &options, &Request::default());
     assert!(has(&plan, "pools-command-line"), "{}", shown(&plan));
     assert_eq!(after.pages_after_boot(PageSize::GIB_1), PageCount(2));
+}
+
+/// Somebody wrote them into the menu, or made it and then took them out of the file: the new menu is without them, and a
+/// server that needs the pool is then without it.
+#[test]
+fn words_that_a_new_menu_would_lose_are_not_overlooked() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put_grub("quiet hugepages=600");
+    world.put("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"quiet\"\n");
+    let options = gib_pages_at_boot();
+    let (plan, _) = holds("words that the file lacks", &world, &options, &Request::default());
+    assert!(!has(&plan, "pools-command-line"));
+    let lost = "# /boot/grub/grub.cfg:2 has hugepages=600 and /etc/default/grub has not: the menu";
+    assert!(shown(&plan).contains(lost), "{}", shown(&plan));
+    world.put("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"quiet hugepages=600\"\n");
+    let (plan, _) = holds("words that the file has", &world, &options, &Request::default());
+    assert!(has(&plan, "pools-command-line"), "{}", shown(&plan));
 }
 
 #[test]

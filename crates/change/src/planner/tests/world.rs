@@ -133,6 +133,7 @@ impl<'a> World<'a> {
         let menu = format!("menuentry 'Debian' --class debian {{\n\tlinux /boot/vmlinuz root=UUID=1 ro {words}\n}}\n");
         self.menu = Some(menu.clone());
         self.put("/boot/grub/grub.cfg", menu);
+        self.put("/etc/default/grub", format!("GRUB_CMDLINE_LINUX=\"{words}\"\n"));
         self.put("/usr/sbin/update-grub", "#!/bin/sh\nexec grub-mkconfig -o /boot/grub/grub.cfg\n");
         self.put("/usr/sbin/grub-mkconfig", "for x in ${sysconfdir}/default/grub.d/*.cfg ; do . \"${x}\"; done\n");
         self.put("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"\"\n");
