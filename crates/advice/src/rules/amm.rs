@@ -54,7 +54,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         let kind = Kind::of(instance.engine);
         let how = kind.how_it_can(instance).unwrap_or_default();
         vec![Remedy::by_commands(
-            format!("take {} off AMM: {how}", instance.title()),
+            format!("take {} off AMM: {how}; plan its pages before its restart", instance.title()),
             (kind.ask)(facts.host, instance, false),
         )]
     };

@@ -206,12 +206,12 @@ fn want<'a>(
     // Its files take it off.
     let is_left = next.is_some_and(hugewise_model::NextStart::asks);
     if crate::chain::is_amm(instance) && !is_left {
-        let proposal = || (Kind::of(instance.engine).proposal)(host, instance);
-        if let Some(proposal) = request.proposed.then(proposal).flatten() {
-            return as_proposed(instance, proposal, request, offered);
-        }
-        // Nobody takes an ASM instance off it.
-        return Err(Unplanned::Amm(demand::of(host, instance).filter(|_| !cause::is_asm_with_amm(instance))));
+        return match (Kind::of(instance.engine).proposal)(host, instance) {
+            Some(proposal) if request.proposed => as_proposed(instance, proposal, request, offered),
+            Some(proposal) => Err(Unplanned::Amm(Some(proposal.demand))),
+            // Nobody takes an ASM instance off it.
+            None => Err(Unplanned::Amm(demand::of(host, instance).filter(|_| !cause::is_asm_with_amm(instance)))),
+        };
     }
     // Another kind of memory, chosen by a setting, can be chosen anew.
     let by_setting = instance.asked == Asked::Cannot && instance.mechanism == Mechanism::Mmap;

@@ -6,7 +6,6 @@ use hugewise_advice::situation::{Obstacle, starting};
 use hugewise_advice::sizing::{PageSizeChoice, Request};
 use hugewise_advice::standing::Standing;
 use hugewise_advice::target::Insist;
-use hugewise_advice::words::shell_word;
 use hugewise_advice::{boot, chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
 use hugewise_model::{Asked, Finding, Instance, InstanceId, Level, LinkName, LinkState, PageCount, PageSize, Remedy};
@@ -163,13 +162,15 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             continue;
         }
         if let Some(instance) = about.filter(|_| off_amm) {
-            // Its files ask for AMM no more, and this plan has its pages.
-            if others_are_done(draft, finding) && starting(ask.host, instance).asked != Asked::Cannot {
-                lines.extend(commands::restart(ask.host, instance));
-            } else {
-                lines.push("# restart it, then plan its pages:".into());
-                lines.push(format!("hugewise plan --instance {}", shell_word(&instance.name)));
+            if starting(ask.host, instance).asked == Asked::Cannot {
+                // The next plan goes by the files: its pages are there when the one restart comes.
+                lines.push("# then, before its restart, plan and apply its pages and limits:".into());
+                lines.push("hugewise plan".into());
+                lines.push("# and then:".into());
+            } else if !others_are_done(draft, finding) {
+                lines.push("# once its pages are there:".into());
             }
+            lines.extend(commands::restart(ask.host, instance));
         }
         let risk = if about.is_some() || has_restart { Risk::Restart } else { Risk::Safe };
         let title = format!("{} {}: {}", finding.code, finding.name, finding.summary);

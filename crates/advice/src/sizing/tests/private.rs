@@ -78,6 +78,10 @@ fn an_instance_under_amm_is_sized_as_it_would_be_off_it() {
     assert_eq!(size(&case.host, &case.instances, &Request::default()), Err(SizeError::NothingToSize));
     let sizing = ask(&case, &Request { proposed: true, ..Request::default() });
     let [sized] = sizing.instances.as_slice() else { panic!("{:?}", sizing.instances) };
+    // And of both one number is said.
+    let plan = super::super::left_out(&case.host, &case.instances, &Request::default());
+    let said = format!("; off it, it needs {}", sized.demand_pages.in_pages_of(sized.page_size));
+    assert!(plan.iter().any(|it| it.why.to_string().ends_with(&said)), "{plan:?}");
     let change = sized.change.as_ref().unwrap();
     let told: Vec<String> = change.settings.iter().map(|one| format!("{}={}", one.name, one.value)).collect();
     assert_eq!(told, ["sga_target=10240M", "pga_aggregate_target=6144M"]);
