@@ -142,11 +142,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         _ => Ok(Target::default()),
     };
     let shrunk = shrunk.map(|target| target.pools).unwrap_or_default();
-    let sizing = if planned.is_empty() {
-        sizing
-    } else {
-        sizing::Sizing { budget: sizing.budget.with_pools(target::memory(&planned)), ..sizing }
-    };
+    let sizing = if planned.is_empty() { sizing } else { sizing.with_pools(target::memory(&planned)) };
     let sized = SizeReport {
         host: &host,
         instances: &instances,

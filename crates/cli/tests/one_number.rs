@@ -125,6 +125,28 @@ fn every_command_needs_the_same_pages() {
     }
 }
 
+/// A plan gives pages back, or keeps more than its servers need: each sum that the pools are a part of has the pools of the plan.
+#[test]
+fn all_that_size_says_of_memory_goes_by_the_same_pools() {
+    let mut compared = 0;
+    for host in hosts() {
+        let Some(size) = json(&host, &["size", "--sessions", "10"]) else { continue };
+        let (budget, most) = (&size["budget"], &size["budget_at_most"]);
+        if most.is_object() {
+            assert_eq!(most["pools_bytes"], budget["pools_bytes"], "{host:?}");
+        }
+        let pools = size["pools"].as_array().unwrap();
+        let [pool] = pools.as_slice() else { continue };
+        let rows = size["forecast"].as_array().unwrap().iter();
+        let mut row = rows.filter(|row| row["sessions"] == 10 && row["page_bytes"] == pool["page_bytes"]);
+        let (Some(row), Some(left @ 1..)) = (row.next(), budget["left_bytes"].as_u64()) else { continue };
+        // The forecast keeps nothing for the page cache.
+        assert_eq!(row["memory_left_bytes"].as_u64(), Some(left + budget["floor_bytes"].as_u64().unwrap()), "{host:?}");
+        compared += 1;
+    }
+    assert!(compared >= 8, "{compared}");
+}
+
 /// What `size` says of an instance under automatic memory management is what a plan makes once its parameter file has what `size`
 /// proposes for it, and what is sized then.
 #[test]

@@ -106,9 +106,7 @@ impl Reading {
             }
             Some(_) => (Vec::new(), Vec::new()),
         };
-        let budget =
-            if planned.is_empty() { sizing.budget.clone() } else { sizing.budget.with_pools(target::memory(&planned)) };
-        let sizing = Sizing { budget, ..sizing };
+        let sizing = if planned.is_empty() { sizing } else { sizing.with_pools(target::memory(&planned)) };
         let (sizing, planned, shrunk) = (&sizing, planned.as_slice(), shrunk.as_slice());
         Ok(show(&SizeReport { host, instances, request, sizing, planned, shrunk, unread }))
     }

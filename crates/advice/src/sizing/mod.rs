@@ -264,6 +264,15 @@ pub fn size(host: &Host, instances: &[Instance], request: &Request) -> Result<Si
 }
 
 impl Sizing {
+    /// The same with pools that take so much in all, as a plan leaves them: in each sum that they are a part of.
+    #[must_use]
+    pub fn with_pools(self, pools: Bytes) -> Self {
+        let budget = self.budget.with_pools(pools);
+        let (total, before, after) = (budget.total, self.budget.pools, budget.pools);
+        let forecast = self.forecast.into_iter().map(|row| row.with_pools(total, before, after)).collect();
+        Self { at_most: self.at_most.map(|most| most.with_pools(pools)), budget, forecast, ..self }
+    }
+
     /// Pages of a size in all pools, as they should be.
     pub fn pages(&self, page: PageSize) -> PageCount {
         let pools = self.refusal.as_ref().map_or(&self.pools, |refusal| &refusal.wanted);

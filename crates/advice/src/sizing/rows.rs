@@ -38,6 +38,8 @@ pub struct ForecastRow {
     pub touching_seconds: Option<f64>,
     /// Memory left for page cache and everything that is not counted; zero where the host is past its end.
     pub memory_left: Option<Bytes>,
+    /// What of the host's memory all that is counted takes.
+    pub taken: Bytes,
     /// What the part of the memory that a session touches rests on: measured where it is of every server, and then on the
     /// fewest sessions of one.
     pub basis: Basis,
@@ -58,6 +60,7 @@ pub(super) fn rows(ask: &Ask<'_>, plan: &Plan<'_>, budget: &Budget, offered: &[P
         let dealt = deal(plan, sessions);
         for page in &pages {
             let tables = tables_at(ask, plan, &dealt, Some(*page));
+            let taken = taken(ask, plan, budget, *page, &dealt, tables.expected);
             rows.push(ForecastRow {
                 sessions,
                 configured_max: most == Some(sessions),
@@ -67,7 +70,8 @@ pub(super) fn rows(ask: &Ask<'_>, plan: &Plan<'_>, budget: &Budget, offered: &[P
                 page_tables_most: tables.most,
                 login_seconds: login_seconds(ask, plan, *page),
                 touching_seconds: touching_seconds(ask, plan, *page),
-                memory_left: memory_left(ask, plan, budget, *page, &dealt, tables.expected),
+                memory_left: budget.total.map(|total| total.saturating_sub(taken)),
+                taken,
                 basis: tables.basis,
             });
         }
@@ -75,16 +79,24 @@ pub(super) fn rows(ask: &Ask<'_>, plan: &Plan<'_>, budget: &Budget, offered: &[P
     rows
 }
 
-/// What is left beside the servers' memory on pages of that size. Where some fact is not known it counts as
+impl ForecastRow {
+    /// The same with other pools beside the servers' own, of a host with so much memory.
+    pub(super) fn with_pools(self, total: Option<Bytes>, before: Bytes, after: Bytes) -> Self {
+        let taken = (self.taken + after).saturating_sub(before);
+        Self { memory_left: total.map(|total| total.saturating_sub(taken)), taken, ..self }
+    }
+}
+
+/// What is taken with the servers' memory on pages of that size. Where some fact is not known it counts as
 /// nothing, as in the budget, which names it.
-fn memory_left(
+fn taken(
     ask: &Ask<'_>,
     plan: &Plan<'_>,
     budget: &Budget,
     page: PageSize,
     dealt: &[u64],
     page_tables: Bytes,
-) -> Option<Bytes> {
+) -> Bytes {
     let on_page = |wanted: &Wanted<'_>| match wanted::demand_on(wanted.then(), page) {
         Some(demand) if page > ask.base() => demand.pages.of(page),
         _ => wanted.bytes(),
@@ -93,8 +105,7 @@ fn memory_left(
     let planned: Bytes = plan.wanted.iter().map(Wanted::planned).sum();
     let beside_servers = budget.pools.saturating_sub(planned);
     let rest = [counted_at(ask, plan, dealt), budget.others, budget.kernel, budget.watermarks];
-    let taken = servers + beside_servers + page_tables + rest.into_iter().flatten().sum();
-    Some(budget.total?.saturating_sub(taken))
+    servers + beside_servers + page_tables + rest.into_iter().flatten().sum()
 }
 
 /// Of the servers whose processes touch all of their memory as they start.

@@ -164,7 +164,7 @@ pub fn target(
     };
     let (pools, unknown) = ask.goals();
     let insisting = insisting(ask, &pools);
-    let sizing = sizing.map(|sizing| Sizing { budget: sizing.budget.with_pools(memory(&pools)), ..sizing });
+    let sizing = sizing.map(|sizing| sizing.with_pools(memory(&pools)));
     Ok(Target { pools, sizing, unknown, insisting })
 }
 

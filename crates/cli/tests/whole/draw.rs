@@ -84,6 +84,8 @@ pub(crate) struct Spec {
     pub(crate) old_kernel: bool,
     pub(crate) wish: Wish,
     pub(crate) thp: &'static str,
+    /// Words that the boot loader's menu gets when it is made anew, where they are others than it has.
+    pub(crate) to_be: Option<&'static str>,
 }
 
 /// Transparent huge pages as Debian has them.
@@ -173,10 +175,15 @@ pub(crate) fn spec() -> impl Strategy<Value = Spec> {
             prop::bool::weighted(0.2),
             wish(),
             prop::sample::select(vec![MADVISE, MADVISE, "[always] madvise never", "always madvise [never]"]),
+            // Drawn last: the hosts of each seed stay as they were before there were such words.
+            prop::option::weighted(
+                0.15,
+                prop::sample::select(vec!["quiet", "hugepagesz=1G hugepages=64", "hugepages=300", "default_hugepagesz=1G"]),
+            ),
         ),
     )
         .prop_map(|((memory_gib, nodes, servers, group), (pool, gib_pool, on_demand, overcommit), rest)| {
-            let (events, lines, words, old_kernel, wish, thp) = rest;
+            let (events, lines, words, old_kernel, wish, thp, to_be) = rest;
             let overcommit = if on_demand { overcommit } else { Amount::None };
             let spec = Spec {
                 memory_gib,
@@ -192,6 +199,7 @@ pub(crate) fn spec() -> impl Strategy<Value = Spec> {
                 old_kernel,
                 wish,
                 thp,
+                to_be,
             };
             // Of a node that is not there neither the loader nor tmpfiles.d can set anything.
             if spec.nodes == 1 { spec.on_one_node() } else { spec }
@@ -245,15 +253,17 @@ impl Spec {
         kernel.old = self.old_kernel;
         let release = if self.old_kernel { "5.4.0-100-generic" } else { "6.1.0-30-amd64" };
         let new_default = self.words.starts_with("default_hugepagesz=");
-        let menu =
-            format!("menuentry 'Debian' --class debian {{\n\tlinux /boot/vmlinuz root=UUID=1 ro {}\n}}\n", self.words);
-        let default_grub = format!("GRUB_CMDLINE_LINUX=\"{}\"\n", self.words);
+        let made = |words: &str| {
+            format!("menuentry 'Debian' --class debian {{\n\tlinux /boot/vmlinuz root=UUID=1 ro {words}\n}}\n")
+        };
+        let to_be = self.to_be.unwrap_or(self.words);
+        let (menu, default_grub) = (made(self.words), format!("GRUB_CMDLINE_LINUX=\"{to_be}\"\n"));
         let mut world = World {
             kernel,
             servers: Vec::new(),
             files: [].into(),
             values: [].into(),
-            menu: menu.clone(),
+            menu: made(to_be),
             release,
             changed: [].into(),
             off_by: 0,

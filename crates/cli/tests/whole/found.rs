@@ -28,6 +28,7 @@ fn host(servers: Vec<Drawn>) -> Spec {
         old_kernel: false,
         wish: Wish::Plain,
         thp: MADVISE,
+        to_be: None,
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct World {
     pub(crate) files: Files,
     /// Other files of the kernel, by path.
     pub(crate) values: BTreeMap<String, String>,
-    /// GRUB's menu as it was before any plan.
+    /// GRUB's menu as it is once it was made anew, but for what a plan adds.
     pub(crate) menu: String,
     /// Whether /etc/sysctl.conf is read at boot, through Debian's link.
     pub(crate) release: &'static str,
