@@ -178,7 +178,12 @@ pub(crate) fn spec() -> impl Strategy<Value = Spec> {
             // Drawn last: the hosts of each seed stay as they were before there were such words.
             prop::option::weighted(
                 0.15,
-                prop::sample::select(vec!["quiet", "hugepagesz=1G hugepages=64", "hugepages=300", "default_hugepagesz=1G"]),
+                prop::sample::select(vec![
+                    "quiet",
+                    "hugepagesz=1G hugepages=64",
+                    "hugepages=300",
+                    "default_hugepagesz=1G",
+                ]),
             ),
         ),
     )

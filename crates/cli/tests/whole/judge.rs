@@ -13,7 +13,7 @@ use hugewise_host::source::MapSource;
 use hugewise_model::{Finding, Host, Instance, Level, PageSize};
 
 use crate::draw::{Wish, wants};
-use crate::kernel::MIB_2;
+use crate::kernel::{GIB_1, MIB_2};
 use crate::orders;
 use crate::servers::{Kind, Limit, POSTGRESQL, Policy, Server, State};
 use crate::world::{Moments, World, unit_of};
@@ -139,8 +139,14 @@ fn decided_by_few(world: &World, at: usize, place: usize, truth: State) -> bool 
 /// Whether pages of 1 GiB decide that a file asks for, when memory may be in pieces, and not the command line.
 fn comes_late(world: &World, at: usize, truth: State) -> bool {
     let mut without = world.clone();
+    // The kernel's own file counts pages of the default size, whatever that is by then.
+    let by_default = world.booted(&[]).kernel.default == GIB_1;
+    let is_large = |line: &str| {
+        line.contains("hugepages-1048576kB/nr_hugepages")
+            || (by_default && (line.starts_with("vm.nr_hugepages") || line.contains("/proc/sys/vm/nr_hugepages")))
+    };
     for text in without.files.values_mut() {
-        let lines = text.lines().filter(|line| !line.contains("hugepages-1048576kB/nr_hugepages"));
+        let lines = text.lines().filter(|line| !is_large(line));
         *text = lines.map(|line| format!("{line}\n")).collect();
     }
     without.worst_of_boot().get(&at).is_some_and(|then| *then != truth)
