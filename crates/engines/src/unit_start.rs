@@ -13,7 +13,7 @@ use hugewise_host::source::Owner;
 use hugewise_model::configuration::{Loaded, Place, ServiceStart, StartCommand, Unit};
 use hugewise_model::instance::{DemandSource, NextStart, Setting, Startup};
 use hugewise_model::process::Namespaces;
-use hugewise_model::{Asked, Demand, Instance, Observed, Process};
+use hugewise_model::{Asked, Bytes, Demand, Instance, Observed, Process};
 
 use crate::starting::{Next, Starting};
 use crate::{Found, Kind, Scene, options};
@@ -77,6 +77,27 @@ pub(crate) fn fill_in(scene: &Scene<'_>, found: &mut Found) {
         }
         instance.at_boot = at_boot.into();
     }
+    for instance in &mut found.instances {
+        let units = &scene.host.configuration.units;
+        let unit = units.iter().find(|unit| Some(&unit.name) == instance.unit.as_ref());
+        let why = unit.and_then(|unit| beyond_address_space(instance, unit));
+        if instance.startup.is_none() && why.is_some() {
+            instance.startup = why.map(Startup::Refuses);
+        }
+    }
+}
+
+/// A limit of its unit that leaves its next start no room for its memory, on pages of whatever size (setrlimit(2), RLIMIT_AS).
+fn beyond_address_space(instance: &Instance, unit: &Unit) -> Option<String> {
+    let (limit, place) = unit.address_space.as_ref()?;
+    let reckoned = |demands: &mut dyn Iterator<Item = &Demand>| -> Bytes {
+        demands.map(Demand::at_least).map(|it| it.pages.of(it.page_size)).sum()
+    };
+    let needed = match instance.next.known() {
+        Some(next) => reckoned(&mut next.demands.iter()),
+        None => reckoned(&mut instance.demands()).max(instance.segment_bytes()),
+    };
+    (needed > *limit).then(|| format!("LimitAS is {limit}, and it maps {needed} ({place})"))
 }
 
 /// The command lines of a restart and of the next boot.

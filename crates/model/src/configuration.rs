@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::{Limit, Observed, PageSize};
+use crate::{Bytes, Limit, Observed, PageSize};
 
 /// A value in a file, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -307,6 +307,8 @@ pub struct Unit {
     pub name: String,
     /// `LimitMEMLOCK` as the last drop-in leaves it, soft and hard; absent where none sets it.
     pub memlock: Observed<(Limit, Limit, Place)>,
+    /// The soft limit of `LimitAS` (RLIMIT_AS), where it sets one.
+    pub address_space: Option<(Bytes, Place)>,
     /// `User`.
     pub user: Observed<String>,
     /// Whether `PAMName` is set: what it starts is a session of PAM, and limits.conf counts after `LimitMEMLOCK`.

@@ -89,14 +89,7 @@ impl ForecastRow {
 
 /// What is taken with the servers' memory on pages of that size. Where some fact is not known it counts as
 /// nothing, as in the budget, which names it.
-fn taken(
-    ask: &Ask<'_>,
-    plan: &Plan<'_>,
-    budget: &Budget,
-    page: PageSize,
-    dealt: &[u64],
-    page_tables: Bytes,
-) -> Bytes {
+fn taken(ask: &Ask<'_>, plan: &Plan<'_>, budget: &Budget, page: PageSize, dealt: &[u64], page_tables: Bytes) -> Bytes {
     let on_page = |wanted: &Wanted<'_>| match wanted::demand_on(wanted.then(), page) {
         Some(demand) if page > ask.base() => demand.pages.of(page),
         _ => wanted.bytes(),

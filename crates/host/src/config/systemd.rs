@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::configuration::{Place, ServiceStart, StartCommand, Unit};
-use hugewise_model::{Limit, Observed, Process};
+use hugewise_model::{Bytes, Limit, Observed, Process};
 
 use super::bound_nodes;
 use super::exec_start;
@@ -122,6 +122,7 @@ fn read_unit(
         Observed::Known(_) if files.is_empty() => unit,
         Observed::Known((service, start)) => Unit {
             memlock: service.memlock,
+            address_space: service.address_space,
             user: service.user.into(),
             pam: service.pam,
             ambient_ipc_lock: service.ambient.holds("CAP_IPC_LOCK"),
@@ -254,6 +255,8 @@ fn is_install(one: &Assignment) -> bool {
 pub struct Service {
     /// `LimitMEMLOCK`.
     pub memlock: Observed<(Limit, Limit, Place)>,
+    /// The soft limit of `LimitAS`.
+    pub address_space: Option<(Bytes, Place)>,
     /// `User`.
     pub user: Option<String>,
     /// Whether `PAMName` names anything.
@@ -277,6 +280,11 @@ pub fn describe(assignments: &[(String, Assignment)]) -> Service {
                     service.memlock = Observed::Known((soft, hard, place(file, assignment.line)));
                 }
             }
+            "LimitAS" => match parse_limit(&assignment.value) {
+                Some((Limit::At(soft), _)) => service.address_space = Some((soft, place(file, assignment.line))),
+                Some((Limit::Unlimited, _)) => service.address_space = None,
+                None => {}
+            },
             "User" => service.user = Some(assignment.value.clone()).filter(|user| !user.is_empty()),
             "Slice" => service.slice = Some(assignment.value.clone()).filter(|slice| !slice.is_empty()),
             "PAMName" => service.pam = !assignment.value.is_empty(),
