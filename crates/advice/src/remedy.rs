@@ -125,7 +125,15 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             Some((place, value)) => {
                 format!("keep transparent huge pages as they are: take out {place}, which sets {value} at each boot")
             }
-            None => "set transparent huge pages at each boot too".into(),
+            None => {
+                let is_wrong = assessment.findings.iter().any(|it| it.remedies.contains(&Remedy::SetThp));
+                let now = host.thp.enabled.known().map(String::as_str).filter(|_| !is_wrong);
+                let to = now.unwrap_or_else(|| thp::meeting_point(host, instances));
+                let then = boot::thp_is_tuneds(host, to).map(|(place, value)| {
+                    format!(": change {}, which has the last word and sets {value}", boot::place_to_edit(host, &place))
+                });
+                format!("set transparent huge pages to {to} at each boot too{}", then.unwrap_or_default())
+            }
         },
         Remedy::SetSetting(id) => setting(host, instances, target, id),
         Remedy::Restart(id) => match goal_of(host, instances, target, id) {

@@ -62,6 +62,16 @@ pub fn thp_is_undone_by(host: &Host, word: &str) -> Option<(String, String)> {
     others.rfind(|(_, value)| value != word)
 }
 
+/// The line of TuneD's active profile that sets THP last at each boot, and to what, where that is another word than this and no
+/// TuneD runs that could be given another profile.
+pub fn thp_is_tuneds(host: &Host, word: &str) -> Option<(String, String)> {
+    if host.processes.known().into_iter().flatten().any(|process| process.name == "tuned") {
+        return None;
+    }
+    let step = of_tuned(host).ok()??;
+    (step.value != word && thp(host).ok()?.last() == Some(&step)).then_some((step.place, step.value))
+}
+
 /// How the kernel begins where no word tells it otherwise, by how the one that runs was built.
 fn of_kernel(host: &Host) -> Option<Step<String>> {
     let (word, place) = host.configuration.thp_of_kernel.known()?;

@@ -85,6 +85,11 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
                     draft.told.insert(Remedy::SetThp);
                 }
             }
+            Err(NotKept::Overruled(place)) => {
+                let title = format!("transparent huge pages: {} at each boot", wanted.enabled);
+                let line = format!("# change {place} to {}: it has the last word", wanted.enabled);
+                draft.instruct_for(Remedy::KeepThpAtBoot, title, &[line], Risk::Safe, None);
+            }
             Err(why) => draft.leave(Remedy::KeepThpAtBoot, format!("THP of the next boot is left as it is: {why}")),
         }
     }

@@ -68,7 +68,7 @@ fn what_nobody_carries_out_is_listed_and_never_promised() {
     for (remedies, line) in [
         (vec![Remedy::SetShmLimits], "# raise kernel.shmmax and kernel.shmall"),
         (vec![Remedy::SetPool(PageSize::MIB_2), by_hand], "# turn the key"),
-        (vec![Remedy::KeepThpAtBoot], "# set transparent huge pages at each boot too"),
+        (vec![Remedy::KeepThpAtBoot], "# set transparent huge pages to madvise at each boot too"),
     ] {
         let plan = planned(&world, &Options::default(), &|_| made_up("HW998", None, remedies.clone()));
         assert!(promises(&plan, "HW998").is_empty(), "{}", shown(&plan));

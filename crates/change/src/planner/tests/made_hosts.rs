@@ -242,6 +242,24 @@ fn a_server_that_nothing_would_start_again_is_not_stopped() {
     }
 }
 
+/// TuneD is to start at the boot and does not run now: no profile is given to it, and `check` says the same as the plan.
+#[test]
+fn a_profile_that_has_the_last_word_on_thp_is_named_by_check_and_plan() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put("/etc/tuned/active_profile", "mydb\n");
+    world.put("/etc/tuned/mydb/tuned.conf", "[main]\nsummary=x\n[vm]\ntransparent_hugepages=always\n");
+    let (options, request) = defaults();
+    let seen = world.look();
+    let finding = seen.assessment.findings.iter().find(|it| it.code.as_str() == "HW602").unwrap();
+    let said = "set transparent huge pages to madvise at each boot too: change /etc/tuned/mydb/tuned.conf:4, which has the last \
+                word and sets always";
+    assert_eq!(finding.fix, [said]);
+    let (plan, _) = holds("a profile without TuneD", &world, &options, &request);
+    let by_hand = plan.instructions.iter().find(|it| it.title.starts_with("transparent huge pages: madvise")).unwrap();
+    assert_eq!(by_hand.text.trim(), "# change /etc/tuned/mydb/tuned.conf:4 to madvise: it has the last word");
+}
+
 #[test]
 fn tuned_keeps_thp_through_a_profile_that_includes_the_active_one() {
     let base = source("arm64-64k-pages");
