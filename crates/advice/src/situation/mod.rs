@@ -123,6 +123,11 @@ enum Fit {
     Ends(Outlook),
 }
 
+/// Whether a server's files have it ask for huge pages, otherwise than it runs.
+fn will_ask(instance: &Instance) -> bool {
+    [instance.coming(), instance.at_boot.known()].into_iter().flatten().any(NextStart::asks)
+}
+
 /// Works the moments out for all servers; linear in their number.
 pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
     let growth = supply::growth(host, instances);
@@ -136,7 +141,8 @@ pub fn situation(host: &Host, instances: &[Instance]) -> Situation {
         let named = instance.vouchers.contains(&Voucher::Named);
         let now = standing(host, instance, named);
         let moments = match &now {
-            Standing::NotCounted(_) => {
+            // One that its files have ask from its next start on counts then.
+            Standing::NotCounted(_) if !will_ask(instance) => {
                 let outlook = Outlook { why: None, standing: now, obstacle: None };
                 Moments { now: outlook.clone(), restart: outlook.clone(), boot: outlook }
             }

@@ -24,6 +24,31 @@ fn demand(pages: u64) -> Demand {
     Demand { page_size: PageSize::MIB_2, pages: PageCount(pages), source: DemandSource::Engine }
 }
 
+/// A Java machine of little memory runs without huge pages, and its unit says -XX:+UseLargePages now. An ASM instance whose file
+/// has no MEMORY_TARGET any more asks as others do, and with ONLY does not start without a pool (Oracle's reference of
+/// USE_LARGE_PAGES).
+#[test]
+fn one_that_does_not_count_as_it_runs_counts_where_its_files_have_it_ask() {
+    let mut case = quiet();
+    let small = case.postgresql("app", Bytes::from_mib(100));
+    small.engine = hugewise_model::Engine::Jvm;
+    (small.asked, small.huge_pages) = (Asked::No, hugewise_model::HugePageUse::None);
+    assert_eq!(words(&case, "app"), ["not_counted"; 3]);
+    let demand = Demand { page_size: PageSize::MIB_2, pages: PageCount(50), source: DemandSource::Engine };
+    let next = |asked| Observed::Known(NextStart { asked, setting: None, demands: vec![demand.clone()] });
+    case.instances[0].next = next(Asked::Try);
+    assert_eq!(words(&case, "app"), ["not_counted", "none", "none"]);
+    case.instances[0].next = next(Asked::No);
+    assert_eq!(words(&case, "app"), ["not_counted"; 3]);
+
+    let asm = case.oracle("+ASM", gib(2), 4);
+    asm.traits = vec![hugewise_model::Trait::Amm, hugewise_model::Trait::Asm];
+    (asm.asked, asm.huge_pages) = (Asked::Cannot, hugewise_model::HugePageUse::None);
+    assert_eq!(words(&case, "+ASM"), ["not_counted"; 3]);
+    case.instances[1].next = next(Asked::Must);
+    assert_eq!(words(&case, "+ASM"), ["not_counted", "does_not_start", "does_not_start"]);
+}
+
 #[test]
 fn a_pool_by_hand_lasts_until_the_boot() {
     let mut case = quiet();

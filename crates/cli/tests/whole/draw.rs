@@ -86,6 +86,8 @@ pub(crate) struct Spec {
     pub(crate) thp: &'static str,
     /// Words that the boot loader's menu gets when it is made anew, where they are others than it has.
     pub(crate) to_be: Option<&'static str>,
+    /// Whether the first Oracle instance is one of Automatic Storage Management.
+    pub(crate) asm: bool,
 }
 
 /// Transparent huge pages as Debian has them.
@@ -185,10 +187,11 @@ pub(crate) fn spec() -> impl Strategy<Value = Spec> {
                     "default_hugepagesz=1G",
                 ]),
             ),
+            prop::bool::weighted(0.15),
         ),
     )
         .prop_map(|((memory_gib, nodes, servers, group), (pool, gib_pool, on_demand, overcommit), rest)| {
-            let (events, lines, words, old_kernel, wish, thp, to_be) = rest;
+            let (events, lines, words, old_kernel, wish, thp, to_be, asm) = rest;
             let overcommit = if on_demand { overcommit } else { Amount::None };
             let spec = Spec {
                 memory_gib,
@@ -205,6 +208,7 @@ pub(crate) fn spec() -> impl Strategy<Value = Spec> {
                 wish,
                 thp,
                 to_be,
+                asm,
             };
             // Of a node that is not there neither the loader nor tmpfiles.d can set anything.
             if spec.nodes == 1 { spec.on_one_node() } else { spec }
@@ -244,6 +248,11 @@ pub(crate) fn wants(kind: Kind, settings: &Settings) -> (u64, u64) {
 }
 
 impl Spec {
+    /// The same host, as it was drawn before there was more to draw.
+    pub(crate) fn as_it_was(self) -> Self {
+        Self { to_be: None, asm: false, ..self }
+    }
+
     fn on_one_node(mut self) -> Self {
         self.lines.retain(|line| !matches!(line, Line::Tmpfiles { path, .. } if path.contains("/node1/")));
         if self.words.contains("1:") {
@@ -352,7 +361,9 @@ impl Spec {
                 Kind::Stranger => (1000, 1000),
             };
             let letter = char::from(b'a' + u8::try_from(at).unwrap());
+            let is_first = world.servers.iter().all(|server| server.kind != kind);
             let name = match kind {
+                Kind::Oracle if self.asm && is_first => "+ASM".into(),
                 Kind::Oracle => format!("DB{}", letter.to_ascii_uppercase()),
                 Kind::MariaDb => "3306".into(),
                 Kind::Redis => "6379".into(),

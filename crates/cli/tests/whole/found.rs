@@ -29,6 +29,7 @@ fn host(servers: Vec<Drawn>) -> Spec {
         wish: Wish::Plain,
         thp: MADVISE,
         to_be: None,
+        asm: false,
     }
 }
 

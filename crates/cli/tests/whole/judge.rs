@@ -219,7 +219,8 @@ pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Mom
             if open || (place > 0 && (parts || beside)) {
                 continue;
             }
-            let without = matches!(settings.policy, Policy::Off | Policy::Automatic);
+            let policy = if place == 0 { server.running.policy } else { settings.policy };
+            let without = matches!(policy, Policy::Off | Policy::Automatic);
             let exempt = matches!(outlook.standing, Standing::NotCounted(_)) && without;
             let exempt = exempt || (place == 0 && foretold == "all" && is_out_of_sight(world, *at));
             if !exempt && outlook.standing.as_str() != truth.as_str() {

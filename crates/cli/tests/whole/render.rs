@@ -273,7 +273,11 @@ fn program(server: &Server) -> (String, Vec<String>, String) {
         }
         Kind::Oracle => {
             let home = oracle_home();
-            (format!("{home}/bin/oracle"), vec![format!("ora_pmon_{name}")], format!("{home}/dbs"))
+            (
+                format!("{home}/bin/oracle"),
+                vec![format!("{}_pmon_{name}", if name.starts_with('+') { "asm" } else { "ora" })],
+                format!("{home}/dbs"),
+            )
         }
         Kind::MariaDb => {
             let exe = "/usr/sbin/mariadbd".to_owned();

@@ -376,7 +376,7 @@ pub(crate) fn oracle_home() -> &'static str {
 pub(crate) fn unit_of(server: &Server) -> String {
     match server.kind {
         Kind::PostgreSql => format!("postgresql@15-{}.service", server.name),
-        Kind::Oracle => format!("oracle-{}.service", server.name),
+        Kind::Oracle => format!("oracle-{}.service", server.name.trim_start_matches('+')),
         Kind::MariaDb => "mariadb.service".into(),
         Kind::Jvm => format!("{}.service", server.name),
         Kind::Qemu => format!("qemu-{}.service", server.name),
