@@ -100,8 +100,9 @@ pub struct Moments {
 impl Moments {
     /// Whether a restart takes huge pages from it.
     pub fn loses_at_restart(&self) -> bool {
-        // One that stays down is told of whatever it has now.
-        let fails = self.restart.standing == Standing::DoesNotStart && self.now.standing == Standing::Unknown;
+        // One that stays down is told of whatever it has now, and though it counts for nothing as it runs.
+        let is_open = matches!(self.now.standing, Standing::Unknown | Standing::NotCounted(_));
+        let fails = self.restart.standing == Standing::DoesNotStart && is_open;
         self.restart.is_worse_than(&self.now) || fails
     }
 

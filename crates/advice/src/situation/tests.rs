@@ -47,6 +47,9 @@ fn one_that_does_not_count_as_it_runs_counts_where_its_files_have_it_ask() {
     assert_eq!(words(&case, "+ASM"), ["not_counted"; 3]);
     case.instances[1].next = next(Asked::Must);
     assert_eq!(words(&case, "+ASM"), ["not_counted", "does_not_start", "does_not_start"]);
+    let findings = case.assess().findings;
+    let told = |it: &&hugewise_model::Finding| it.summary.starts_with("oracle +ASM would not start again: ");
+    assert_eq!(findings.iter().filter(told).count(), 1, "{findings:?}");
 }
 
 #[test]
