@@ -74,6 +74,12 @@ pub(super) fn is_named(ask: &Ask<'_>, page: PageSize) -> bool {
     names(ask, &cmdline::huge_page_words(&without(&entry.command_line, &ours)), page)
 }
 
+/// What a menu of GRUB's that is made anew, by whomever, brings or drops of others' words.
+pub(super) fn new_menu(ask: &Ask<'_>) -> Option<NewMenu> {
+    let (Observed::Known(entry), Ok(ours)) = (&ask.host.configuration.boot, our_words(ask)) else { return None };
+    boot::new_menu(ask.host, &without(&entry.command_line, &ours), ours::GRUB)
+}
+
 fn names(ask: &Ask<'_>, words: &cmdline::HugePageWords, page: PageSize) -> bool {
     let default = boot::default_size(ask.host);
     words.pools.iter().any(|pool| pool.page_size.or(default) == Some(page))
@@ -118,7 +124,7 @@ pub(super) fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved])
     let step = match way(ask, entry).map_err(by_hand)? {
         Way::DropIn(command) => {
             // The menu is made anew for our words, and nobody asked for what else comes and goes with it.
-            match boot::new_menu(ask.host, &others, ours::GRUB) {
+            match new_menu(ask) {
                 Some(NewMenu::Brings(words)) => return Err(by_hand(NotOurs::Waiting(words))),
                 Some(NewMenu::Drops(words)) => {
                     return Err(by_hand(NotOurs::Lost { place: entry.place.clone(), words }));

@@ -1,11 +1,13 @@
 //! What copies the settings of a host, or shares its pools.
 
+use hugewise_advice::boot::NewMenu;
 use hugewise_advice::situation::Obstacle;
 use hugewise_advice::words::{self, shell_word};
 use hugewise_advice::{demand, target};
 use hugewise_model::{Instance, Observed, PageCount, Remedy};
 
 use super::Ask;
+use super::boot_loader;
 use super::draft::Draft;
 use crate::plan::{Change, Step};
 
@@ -32,6 +34,17 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     };
     let pools_kept = draft.steps.iter().any(|step| step.part.keeps_pools() && kept(step));
     if pools_kept {
+        match boot_loader::new_menu(ask) {
+            Some(NewMenu::Brings(words)) => draft.warn(format!(
+                "{words} is not in the boot menu, and is once that is made anew, as a new kernel has it: no boot of this plan \
+                 reckons with it; take it out, or make the menu and a new plan"
+            )),
+            Some(NewMenu::Drops(words)) => draft.warn(format!(
+                "{words} is in the boot menu alone, and gone once that is made anew, as a new kernel has it: write it where \
+                 the menu is made from"
+            )),
+            None => {}
+        }
         for (there, image) in images(ask) {
             if there {
                 draft.warn(format!(

@@ -267,6 +267,10 @@ fn words_that_wait_for_the_menu_are_not_overlooked() {
         assert!(!has(&plan, "pools-command-line"), "{words}");
         let waits = format!("# {words} in /etc/default/grub:1 is not in the boot menu, and would be");
         assert!(shown(&plan).contains(&waits), "{}", shown(&plan));
+        // The next kernel that is installed has the menu made, whatever the plan does: who sets the pool by a file is told.
+        let (plan, _) = holds("waiting words beside a file", &world, &defaults().0, &Request::default());
+        let told = format!("{words} in /etc/default/grub:1 is not in the boot menu, and is once that is made anew");
+        assert!(plan.warnings.iter().any(|it| it.starts_with(&told)), "{}", shown(&plan));
     }
     // Our own wait where an apply was cut off: the plan goes on from there.
     world.put("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"\"\n");
@@ -294,6 +298,7 @@ fn words_that_a_new_menu_would_lose_are_not_overlooked() {
     world.put("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"quiet hugepages=600\"\n");
     let (plan, _) = holds("words that the file has", &world, &options, &Request::default());
     assert!(has(&plan, "pools-command-line"), "{}", shown(&plan));
+    assert!(!plan.warnings.iter().any(|it| it.contains("boot menu")), "{}", shown(&plan));
 }
 
 #[test]
