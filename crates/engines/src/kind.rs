@@ -88,6 +88,8 @@ pub struct Kind {
     /// The setting by which each of its processes touches all of the server's memory as it starts, where it has one and that
     /// is so: a log-in waits for it.
     pub touches_all: for<'a> fn(&'a Instance) -> Option<&'a Setting>,
+    /// The setting by which it locks all of its System V segments as it starts, and does not start where it may not.
+    pub locks_all: for<'a> fn(&'a Instance) -> Option<&'a Setting>,
     /// What it makes of THP set to `always`; none where it says nothing.
     pub thp: fn(&Host, &Instance) -> Result<Option<ThpAdvice>, VersionUnknown>,
     /// The same in words, with its source, for the page of the rule about it; none where it says nothing.
@@ -309,6 +311,7 @@ impl Kind {
         connect: None,
         start: Start::PLAIN,
         touches_all: |_| None,
+        locks_all: |_| None,
         thp: |_, _| Ok(None),
         thp_in_words: None,
         against_gib_pages: None,

@@ -65,6 +65,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],
         Some(Obstacle::Cgroup) => cgroup_limit::raises_for(facts, instance),
         Some(Obstacle::Start) => vec![startup::remedy(instance)],
+        Some(Obstacle::Lock) => super::restart_loses_pages::unlocks(instance),
         Some(Obstacle::Mount) => vec![mounts::remedy(facts.host, instance)],
         Some(Obstacle::DefaultSize) => vec![Remedy::by_hand(default_size(instance))],
         Some(Obstacle::Nodes) => vec![cpuset()],
