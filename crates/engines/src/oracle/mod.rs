@@ -45,7 +45,8 @@ pub static KIND: Kind = Kind {
     find,
     asleep: asleep::asleep,
     services: &["dbora", "oracle"],
-    companions: &[asleep::LAUNCHER],
+    // Those of Clusterware tell a database that is started by it, and with which limits.
+    companions: &[asleep::LAUNCHER, "ohasd.bin", "crsd.bin", "oraagent.bin"],
     forms: kept::FORMS,
     accounts: &["oracle", "grid"],
     settings: SETTINGS,
