@@ -177,7 +177,9 @@ fn no_line_is_wider_than_the_terminal_and_no_sentence_is_cut() {
             let wide: Vec<&str> = out.lines().filter(wide).collect();
             assert!(wide.is_empty(), "{} at {columns}: {wide:#?}", host.display());
             // Names in the table may have to give way, sentences never.
-            assert!(!out.contains('…'), "{} at {columns}:\n{out}", host.display());
+            // A name may be cut in its column of a table: the whole of it stands in the sentences below.
+            let is_whole = |line: &str| !line.contains('…') || line.contains("…  ");
+            assert!(out.lines().all(is_whole), "{} at {columns}:\n{out}", host.display());
         }
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! From SAP's documents of 16.0: "Adjusting the Operating System Shared Memory Parameters" for the segments, the Utility Guide for
 //! the options of `dataserver`. What makes it ask for huge pages was found in no document, and no advice of SAP's on THP for it:
-//! whether it asks is known of a server that has them alone.
+//! one that has none is taken for one that does not ask.
 
 use std::collections::BTreeSet;
 
 use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::Shape;
 use hugewise_model::instance::SessionModel;
-use hugewise_model::{Asked, Engine, Instance, Observed, Process};
+use hugewise_model::{Asked, Engine, Instance, Process};
 
 use crate::start::Takes;
 use crate::sysv::Mappers;
@@ -82,9 +82,8 @@ fn instance(scene: &Scene<'_>, main: &Process, pids: Vec<u32>, alone: bool) -> I
     instance.session_model = SessionModel::Threads;
     let segments = sysv::measured(scene.host, main, &instance.pids, alone);
     sysv::describe(scene, &mut instance, segments);
-    instance.asked = if sysv::is_on_huge_pages(&instance) { Asked::Try } else { Asked::Unknown };
-    instance.next =
-        Observed::Malformed("what makes it ask for huge pages is in none of SAP's documents that were found".into());
+    // Pages that are set aside for one that may never take them would be lost to it.
+    instance.asked = if sysv::is_on_huge_pages(&instance) { Asked::Try } else { Asked::No };
     instance
 }
 
@@ -96,7 +95,7 @@ fn version(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use hugewise_host::source::map::MapSource;
-    use hugewise_model::{Host, HugePageUse, Mapping, PageCount, PageSize};
+    use hugewise_model::{Host, HugePageUse, Mapping, Observed, PageCount, PageSize};
 
     use super::*;
     use crate::testing;
@@ -148,10 +147,7 @@ mod tests {
             all.iter().map(|it| (it.name.as_str(), it.pids.as_slice(), it.asked, it.huge_pages)).collect();
         assert_eq!(
             seen,
-            [
-                ("PROD", &[10, 11][..], Asked::Unknown, HugePageUse::None),
-                ("TEST", &[20][..], Asked::Try, HugePageUse::All)
-            ]
+            [("PROD", &[10, 11][..], Asked::No, HugePageUse::None), ("TEST", &[20][..], Asked::Try, HugePageUse::All)]
         );
         assert_eq!(all[0].version, Observed::Known("16.0".into()));
         assert_eq!(all[0].demand.as_ref().map(|demand| demand.pages), Some(PageCount(512)));
