@@ -164,7 +164,10 @@ fn permission(host: &Host, locked: &Locked, instance: &Instance) -> Link {
 
 /// SHM_HUGETLB: the capability or the group, on older kernels also a memlock limit of what its user has with this.
 pub(crate) fn sysv(host: &Host, instance: &Instance, given: &Given, needs: Needed) -> (LinkState, String) {
-    let right = permission::without_memlock_by(host, instance, &given.ipc_lock);
+    let right = match outside_the_group(host, instance, given) {
+        Some(what) => Right::Lacks(what),
+        None => permission::without_memlock_by(host, instance, &given.ipc_lock),
+    };
     if let Right::Has(what) = right {
         return (LinkState::Ok, what);
     }
@@ -183,6 +186,17 @@ pub(crate) fn sysv(host: &Host, instance: &Instance, given: &Given, needs: Neede
             (LinkState::Unknown, format!("{what}; {memlock}; whether {kernel} accepts memlock is not known"))
         }
     }
+}
+
+/// That whoever starts a server is not in vm.hugetlb_shm_group, though its owner is by now: a process keeps the groups that it
+/// was started with. None where that makes no difference.
+pub(crate) fn outside_the_group(host: &Host, instance: &Instance, given: &Given) -> Option<String> {
+    let groups = given.groups.as_ref()?;
+    let group = host.kernel_settings.hugetlb_shm_group.get().filter(|group| !groups.ids.contains(group))?;
+    let by_capability = matches!(permission::capability_of(host, instance, &given.ipc_lock), Right::Has(_));
+    let owner_has = matches!(permission::without_memlock_by(host, instance, &given.ipc_lock), Right::Has(_));
+    (owner_has && !by_capability)
+        .then(|| format!("{} is not in vm.hugetlb_shm_group={group}: it was started before its user was", groups.whose))
 }
 
 fn cgroup(host: &Host, limits: &Limits, instance: &Instance) -> Link {

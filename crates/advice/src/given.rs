@@ -19,6 +19,17 @@ pub struct Given {
     pub memlock: Allowance,
     /// Whether it has CAP_IPC_LOCK.
     pub ipc_lock: Observed<bool>,
+    /// Who starts it with the groups that he has himself, and these; none where its owner's are taken from the accounts.
+    pub groups: Option<Groups>,
+}
+
+/// The groups of a process that starts servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// `oraagent.bin (pid 20)`
+    pub whose: String,
+    /// All of them.
+    pub ids: Vec<u32>,
 }
 
 impl Given {
@@ -28,13 +39,14 @@ impl Given {
         if instance.is_asleep() {
             let place = "the memlock limit that it is started with".to_owned();
             let ipc_lock = process.map_or(Observed::Absent, |process| process.ipc_lock.clone());
-            return Self { memlock: Allowance { limit: Observed::Absent, place }, ipc_lock };
+            return Self { memlock: Allowance { limit: Observed::Absent, place }, ipc_lock, groups: None };
         }
         let limit = process.map_or(Observed::Absent, |process| process.memlock.as_ref().map(|limits| limits.soft));
         let read = if process.is_some() { "" } else { ", not read" };
         Self {
             memlock: Allowance { limit, place: format!("/proc/{}/limits{read}", instance.pid) },
             ipc_lock: process.map_or(Observed::Absent, |process| process.ipc_lock.clone()),
+            groups: None,
         }
     }
 
@@ -195,13 +207,18 @@ fn by_agent(host: &Host, instance: &Instance, now: Given) -> Given {
     let Some(agent) = starter.and_then(|starter| (starter.agent)(host, instance)) else { return now };
     let place = format!("/proc/{}/limits of {}", agent.pid, agent.name);
     let memlock = Allowance { limit: agent.memlock.as_ref().map(|limits| limits.soft), place };
-    Given { memlock, ..now }
+    let ids: Vec<u32> = agent.groups.iter().copied().chain([agent.gid]).collect();
+    // Of one whose groups were not read nothing is known of them.
+    let groups =
+        (!agent.groups.is_empty()).then(|| Groups { whose: format!("{} (pid {})", agent.name, agent.pid), ids });
+    Given { memlock, groups, ..now }
 }
 
 /// What a server is given at the next boot by Clusterware: what its files say. Where they say nothing it may have been started
 /// by a person, whose limits it has now, and the boot gives it others.
 fn by_clusterware(host: &Host, instance: &Instance, now: Given) -> Ways {
-    let now = by_agent(host, instance, now);
+    // The boot starts the stack anew, with the groups that the accounts have then.
+    let now = Given { groups: None, ..by_agent(host, instance, now) };
     let Some(files) = &host.configuration.clusterware else { return Ways::sure(now) };
     match (&files.memlock, &files.file) {
         (Observed::Absent, None) => Ways::sure(now),
@@ -261,7 +278,7 @@ fn by_log_in(host: &Host, instance: &Instance, process: &Process) -> Given {
     // What its unit alone gives it, no log-in has.
     let by_unit = unit_of(host, instance).is_some_and(|unit| unit.ambient_ipc_lock) && process.uid != 0;
     let ipc_lock = if by_unit { Observed::Known(false) } else { process.ipc_lock.clone() };
-    Given { memlock: login::of_log_in(host, process.uid), ipc_lock }
+    Given { memlock: login::of_log_in(host, process.uid), ipc_lock, groups: None }
 }
 
 /// Whether systemd itself gives a server's process its limits: it starts it as its own user, with no PAM in between.
@@ -280,7 +297,7 @@ fn is_certain(host: &Host, unit: &Unit, process: &Process) -> bool {
 fn by_unit(host: &Host, unit: &Unit, process: &Process) -> Vec<Given> {
     let memlocks = memlocks_by_unit(host, unit, process);
     let ipc_lock = if unit.ambient_ipc_lock { Observed::Known(true) } else { process.ipc_lock.clone() };
-    memlocks.into_iter().map(|memlock| Given { memlock, ipc_lock: ipc_lock.clone() }).collect()
+    memlocks.into_iter().map(|memlock| Given { memlock, ipc_lock: ipc_lock.clone(), groups: None }).collect()
 }
 
 /// The memlock limits that the files of a unit may give a process of its: one, or two where that hangs on what it runs.

@@ -1,6 +1,6 @@
 //! Who may have huge pages through shmget(SHM_HUGETLB), as this kernel checks it.
 
-use hugewise_model::{Host, Instance, Observed, Process, Reason};
+use hugewise_model::{Host, Instance, KernelRelease, Observed, Process, Reason};
 
 /// What a memlock limit buys on this kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +32,24 @@ pub fn memlock(host: &Host) -> Memlock {
     if let Some(spoken) = spoken {
         return spoken;
     }
-    match host.kernel.known() {
-        Some(kernel) if kernel.at_least(5, 16) => Memlock::Useless(format!("kernel {}", kernel.text)),
-        Some(kernel) if kernel.at_least(5, 14) => Memlock::Unknown(format!("kernel {}", kernel.text)),
-        Some(kernel) => Memlock::Buys(format!("kernel {}", kernel.text)),
-        None => Memlock::Unknown(format!("kernel release: {}", host.kernel.reason().unwrap_or_default())),
+    let Some(kernel) = host.kernel.known() else {
+        return Memlock::Unknown(format!("kernel release: {}", host.kernel.reason().unwrap_or_default()));
+    };
+    let what = format!("kernel {}", kernel.text);
+    match accepts_memlock(kernel) {
+        Some(true) => Memlock::Buys(what),
+        Some(false) => Memlock::Useless(what),
+        None => Memlock::Unknown(what),
+    }
+}
+
+/// Whether a kernel of that release takes a memlock limit for the right to SHM_HUGETLB; none where kernels of its number exist
+/// in both kinds. `cargo xtask vm kernels` asks those that Debian has.
+pub fn accepts_memlock(kernel: &KernelRelease) -> Option<bool> {
+    match () {
+        () if kernel.at_least(5, 16) => Some(false),
+        () if kernel.at_least(5, 14) => None,
+        () => Some(true),
     }
 }
 
@@ -149,6 +162,14 @@ pub(crate) fn why_unknown(host: &Host, instance: &Instance) -> Reason {
     // Of a container's, which user namespace it is in has to be known too.
     let group = || host.kernel_settings.hugetlb_shm_group.why().filter(|_| process.is_some());
     capability.or_else(group).unwrap_or(Reason::untold("not read"))
+}
+
+/// Whether a start of an instance has CAP_IPC_LOCK that counts.
+pub(crate) fn capability_of(host: &Host, instance: &Instance, ipc_lock: &Observed<bool>) -> Right {
+    match process_of(host, instance) {
+        Some(process) => capability(host, process, instance, ipc_lock),
+        None => Right::Unknown(String::new()),
+    }
 }
 
 fn capability(host: &Host, process: &Process, instance: &Instance, ipc_lock: &Observed<bool>) -> Right {

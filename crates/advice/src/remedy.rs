@@ -1,6 +1,7 @@
 //! Remedies in words, with the target's numbers: the same wherever they are shown.
 
 use hugewise_engines::{Kind, SettingsBy};
+use hugewise_model::instance::Trait;
 use hugewise_model::{Asked, Host, Instance, InstanceId, Level, PageCount, PageSize, Remedy};
 
 use crate::demand::starting;
@@ -136,6 +137,11 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             }
         },
         Remedy::SetSetting(id) => setting(host, instances, target, id),
+        Remedy::Restart(id) if is_asm(instances, id) => {
+            format!(
+                "leave {id} to the next restart of Grid Infrastructure: every database of this node goes down with it"
+            )
+        }
         Remedy::Restart(id) => match goal_of(host, instances, target, id) {
             Some(goal) if !goal.is_there() => format!("reboot, or restart {id} once its pages are there"),
             _ => format!("restart {id}"),
@@ -151,6 +157,11 @@ fn too_much(target: &Target, goal: &Goal) -> Option<String> {
     target.sizing.as_ref()?.refusal.as_ref()?;
     let (page, asked) = (goal.page_size, goal.goal.of(goal.page_size));
     Some(format!("make the servers smaller: {asked} of {page} pages are more than this host can give"))
+}
+
+/// Whether it is an ASM instance.
+fn is_asm(instances: &[Instance], id: &InstanceId) -> bool {
+    instances.iter().any(|it| it.id() == *id && it.traits.contains(&Trait::Asm))
 }
 
 /// The nodes that a pool's pages belong on, where it is not all the same: the kernel spreads a pool that is set as a whole evenly.

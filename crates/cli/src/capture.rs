@@ -112,6 +112,10 @@ fn servers(host: &Host, instances: &[Instance]) -> Servers {
         .collect();
     let neighbours = all().filter(|process| service_of(process).is_some_and(|service| services.contains(service)));
     servers.neighbours = neighbours.map(|process| process.pid).collect();
+    let companions: BTreeSet<&str> =
+        instances.iter().flat_map(|instance| Kind::of(instance.engine).companions).copied().collect();
+    let starters = all().filter(|process| companions.contains(process.name.as_str()));
+    servers.starters = starters.map(|process| process.pid).collect();
     servers.users.extend(host.sysv_segments.known().into_iter().flatten().map(|segment| segment.uid));
     let known = |uid: &u32| host.accounts.users.get(uid);
     servers.names.extend(servers.users.iter().filter_map(known).map(|user| user.name.clone()));

@@ -88,10 +88,18 @@ pub struct Kind {
     /// The setting by which each of its processes touches all of the server's memory as it starts, where it has one and that
     /// is so: a log-in waits for it.
     pub touches_all: for<'a> fn(&'a Instance) -> Option<&'a Setting>,
+    /// The setting by which it locks all of its System V segments as it starts, and does not start where it may not.
+    pub locks_all: for<'a> fn(&'a Instance) -> Option<&'a Setting>,
     /// What it makes of THP set to `always`; none where it says nothing.
     pub thp: fn(&Host, &Instance) -> Result<Option<ThpAdvice>, VersionUnknown>,
     /// The same in words, with its source, for the page of the rule about it; none where it says nothing.
     pub thp_in_words: Option<&'static str>,
+    /// What the vendor of a server says of its memory beyond huge pages, where it is one that says so.
+    pub vendor: fn(&Instance) -> Option<&'static Vendor>,
+    /// Its heap, where its settings say how large that may be.
+    pub heap: fn(&Instance) -> Option<Heap>,
+    /// Whether all of its private memory is touched as it starts, so that nobody waits for a page of it later.
+    pub touches_heap: fn(&Instance) -> bool,
     /// Why pages of 1 GiB are nothing for it.
     pub against_gib_pages: Option<&'static str>,
     /// The setting that names the page size it asks for; none where it takes the host's.
@@ -176,6 +184,28 @@ impl Message {
         };
         plain(word) == plain(self.name)
     }
+}
+
+/// What a vendor says of a server's memory.
+#[derive(Debug)]
+pub struct Vendor {
+    /// What people call the server.
+    pub name: &'static str,
+    /// Its heap is to take no more than half of memory, and to stay below what compressed references reach.
+    pub heap: bool,
+    /// How it keeps its memory from being swapped out, where it is to.
+    pub lock: Option<&'static str>,
+    /// The kernel is not to compact memory for its transparent huge pages.
+    pub no_defrag: bool,
+}
+
+/// A heap of objects that refer to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heap {
+    /// What it may grow to.
+    pub most: Bytes,
+    /// What compressed references reach, where that is less: its references take twice the room.
+    pub beyond: Option<Bytes>,
 }
 
 /// Who makes a server ask for huge pages.
@@ -309,8 +339,12 @@ impl Kind {
         connect: None,
         start: Start::PLAIN,
         touches_all: |_| None,
+        locks_all: |_| None,
         thp: |_, _| Ok(None),
         thp_in_words: None,
+        vendor: |_| None,
+        heap: |_| None,
+        touches_heap: |_| false,
         against_gib_pages: None,
         page_size_by: None,
         names_page_size: |_| false,

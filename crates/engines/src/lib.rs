@@ -3,6 +3,7 @@
 //! Everything here is passive: it looks at the processes that the host was read with, and reads
 //! the servers' own files through the same [`Source`]. Only [`connect`] talks to a server.
 
+pub mod ase;
 mod asleep;
 mod bare_segment;
 pub mod clickhouse;
@@ -63,7 +64,8 @@ use hugewise_model::instance::{Mechanism, SessionModel};
 use hugewise_model::{Asked, Bytes, Engine, Host, HugePageUse, Instance, Observed, Process, Reason, Unread};
 
 pub use kind::{
-    Beside, By, Describe, Kind, Message, SettingsBy, SizeOption, Sizes, ThpAdvice, UNTRIED, VersionUnknown,
+    Beside, By, Describe, Heap, Kind, Message, SettingsBy, SizeOption, Sizes, ThpAdvice, UNTRIED, Vendor,
+    VersionUnknown,
 };
 pub use settable::Settable;
 pub use start::{Restarter, Start, Starter, Stretch, Takes};
@@ -82,6 +84,7 @@ static KINDS: &[&Kind] = &[
     &sqlserver::KIND,
     &informix::KIND,
     &clickhouse::KIND,
+    &ase::KIND,
     &unrecognised::KIND,
 ];
 

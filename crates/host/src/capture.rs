@@ -66,6 +66,8 @@ pub struct Servers {
     pub processes: BTreeSet<u32>,
     /// Processes that run in a service of theirs: what else runs there tells whose service it is.
     pub neighbours: BTreeSet<u32>,
+    /// Processes whose names tell what starts them, and are kept.
+    pub starters: BTreeSet<u32>,
     /// Those whose working directory is read.
     pub folders: BTreeSet<u32>,
     /// Users by id who own one, or shared memory.
@@ -91,6 +93,10 @@ impl Servers {
 
     fn is_neighbour(&self, process: &str) -> bool {
         process.parse().is_ok_and(|pid| self.neighbours.contains(&pid))
+    }
+
+    fn is_starter(&self, process: &str) -> bool {
+        process.parse().is_ok_and(|pid| self.starters.contains(&pid))
     }
 
     fn reads_folder_of(&self, process: &str) -> bool {

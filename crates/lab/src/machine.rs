@@ -185,8 +185,15 @@ impl Machine {
     /// # Errors
     /// Where this host lacks what it takes, and where the machine has not ended by itself after `limit`.
     pub fn run(self, limit: Duration, said: &mut dyn FnMut(&str)) -> Result<(), Skip> {
+        self.run_on(&kernel()?, limit, said)
+    }
+
+    /// The same on another kernel than this host's.
+    ///
+    /// # Errors
+    /// As with [`run`](Self::run).
+    pub fn run_on(self, kernel: &Path, limit: Duration, said: &mut dyn FnMut(&str)) -> Result<(), Skip> {
         let qemu = installed(&[QEMU])?;
-        let kernel = kernel()?;
         let archive = self.files.into_archive().map_err(|error| Skip(format!("a machine's files: {error}")))?;
         // Whatever ends this process, the machine goes with it.
         let mut command = Command::new("setpriv");

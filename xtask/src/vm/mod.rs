@@ -1,5 +1,6 @@
 //! `cargo xtask vm`: what hugewise promises about reboots, on real ones.
 
+mod debian_kernels;
 mod host;
 pub(crate) mod image;
 pub(crate) mod machine;

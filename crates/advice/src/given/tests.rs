@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hugewise_host::config::limits;
 use hugewise_model::configuration::{Clusterware, Place};
 use hugewise_model::process::{CgroupMembership, SoftHard};
-use hugewise_model::{Bytes, Engine, KernelRelease};
+use hugewise_model::{Bytes, Engine, KernelRelease, Remedy};
 
 use super::*;
 use crate::situation::{Moments, situation};
@@ -261,4 +261,36 @@ fn that_sqlplus_and_srvctl_give_other_limits_is_a_finding_and_its_cure_names_the
     let lines = (starter.limits)(&scene.case.host, &scene.case.instances[0]).unwrap().join("\n");
     assert!(lines.contains("/etc/init.d/ohasd:3 gives it 64 KiB of memlock"), "{lines}");
     assert!((starter.how)(&scene.case.host, &scene.case.instances[0])[0].contains("srvctl"));
+}
+
+/// A user was added to the group, and the agent runs as it was started: sqlplus from a new log-in gets the pages.
+#[test]
+fn the_agent_keeps_the_groups_that_it_was_started_with() {
+    for (groups, then, told) in
+        [(vec![54321, 54330], (All, All), false), (vec![54321], (NoPages, All), true), (vec![], (All, All), false)]
+    {
+        let file = Observed::Known((Limit::Unlimited, Place { file: "/etc/init.d/ohasd".into(), line: 3 }));
+        let mut scene = by_clusterware(Limit::Unlimited, file);
+        let host = &mut scene.case.host;
+        host.kernel = Observed::Known(KernelRelease { text: "6.12.0".into(), major: 6, minor: 12 });
+        host.kernel_settings.hugetlb_shm_group = Observed::Known(54330);
+        host.configuration.sysctl = Observed::Known(vec![
+            crate::testing::sysctl("vm.nr_hugepages", "1100"),
+            crate::testing::sysctl("vm.hugetlb_shm_group", "54330"),
+        ]);
+        let owner = scene.case.instances[0].owner.clone();
+        let members = vec![owner];
+        let group = hugewise_model::host::Group { name: "hugepages".into(), members, ..Default::default() };
+        scene.case.host.accounts.groups.insert(54330, group);
+        for process in scene.case.processes().into_iter().filter(|it| it.name == "oraagent.bin") {
+            process.groups = groups.clone();
+        }
+        assert_eq!(scene.then(), then, "{groups:?}: {:?}", scene.moments());
+        let assessment = crate::assess(&scene.case.host, &scene.case.instances);
+        let found = assessment.findings.iter().find(|it| it.code.as_str() == "HW305");
+        assert_eq!(found.is_some(), told, "{groups:?}");
+        let sets = |it: &hugewise_model::Finding| it.remedies.iter().any(|it| matches!(it, Remedy::SetGroup(_)));
+        assert!(!assessment.findings.iter().any(sets), "{groups:?}");
+        assert!(found.is_none_or(|it| it.evidence[0].starts_with("oraagent.bin (pid 20) is not in")), "{found:?}");
+    }
 }

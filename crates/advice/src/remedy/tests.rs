@@ -24,6 +24,23 @@ fn what_is_given_back_is_not_kept_for_the_boot() {
     assert!(lines.iter().all(|line| !line.ends_with("at each boot")), "{lines:?}");
 }
 
+/// A restart of ASM takes every database with it: it is nobody's next step.
+#[test]
+fn asm_is_not_restarted_for_its_pages() {
+    let lines = |is_asm: bool| {
+        let mut case = quiet();
+        case.oracle("+ASM1", gib(2), 3).traits.extend(is_asm.then_some(Trait::Asm));
+        case.pool(1100, 1100);
+        case.host.kernel_settings.hugetlb_shm_group = Observed::Known(54321);
+        do_lines(&case)
+    };
+    assert!(lines(false).contains(&"restart oracle +ASM1".to_owned()), "{:?}", lines(false));
+    let asm = lines(true);
+    let said =
+        "leave oracle +ASM1 to the next restart of Grid Infrastructure: every database of this node goes down with it";
+    assert!(asm.contains(&said.to_owned()) && asm.iter().all(|line| !line.starts_with("restart")), "{asm:?}");
+}
+
 /// More than the servers need is kept for each boot: whoever follows what is said does not make it fewer.
 #[test]
 fn what_each_boot_brings_already_is_not_lowered() {

@@ -6,7 +6,7 @@ use crate::permission::{self, Memlock};
 use crate::rules::cgroup_limit;
 use crate::situation::{Obstacle, startup};
 use crate::standing::Standing;
-use crate::{Docs, Facts, Missing, Rule, demand, mounts};
+use crate::{Docs, Facts, Missing, Rule, chain, demand, given, mounts};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW603"),
@@ -65,6 +65,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],
         Some(Obstacle::Cgroup) => cgroup_limit::raises_for(facts, instance),
         Some(Obstacle::Start) => vec![startup::remedy(instance)],
+        Some(Obstacle::Lock) => super::restart_loses_pages::unlocks(instance),
         Some(Obstacle::Mount) => vec![mounts::remedy(facts.host, instance)],
         Some(Obstacle::DefaultSize) => vec![Remedy::by_hand(default_size(instance))],
         Some(Obstacle::Nodes) => vec![cpuset()],
@@ -80,6 +81,11 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
 
 /// What gives a server the right to System V huge pages, as this kernel checks it.
 pub(super) fn rights(facts: &Facts<'_>, instance: &Instance) -> Vec<Remedy> {
+    // Its owner has the right: what starts it is older than that.
+    let given = given::at_restart(facts.host, instance).first;
+    if chain::outside_the_group(facts.host, instance, &given).is_some() {
+        return vec![super::started_by_clusterware::anew()];
+    }
     match permission::memlock(facts.host) {
         Memlock::Buys(_) => vec![Remedy::RaiseMemlock(instance.id())],
         Memlock::Useless(_) => vec![Remedy::SetGroup(instance.id())],

@@ -128,6 +128,8 @@ fn of_pool(facts: &Facts<'_>, pool: &Pool) -> Result<Option<Finding>, Missing> {
     let page = pool.page_size;
     let Some(available) = available(pool)? else { return Ok(None) };
     let Available { total, free, reserved } = available;
+    // Nobody knows who would ask for them: servers that are down are looked for beside those that run.
+    crate::known(&facts.host.processes, "processes")?;
     let could = lacking(facts, page);
     let pages = if could.is_empty() {
         spare(facts, pool)?
@@ -348,6 +350,18 @@ mod tests {
         case.host.configuration.sysctl = Observed::Known(vec![crate::testing::sysctl("vm.nr_hugepages", "2000")]);
         let pool = case.assess().target.pool(PageSize::MIB_2).unwrap().clone();
         assert_eq!(pool.pages_at_boot(&case.host, &case.instances), PageCount(2000));
+    }
+
+    /// Of a sosreport without ps nobody knows who runs, and who is down is not looked for.
+    #[test]
+    fn nothing_is_given_back_where_the_processes_are_not_known() {
+        let mut case = quiet();
+        case.pool(2000, 2000);
+        assert!(case.codes().contains(&"HW202"));
+        case.host.processes = Observed::Absent;
+        assert!(!case.codes().contains(&"HW202"));
+        let unknown = case.assess().unknown;
+        assert!(unknown.iter().any(|it| format!("{it:?}").contains("HW202")), "{unknown:?}");
     }
 
     /// An ASM instance with MEMORY_TARGET takes no large pages, whatever its parameters ask for.

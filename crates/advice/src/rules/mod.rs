@@ -9,6 +9,8 @@ pub(crate) mod boot_starves_host;
 pub(crate) mod cgroup_limit;
 pub(crate) mod does_not_fit;
 pub(crate) mod gib_pages_unsupported;
+pub(crate) mod heap_swappable;
+pub(crate) mod heap_too_large;
 pub(crate) mod idle_pool;
 pub(crate) mod memlock_below_segment;
 pub(crate) mod memlock_login_vs_service;
@@ -34,6 +36,7 @@ pub(crate) mod silent_fallback;
 pub(crate) mod slow_log_ins;
 pub(crate) mod started_by_clusterware;
 pub(crate) mod swap_with_unlocked_segment;
+pub(crate) mod thp_defrag;
 pub(crate) mod thp_differs_at_boot;
 pub(crate) mod thp_policy;
 pub(crate) mod too_many_sessions;
@@ -95,6 +98,7 @@ registered! {
     gib_pages_unsupported,
     wrong_page_size,
     thp_policy,
+    thp_defrag,
     pool_differs_at_boot,
     thp_differs_at_boot,
     boot_loses_pages,
@@ -104,4 +108,6 @@ registered! {
     nodes_unequal,
     cgroup_limit,
     swap_with_unlocked_segment,
+    heap_too_large,
+    heap_swappable,
 }

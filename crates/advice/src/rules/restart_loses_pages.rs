@@ -1,3 +1,4 @@
+use hugewise_engines::Kind;
 use hugewise_model::{Asked, Finding, HugePageUse, Instance, Lack, Level, Reason, Remedy};
 
 use crate::demand::starting;
@@ -14,7 +15,8 @@ pub(crate) static RULE: Rule = Rule {
         what: "A server of 256 MiB or more that runs on huge pages and would not get them all back at its next restart, or \
                would not start at all; one on base pages whose nodes or file system keep the pages from its next start \
                too; and an Oracle instance whose files take it off Automatic Memory Management and that would not start \
-               without it, for want of pages. Its files as they are now decide what it will ask for; the pool is taken as it would be \
+               without it, for want of pages; and one that locks its memory as it starts (LOCK_SGA=TRUE), where its memlock limit \
+               is below its memory on base pages. Its files as they are now decide what it will ask for; the pool is taken as it would be \
                once the server has stopped: surplus pages go with it. An error where the server refuses to start without them.",
         why: "It runs well until somebody restarts it: its pool was made smaller, or a setting was changed, and \
               nothing shows it until then.",
@@ -23,6 +25,7 @@ pub(crate) static RULE: Rule = Rule {
         sources: &[
             "Documentation/admin-guide/mm/hugetlbpage.rst: surplus pages are freed as they come back",
             "postgresql.org: huge_pages; Oracle MOS 361323.1",
+            "Oracle Database Reference, LOCK_SGA; shmctl(2): SHM_LOCK, asked of Linux 5.10 to 7.2 (docs/memlock.md)",
         ],
     },
     check: |facts| RULE.of_each(facts, look),
@@ -35,7 +38,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if let Some(unclear) = unclear(instance).filter(|_| restart.standing == Standing::Unknown) {
         return Err(unclear);
     }
-    let is_down = restart.obstacle == Some(Obstacle::Start);
+    let is_down = matches!(restart.obstacle, Some(Obstacle::Start | Obstacle::Lock));
     let kept = is_kept_off(facts, instance, restart.obstacle, fails)?;
     if !kept && (!moments.loses_at_restart() || !(is_down || is_told(facts, instance, fails)?)) {
         return Ok(None);
@@ -63,6 +66,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     let remedies = match restart.obstacle {
         Some(Obstacle::Start) => vec![startup::remedy(instance)],
+        Some(Obstacle::Lock) => super::restart_loses_pages::unlocks(instance),
         Some(Obstacle::Right) => super::boot_loses_pages::rights(facts, instance),
         Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],
         Some(Obstacle::Cgroup) => super::cgroup_limit::raises_for(facts, instance),
@@ -75,6 +79,13 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         _ => vec![Remedy::SetSetting(instance.id())],
     };
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+/// What lets a server start that may not lock its memory.
+pub(super) fn unlocks(instance: &Instance) -> Vec<Remedy> {
+    let name = (Kind::of(instance.engine).locks_all)(instance).map_or("its setting", |setting| setting.name.as_str());
+    let then = format!("set {name}=FALSE once it is on huge pages: they are never swapped, and need no lock");
+    vec![Remedy::RaiseMemlock(instance.id()), Remedy::Consider(then)]
 }
 
 /// What nobody knows of the next start of a server whose settings were understood as it started.

@@ -1,5 +1,5 @@
 use hugewise_engines::Kind;
-use hugewise_model::instance::Mechanism;
+use hugewise_model::instance::{Mechanism, Trait};
 use hugewise_model::{Asked, Engine, Finding, HugePageUse, Instance, Lack, Level, PageCount, Reason, Remedy};
 
 use crate::cause::{is_big, wants_thp};
@@ -17,7 +17,8 @@ pub(crate) static RULE: Rule = Rule {
               nothing. Nobody notices until the page tables have grown.",
         cost: "nobody notices until the page tables have grown",
         fix: "Set it to refuse: huge_pages=on, USE_LARGE_PAGES=ONLY. Do that once the pool is large enough, or the \
-              next start fails. MySQL, MariaDB and the JVM have no such setting: watch them.",
+              next start fails. MySQL, MariaDB and the JVM have no such setting: watch them. ASM is never told to refuse, and never named: \
+              every database of its node is down until it starts.",
         sources: &[
             "PostgreSQL 15 manual: huge_pages; src/backend/port/sysv_shmem.c",
             "Oracle Database Reference 19c: USE_LARGE_PAGES",
@@ -38,7 +39,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         let lack = || Lack::new(format_args!("settings of {title}"), Reason::untold("not read"));
         return if big { Err(Missing::Instance(lack())) } else { Ok(None) };
     }
-    if instance.asked != Asked::Try {
+    // That ASM starts whatever it finds is what every database of its node lives on.
+    if instance.asked != Asked::Try || instance.traits.contains(&Trait::Asm) {
         return Ok(None);
     }
     let said = match (&instance.setting, instance.version.known()) {
@@ -132,6 +134,22 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
 mod tests {
     use super::*;
     use crate::testing::{all_huge, gib, quiet};
+
+    /// A database is told to refuse; the instance that holds its disks is not.
+    #[test]
+    fn asm_is_never_told_to_refuse_a_start() {
+        let told = |is_asm: bool| {
+            let mut case = quiet();
+            let instance = case.oracle("+ASM1", gib(8), 3);
+            instance.traits.extend(is_asm.then_some(Trait::Asm));
+            let assessment = case.assess();
+            let insists = |it: &Remedy| matches!(it, Remedy::SetSetting(_));
+            let speaks = assessment.findings.iter().any(|it| it.code == RULE.code);
+            (speaks, assessment.findings.iter().flat_map(|it| &it.remedies).any(insists))
+        };
+        assert_eq!(told(false), (true, true));
+        assert_eq!(told(true), (false, false));
+    }
 
     #[test]
     fn a_note_while_all_is_well_and_a_warning_when_the_next_boot_is_not() {

@@ -11,10 +11,12 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Warn,
     docs: Docs {
         what: "A running database that Oracle Clusterware starts, whose owner's agent (oraagent) has a memlock limit that is \
-               enough for its System V huge pages where a log-in of its owner's has not, or the other way round. Only \
-               where this kernel accepts a memlock limit and nothing else gives the right.",
+               enough for its System V huge pages where a log-in of its owner's has not, or the other way round, where this \
+               kernel accepts a memlock limit and nothing else gives the right; and one whose owner is in \
+               vm.hugetlb_shm_group, where the agent runs without that group.",
         why: "A process has the limits of whoever starts it. srvctl and a boot have Clusterware's agent do it, sqlplus the \
-              shell of the log-in, which pam_limits gave what limits.conf says. So it depends on the command that was \
+              shell of the log-in, which pam_limits gave what limits.conf says. Groups are the same: a process keeps those that \
+              it was started with, whatever /etc/group says by now. So it depends on the command that was \
               typed whether the instance comes up on huge pages.",
         cost: "the database is on base pages after the next start by the other way",
         fix: "Have both give enough: limits.conf for log-ins, and for Clusterware CRS_LIMIT_MEMLOCK in \
@@ -35,16 +37,19 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if instance.mechanism != Mechanism::SysvShm || !asks || instance.segment_bytes() < demand::BIG_SEGMENT {
         return Ok(None);
     }
+    if instance.containered || !given::is_limited_by_others(host, instance) {
+        return Ok(None);
+    }
+    let given = given::at_restart(host, instance).first;
+    if let Some(what) = crate::chain::outside_the_group(host, instance, &given) {
+        return Ok(Some(by_group(instance, what)));
+    }
     let by_limit = !matches!(permission::memlock(host), Memlock::Useless(_));
-    if !by_limit
-        || instance.containered
-        || !given::is_limited_by_others(host, instance)
-        || matches!(permission::without_memlock(host, instance), Right::Has(_))
-    {
+    if !by_limit || matches!(permission::without_memlock(host, instance), Right::Has(_)) {
         return Ok(None);
     }
     let Some(process) = host.process(instance.pid) else { return Ok(None) };
-    let agent = given::at_restart(host, instance).first.memlock;
+    let agent = given.memlock;
     let log_in = login::of_log_in(host, process.uid);
     let needs = facts.situation.locked().at_most(host, instance).all();
     let allows =
@@ -69,6 +74,23 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     ];
     let remedies = vec![Remedy::RaiseMemlock(instance.id())];
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(Level::Warn, Some(instance), summary) }))
+}
+
+/// What gives the agent the groups of its user.
+pub(super) fn anew() -> Remedy {
+    Remedy::by_hand("start Clusterware anew on this node, so that its agent has the groups that its user has now")
+}
+
+/// The same on every kernel, where the group gives the right.
+fn by_group(instance: &Instance, what: String) -> Finding {
+    let summary = format!(
+        "{} may use System V huge pages by its owner's group, and Clusterware may not: started with sqlplus it gets huge pages, \
+         with srvctl it does not",
+        instance.title()
+    );
+    let short = "a log-in has the group for huge pages, Clusterware does not".to_owned();
+    let remedies = vec![anew()];
+    Finding { short, evidence: vec![what], remedies, ..RULE.finding(Level::Warn, Some(instance), summary) }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod booted;
 mod claim;
 pub(crate) mod cpuset;
 mod default_size;
+mod locking;
 mod moments;
 mod mount;
 mod next_boot;
@@ -262,7 +263,8 @@ fn placed(instance: &Instance, start: &NextStart, around: &Around<'_>) -> Outloo
         narrowed.set(narrowed.get() || by_nodes);
         supply
     };
-    let mut outlook = start::outlook(around.ground, instance, start, &supply, around.limits, around.segments);
+    let outlook = start::outlook(around.ground, instance, start, &supply, around.limits, around.segments);
+    let mut outlook = locking::refused(&around.ground, instance, &outlook).unwrap_or(outlook);
     if outlook.obstacle != Some(Obstacle::Pages) {
         return outlook;
     }

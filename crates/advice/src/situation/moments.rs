@@ -59,6 +59,8 @@ pub enum Obstacle {
     Nodes,
     /// Pages of the pool.
     Pages,
+    /// The memlock limit, for one that locks its memory as it starts.
+    Lock,
     /// What starts it refuses to.
     Start,
 }

@@ -7,6 +7,7 @@ use hugewise_advice::sizing::Sized;
 use hugewise_advice::standing::Standing;
 use hugewise_advice::words::{boot_name, one_line, pool_switch};
 use hugewise_model::escape::shell::operand;
+use hugewise_model::instance::Trait;
 use hugewise_model::{HugePageUse, Instance, PageCount, PageSize, Remedy};
 
 use super::draft::{Draft, Drafted, Whom};
@@ -156,7 +157,11 @@ fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
             Some(unit) => format!("systemctl {verb} {unit}"),
             None => format!("# {verb} {}", one_line(&instance.title())),
         };
-        waiting().filter(|(instance, _)| of(instance)).map(line).collect()
+        // Databases live on the disks that ASM holds.
+        let is_asm = |(instance, _): &(&Instance, &Sized)| instance.traits.contains(&Trait::Asm);
+        let (asm, others): (Vec<_>, Vec<_>) = waiting().filter(|(instance, _)| of(instance)).partition(is_asm);
+        let (first, last) = if verb == "stop" { (others, asm) } else { (asm, others) };
+        first.into_iter().chain(last).map(line).collect()
     };
     let title = format!("{} don't fit beside what runs now", pages.in_pages_of(page));
     if goal.crowds {

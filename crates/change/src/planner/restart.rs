@@ -187,7 +187,12 @@ fn kept_from_starting(ask: &Ask<'_>, instance: &Instance) -> Option<String> {
     let bad = matches!(restart.standing, Standing::DoesNotStart | Standing::None);
     let in_the_way = match restart.obstacle? {
         Obstacle::Start | Obstacle::Mount | Obstacle::MountOptions | Obstacle::DefaultSize | Obstacle::Nodes => true,
-        Obstacle::Settings | Obstacle::Right | Obstacle::Cgroup | Obstacle::Segments | Obstacle::Pages => false,
+        Obstacle::Settings
+        | Obstacle::Right
+        | Obstacle::Lock
+        | Obstacle::Cgroup
+        | Obstacle::Segments
+        | Obstacle::Pages => false,
     };
     (bad && in_the_way).then(|| restart.why.clone().unwrap_or_default())
 }

@@ -9,6 +9,7 @@ pub mod hsperf;
 mod kept;
 mod log;
 mod start;
+mod vendors;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,6 +77,9 @@ pub static KIND: Kind = Kind {
     asks_by: "-XX:+UseLargePages",
     page_size_by: Some("-XX:LargePageSizeInBytes"),
     work_memory: work::memory,
+    vendor: vendors::vendor,
+    heap: vendors::heap,
+    touches_heap: vendors::touches_heap,
     ask: |_, _, _| vec!["# add to its command line: -XX:+UseLargePages".into()],
     names_page_size: |instance| instance.setting_value("largepagesizeinbytes").is_some_and(|value| value != "0"),
     takes_page_size: |_| true,

@@ -32,6 +32,8 @@ pub static KIND: Kind = Kind {
     engine: Engine::MySql,
     names: &[(Engine::MySql, "MySQL"), (Engine::MariaDb, "MariaDB")],
     programs: &["mysqld", "mysqld-debug", "mariadbd"],
+    fewer_sessions: "fewer connections in each client's own pool, or a thread pool (MariaDB: thread_handling=pool-of-threads; \
+                     MySQL: a plugin of its Enterprise edition)",
     find,
     asleep: asleep::asleep,
     starting: Some(&start::STARTING),

@@ -104,6 +104,22 @@ pub(super) static MESSAGES: &[Message] = &[
         sources: &["Oracle Database Error Messages, ORA-04031"],
     },
     Message {
+        name: "lock_sga",
+        says: "LOCK_SGA=TRUE: keep the whole SGA in memory",
+        means: "At its start the instance locks its segments with SHM_LOCK. On base pages the kernel holds that against the memlock \
+                limit of whoever starts it, with all that this user has locked, on every release: with less the start fails with \
+                ORA-27102 and Error 12. Huge pages are never swapped, so that they need no LOCK_SGA, and the kernel charges \
+                nothing for locking them. It does not go with MEMORY_TARGET (ORA-00847).",
+        look: "V$PARAMETER lock_sga; the memlock limit of log-ins, units and Clusterware. Put the SGA on huge pages, and leave \
+               LOCK_SGA at FALSE.",
+        rules: &["HW210", "HW603", "HW801"],
+        sources: &[
+            "Oracle Database Reference 19c, LOCK_SGA",
+            "asktherealtom.ch, \"Set lock_sga to true on Linux (SLES)\": ORA-27102, Error 12, cured by memlock",
+            "shmctl(2): SHM_LOCK; asked of Linux 5.10 to 7.2 by `cargo xtask vm kernels`",
+        ],
+    },
+    Message {
         name: "_realfree_heap_pagesize",
         says: "hidden parameter, 12.1 and later; before that _realfree_heap_pagesize_hint",
         means: "The size of the pieces in which a process maps its private memory (PGA), 64 KiB by default. Despite its name it \

@@ -45,7 +45,8 @@ pub static KIND: Kind = Kind {
     find,
     asleep: asleep::asleep,
     services: &["dbora", "oracle"],
-    companions: &[asleep::LAUNCHER],
+    // Those of Clusterware tell a database that is started by it, and with which limits.
+    companions: &[asleep::LAUNCHER, "ohasd.bin", "crsd.bin", "oraagent.bin"],
     forms: kept::FORMS,
     accounts: &["oracle", "grid"],
     settings: SETTINGS,
@@ -73,6 +74,7 @@ pub static KIND: Kind = Kind {
         ..Start::PLAIN
     },
     touches_all: releases::touches_all,
+    locks_all: releases::locks_all,
     against_gib_pages: Some("Oracle recommends 2 MiB pages for the SGA"),
     only_by_settings: true,
     counts_sessions: true,
@@ -80,7 +82,8 @@ pub static KIND: Kind = Kind {
                      connection pooling (DBMS_CONNECTION_POOL, from 11.1 on)",
     asks_by: "use_large_pages=TRUE",
     insists_by: Some("use_large_pages=ONLY"),
-    can_insist: |instance| Release::of(instance).has_parameter(),
+    // An ASM that refuses to start keeps every database of its node down.
+    can_insist: |instance| Release::of(instance).has_parameter() && !instance.traits.contains(&Trait::Asm),
     starter: Some(starter::STARTER),
     thp_in_words: Some(
         "never up to 18c and on UEK before UEK7, madvise on UEK7 and newer from 19c on (Oracle Database installation guides for \

@@ -75,6 +75,11 @@ pub(super) fn touches_all(instance: &Instance) -> Option<&Setting> {
     (setting.value.eq_ignore_ascii_case("true") && Release::of(instance).is_before(&[12, 1])).then_some(setting)
 }
 
+/// LOCK_SGA=TRUE (Oracle Database Reference, LOCK_SGA): SHM_LOCK of the segments, without which it ends with ORA-27102.
+pub(super) fn locks_all(instance: &Instance) -> Option<&Setting> {
+    instance.settings.get("lock_sga").filter(|setting| setting.value.eq_ignore_ascii_case("true"))
+}
+
 /// Whether there is a PGA_AGGREGATE_LIMIT: from 12.1 on (Oracle Database Reference 12.1).
 pub(super) fn limits_pga(instance: &Instance) -> bool {
     Release::of(instance).is_at_least(&[12, 1])

@@ -1,6 +1,7 @@
 //! Who starts an Oracle instance: a person in sqlplus, or Clusterware.
 
 use hugewise_model::configuration::{Clusterware, Place};
+use hugewise_model::instance::Trait;
 use hugewise_model::{Host, Instance, Limit, Observed, Process};
 
 use crate::Starter;
@@ -8,12 +9,33 @@ use crate::Starter;
 pub(super) const STARTER: Starter = Starter {
     whose: "Oracle's own tools have to do it",
     how,
-    limits: |host, instance| is_clustered(host, instance).then(|| limits(host.configuration.clusterware.as_ref())),
+    limits: |host, instance| {
+        is_clustered(host, instance).then(|| limits(host, host.configuration.clusterware.as_ref()))
+    },
     agent,
 };
 
 fn how(host: &Host, instance: &Instance) -> Vec<String> {
     let (owner, name) = (&instance.owner, &instance.name);
+    if instance.traits.contains(&Trait::Asm) {
+        let stack = stack(host);
+        return match runs_clusterware(host) {
+            true => vec![
+                format!(
+                    "# every database whose disks {name} holds goes down with it: stop those first. Then, as root:"
+                ),
+                format!("crsctl stop {stack}"),
+                format!("crsctl start {stack}"),
+            ],
+            false => vec![format!(
+                "# as {owner}, once every database whose disks {name} holds is down, in sqlplus / as sysasm: shutdown \
+                 immediate, then startup"
+            )],
+        };
+    }
+    if runs_clusterware(host) && name.starts_with("-MGMT") {
+        return vec![format!("# as {owner}: srvctl stop mgmtdb, then srvctl start mgmtdb")];
+    }
     if is_clustered(host, instance) && !name.starts_with(['+', '-']) {
         return vec![format!(
             "# as {owner}: srvctl stop instance and srvctl start instance, -db with its unique name and -instance {name}; \
@@ -38,7 +60,7 @@ fn agent<'a>(host: &'a Host, instance: &Instance) -> Option<&'a Process> {
 }
 
 /// What a person does about the limit that Clusterware gives: `#` lines and commands.
-fn limits(clusterware: Option<&Clusterware>) -> Vec<String> {
+fn limits(host: &Host, clusterware: Option<&Clusterware>) -> Vec<String> {
     const WHOSE: &str = "Oracle Clusterware starts this database, with the limits that Clusterware has itself: a rule in \
                          limits.d or a drop-in for its unit may not reach it.";
     let line = |file: &str| match file.ends_with("_env.txt") {
@@ -60,8 +82,14 @@ fn limits(clusterware: Option<&Clusterware>) -> Vec<String> {
     };
     let then = "Then start Clusterware anew on this node, as root:";
     let mut lines: Vec<String> = [WHOSE, &told, then].iter().map(|line| format!("# {line}")).collect();
-    lines.extend(["crsctl stop crs".to_owned(), "crsctl start crs".to_owned()]);
+    lines.extend(["stop", "start"].map(|verb| format!("crsctl {verb} {}", stack(host))));
     lines
+}
+
+/// What `crsctl` calls it: of Oracle Restart, which has no cluster, only the high availability services run.
+fn stack(host: &Host) -> &'static str {
+    let is_restart = runs(host, "ohasd.bin") && !runs(host, "crsd.bin");
+    if is_restart { "has" } else { "crs" }
 }
 
 /// Oracle Clusterware starts its databases itself, with limits of its own.
@@ -71,6 +99,44 @@ fn is_clustered(host: &Host, instance: &Instance) -> bool {
 
 /// Whether Oracle Clusterware runs.
 pub(super) fn runs_clusterware(host: &Host) -> bool {
-    let of_the_cluster = ["ohasd.bin", "crsd.bin"];
-    host.processes.known().into_iter().flatten().any(|it| of_the_cluster.contains(&it.name.as_str()))
+    ["ohasd.bin", "crsd.bin"].iter().any(|name| runs(host, name))
+}
+
+fn runs(host: &Host, name: &str) -> bool {
+    host.processes.known().into_iter().flatten().any(|it| it.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+
+    fn told(name: &str, traits: &[Trait], runs: &[&str]) -> String {
+        let process = |(pid, name): (u32, &&str)| Process { pid, name: (*name).into(), ..Process::default() };
+        let host = Host { processes: testing::known((1..).zip(runs).map(process)), ..Host::default() };
+        let source = hugewise_host::source::map::MapSource::new();
+        let scene = crate::Scene::new(&host, &source);
+        let main = Process { uid: 54321, ..Process::default() };
+        let mut instance = scene.instance(hugewise_model::Engine::Oracle, name.into(), &main, Vec::new());
+        instance.traits = traits.to_vec();
+        how(&host, &instance).join("\n")
+    }
+
+    /// ORA-15097: ASM is not shut down under a database that lives on its disks, nor under the cluster's own files.
+    #[test]
+    fn asm_goes_with_the_stack_that_it_belongs_to() {
+        let cluster = told("+ASM1", &[Trait::Asm], &["ohasd.bin", "crsd.bin"]);
+        assert!(cluster.ends_with("crsctl stop crs\ncrsctl start crs"), "{cluster}");
+        assert!(cluster.starts_with("# every database whose disks +ASM1 holds goes down with it"), "{cluster}");
+        let restart = told("+ASM", &[Trait::Asm], &["ohasd.bin"]);
+        assert!(restart.ends_with("crsctl stop has\ncrsctl start has"), "{restart}");
+        let alone = told("+ASM", &[Trait::Asm], &[]);
+        assert!(alone.contains("in sqlplus / as sysasm") && alone.contains("every database"), "{alone}");
+    }
+
+    #[test]
+    fn the_management_database_has_commands_of_its_own() {
+        let told = told("-MGMTDB", &[], &["ohasd.bin", "crsd.bin"]);
+        assert!(told.ends_with("srvctl stop mgmtdb, then srvctl start mgmtdb"), "{told}");
+    }
 }

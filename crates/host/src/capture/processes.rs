@@ -12,7 +12,10 @@ pub(super) fn process_file(process: &str, rest: &[&str], bytes: &[u8], keeps: &K
         ["cmdline"] if server => Some(command_line(bytes, keeps)),
         // One that has none is none.
         ["cmdline"] => Some(if bytes.iter().all(|byte| *byte == 0) { Vec::new() } else { b"-\0".to_vec() }),
-        ["status"] => Some(lines::lines(bytes, |line| status_line(line, server))),
+        ["status"] => {
+            let named = server || keeps.servers.is_starter(process);
+            Some(lines::lines(bytes, |line| status_line(line, named)))
+        }
         ["limits"] => Some(lines::lines(bytes, limits_line)),
         ["cgroup"] if server => Some(bytes.to_vec()),
         ["cgroup"] if keeps.servers.is_neighbour(process) => Some(lines::lines(bytes, service_line)),
@@ -26,10 +29,10 @@ pub(super) fn process_file(process: &str, rest: &[&str], bytes: &[u8], keeps: &K
     }
 }
 
-fn status_line(line: &str, server: bool) -> Option<String> {
+fn status_line(line: &str, named: bool) -> Option<String> {
     let (key, value) = line.split_once(':')?;
     match key {
-        "Name" if !server => Some(format!("Name:\t{GONE}")),
+        "Name" if !named => Some(format!("Name:\t{GONE}")),
         // An executable's name is what its user likes; servers' have plain ones.
         "Name" if !is_plain_name(value.trim()) => Some(format!("Name:\t{GONE}")),
         _ => status::is_read(key).then(|| line.to_owned()),

@@ -3,6 +3,7 @@
 mod fragmented;
 mod gibibyte;
 mod itself;
+mod kernels;
 mod main;
 mod memlock;
 mod moments;
@@ -27,6 +28,7 @@ pub(super) static ALL: &[Scenario] = &[
     tuned::SCENARIO,
     fragmented::SCENARIO,
     memlock::SCENARIO,
+    kernels::SCENARIO,
     moments::SCENARIO,
     power::SCENARIO,
     served::SCENARIO,

@@ -1,0 +1,116 @@
+use hugewise_engines::Kind;
+use hugewise_model::{Bytes, Finding, Instance, Level, Remedy};
+
+use crate::{Docs, Facts, Missing, Rule};
+
+/// Less of a server's own memory in swap is what every host has that has been up for a while.
+const IN_SWAP: Bytes = Bytes::from_mib(64);
+
+pub(crate) static RULE: Rule = Rule {
+    code: hugewise_model::RuleId::new("HW803"),
+    name: "heap-swappable",
+    level: Level::Warn,
+    docs: Docs {
+        what: "A server whose vendor has it keep its heap from being swapped out (Elasticsearch, Cassandra), on a host with swap, \
+               whose process has less locked than its heap: a note, and a warning where 64 MiB or more of it are in swap. \
+               Nothing where vm.swappiness is 0 or 1.",
+        why: "A garbage collection walks the whole heap. What of it is in swap comes back a page at a time: pauses of minutes, and \
+              nodes that leave the cluster.",
+        cost: "garbage collections that wait for the swap; nodes that leave their cluster",
+        fix: "No swap on its host, or vm.swappiness=1, or its memory locked, which its memlock limit has to allow.",
+        sources: &[
+            "Elasticsearch Guide, \"Disable swapping\"",
+            "DataStax, \"Recommended production settings\": user resource limits; disable swap",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    let Some((vendor, lock)) = (Kind::of(instance.engine).vendor)(instance).and_then(|it| Some((it, it.lock?))) else {
+        return Ok(None);
+    };
+    let heap = instance.segment_bytes();
+    let Some(process) = facts.host.process(instance.pid).filter(|_| heap > Bytes::ZERO) else { return Ok(None) };
+    let swap = *crate::known(&facts.host.memory.swap_total, "/proc/meminfo SwapTotal")?;
+    let is_kept = facts.host.kernel_settings.swappiness.get().is_some_and(|value| value <= 1);
+    if swap == Bytes::ZERO || is_kept {
+        return Ok(None);
+    }
+    let locked = *crate::known(&process.locked, &format!("/proc/{}/status VmLck", instance.pid))?;
+    if locked >= heap {
+        return Ok(None);
+    }
+    let in_swap = process.swap.get().unwrap_or_default();
+    let level = if in_swap >= IN_SWAP { Level::Warn } else { Level::Info };
+    let short = match level {
+        Level::Warn => format!("{in_swap} of its memory is in swap"),
+        _ => format!("its heap of {heap} can be swapped out"),
+    };
+    let summary = format!("{}: {short}; {} is to have its memory locked, or no swap", instance.title(), vendor.name);
+    let mut evidence = vec![
+        format!("/proc/{}/status VmLck: {locked}, VmSwap: {in_swap}", instance.pid),
+        format!("/proc/meminfo SwapTotal: {swap}"),
+    ];
+    evidence
+        .extend(process.memlock.get().map(|limits| format!("/proc/{}/limits memlock: {}", instance.pid, limits.soft)));
+    let remedies = vec![Remedy::Consider(format!("turn swap off, set vm.swappiness=1, or have it locked: {lock}"))];
+    Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || case(Bytes::ZERO, Bytes::ZERO),
+    silent: || case(crate::testing::gib(8), Bytes::ZERO),
+    missing: || {
+        let mut case = case(Bytes::ZERO, Bytes::ZERO);
+        case.host.memory.swap_total = hugewise_model::Observed::Denied;
+        case
+    },
+};
+
+/// An Elasticsearch of 8 GiB, so much of which is locked, and in swap.
+#[cfg(test)]
+fn case(locked: Bytes, in_swap: Bytes) -> crate::testing::Case {
+    use hugewise_model::Observed::{Absent, Known};
+    use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel};
+    let mut case = crate::testing::quiet();
+    let name = "org.elasticsearch.bootstrap.Elasticsearch";
+    case.instance(hugewise_model::Engine::Jvm, name, crate::testing::gib(8), 0, |instance| {
+        instance.mechanism = Mechanism::Mmap;
+        instance.asked = hugewise_model::Asked::No;
+        instance.sessions = Absent;
+        instance.session_model = SessionModel::Threads;
+        instance.segments[0].kind = SegmentKind::Private;
+    });
+    case.processes()[0].locked = Known(locked);
+    case.processes()[0].swap = Known(in_swap);
+    case
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Case;
+
+    fn level(case: &Case) -> Option<Level> {
+        case.assess().findings.into_iter().find(|it| it.code == RULE.code).map(|it| it.level)
+    }
+
+    #[test]
+    fn what_is_in_swap_is_worse_than_what_may_be() {
+        assert_eq!(level(&case(Bytes::ZERO, Bytes::ZERO)), Some(Level::Info));
+        assert_eq!(level(&case(Bytes::from_mib(100), Bytes::from_mib(200))), Some(Level::Warn));
+    }
+
+    #[test]
+    fn each_of_the_three_ways_is_enough() {
+        assert_eq!(level(&case(crate::testing::gib(9), Bytes::ZERO)), None);
+        let mut without = case(Bytes::ZERO, Bytes::ZERO);
+        without.host.memory.swap_total = hugewise_model::Observed::Known(Bytes::ZERO);
+        assert_eq!(level(&without), None);
+        let mut kept = case(Bytes::ZERO, Bytes::ZERO);
+        kept.host.kernel_settings.swappiness = hugewise_model::Observed::Known(1);
+        assert_eq!(level(&kept), None);
+    }
+}

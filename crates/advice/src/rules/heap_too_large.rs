@@ -1,0 +1,118 @@
+use hugewise_engines::{Heap, Kind};
+use hugewise_model::{Bytes, Finding, Instance, Level, Remedy};
+
+use crate::{Docs, Facts, Missing, Rule};
+
+pub(crate) static RULE: Rule = Rule {
+    code: hugewise_model::RuleId::new("HW802"),
+    name: "heap-too-large",
+    level: Level::Warn,
+    docs: Docs {
+        what: "A heap of Java from 32 GiB on (with objects at every 8 bytes): a note below half as much again, as what it holds more \
+               is lost to references of twice the size; nothing beyond that, where somebody means it. Elasticsearch is held to \
+               what its vendor says: a warning from 32 GiB on, whatever the size, and where the heap may take more than half of \
+               memory. Of a machine without -Xmx nothing is said.",
+        why: "Below 32 GiB HotSpot writes a reference in 4 bytes, beyond it in 8: a heap of 33 GiB holds less than one of 31. And \
+              a search engine lives on the page cache: what its heap takes it does not have.",
+        cost: "memory for references of twice the size; page cache that the heap takes",
+        fix: "Give it a heap below the end of compressed references, and two machines instead of a larger one.",
+        sources: &[
+            "OpenJDK: OopEncodingHeapMax; `java -XX:+PrintFlagsFinal` of 17: UseCompressedOops at 32,736 and 32,767 MiB",
+            "Elasticsearch Guide 7.11, \"Advanced configuration\": setting JVM heap size",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    let kind = Kind::of(instance.engine);
+    let vendor = (kind.vendor)(instance).filter(|vendor| vendor.heap);
+    let Some(Heap { most, beyond }) = (kind.heap)(instance) else { return Ok(None) };
+    if let Some(end) = beyond {
+        let wasted = most < end + Bytes(end.get() / 2);
+        let level = match vendor {
+            Some(_) => Level::Warn,
+            None if wasted => Level::Info,
+            None => return Ok(None),
+        };
+        let what = format!("a heap of up to {most}: from {end} on each reference takes 8 bytes instead of 4");
+        let fix = format!("give it a heap of less than {end}, which compressed references reach");
+        return Ok(Some(finding(instance, level, &what, fix)));
+    }
+    let Some(vendor) = vendor else { return Ok(None) };
+    let memory = *crate::known(&facts.host.memory.total, "/proc/meminfo MemTotal")?;
+    if most.get() <= memory.get() / 2 {
+        return Ok(None);
+    }
+    let what = format!("a heap of up to {most} of {memory}: {} wants half of memory for the page cache", vendor.name);
+    let fix = format!("give it a heap of at most {}", Bytes(memory.get() / 2));
+    Ok(Some(finding(instance, Level::Warn, &what, fix)))
+}
+
+fn finding(instance: &Instance, level: Level, what: &str, fix: String) -> Finding {
+    let evidence = instance.settings.get("maxheapsize").map(ToString::to_string).into_iter().collect();
+    let short = format!("it has {}", what.split(':').next().unwrap_or_default());
+    let remedies = vec![Remedy::Consider(fix)];
+    Finding {
+        short,
+        evidence,
+        remedies,
+        ..RULE.finding(level, Some(instance), format!("{} has {what}", instance.title()))
+    }
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || case("Elasticsearch", "20g", 32),
+    silent: || case("Elasticsearch", "16g", 32),
+    missing: || {
+        let mut case = case("Elasticsearch", "20g", 32);
+        case.host.memory.total = hugewise_model::Observed::Denied;
+        case
+    },
+};
+
+/// A machine that runs that class, with that -Xmx, on a host of so many GiB.
+#[cfg(test)]
+fn case(class: &str, most: &str, memory: u64) -> crate::testing::Case {
+    use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel, Setting};
+    let mut case = crate::testing::quiet();
+    case.host.memory.total = hugewise_model::Observed::Known(crate::testing::gib(memory));
+    case.host.memory.swap_total = hugewise_model::Observed::Known(Bytes::ZERO);
+    let name = format!("org.elasticsearch.bootstrap.{class}");
+    case.instance(hugewise_model::Engine::Jvm, &name, crate::testing::gib(1), 0, |instance| {
+        instance.mechanism = Mechanism::Mmap;
+        instance.asked = hugewise_model::Asked::No;
+        instance.sessions = hugewise_model::Observed::Absent;
+        instance.session_model = SessionModel::Threads;
+        instance.segments[0].kind = SegmentKind::Private;
+        let setting = Setting { name: "MaxHeapSize".into(), value: most.into(), place: None };
+        instance.settings.insert("maxheapsize".into(), setting);
+    });
+    case
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(class: &str, most: &str, memory: u64) -> Option<Level> {
+        let findings = case(class, most, memory).assess().findings;
+        findings.into_iter().find(|it| it.code == RULE.code).map(|it| it.level)
+    }
+
+    #[test]
+    fn references_of_twice_the_size_are_told() {
+        for (class, most, memory, expected) in [
+            ("Other", "31g", 256, None),
+            ("Other", "33g", 256, Some(Level::Info)),
+            ("Other", "64g", 256, None),
+            ("Elasticsearch", "31g", 256, None),
+            ("Elasticsearch", "64g", 256, Some(Level::Warn)),
+            ("Elasticsearch", "31g", 48, Some(Level::Warn)),
+            ("Other", "31g", 48, None),
+        ] {
+            assert_eq!(level(class, most, memory), expected, "{class} {most} of {memory}");
+        }
+    }
+}

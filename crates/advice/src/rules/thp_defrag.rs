@@ -1,0 +1,109 @@
+use hugewise_engines::Kind;
+use hugewise_model::instance::Trait;
+use hugewise_model::{Finding, Instance, Level, Remedy};
+
+use crate::{Docs, Facts, Missing, Rule, thp};
+
+pub(crate) static RULE: Rule = Rule {
+    code: hugewise_model::RuleId::new("HW502"),
+    name: "thp-defrag",
+    level: Level::Info,
+    docs: Docs {
+        what: "The switch `defrag` of transparent huge pages against a vendor who says never: DataStax does for Cassandra, where \
+               its heap is not touched as it starts (-XX:+AlwaysPreTouch). Only where it gets any: under always, or under madvise with -XX:+UseTransparentHugePages.",
+        why: "`defrag` says who looks for 2 MiB in one piece where there are none. Under `always`, and under `madvise` for memory \
+              that asked, a thread that touches a page for the first time waits until the kernel has moved others out of the way; \
+              khugepaged does it beside them.",
+        cost: "threads wait while memory is compacted; khugepaged takes a processor",
+        fix: "Set defrag to never, now and at each boot, or have the heap touched as the server starts.",
+        sources: &[
+            "Linux Documentation/admin-guide/mm/transhuge.rst: defrag",
+            "DataStax, \"No DataStax Enterprise processing but high CPU usage\"",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    let kind = Kind::of(instance.engine);
+    let Some(vendor) = (kind.vendor)(instance).filter(|vendor| vendor.no_defrag) else { return Ok(None) };
+    if (kind.touches_heap)(instance) || thp::kernel_has_none(facts.host) {
+        return Ok(None);
+    }
+    let switches = &facts.host.thp;
+    let (file, top) = (switches.file("defrag"), switches.file("enabled"));
+    let enabled = crate::known(&switches.enabled, &top)?;
+    // A Java machine asks for none, unless it is told to.
+    let takes_any = enabled == "always" || (enabled == "madvise" && instance.traits.contains(&Trait::TransparentPages));
+    if !takes_any {
+        return Ok(None);
+    }
+    let defrag = crate::known(&switches.defrag, &file)?;
+    if defrag == "never" {
+        return Ok(None);
+    }
+    let summary = format!("{}: defrag of THP is {defrag}; the advice for {} is never", instance.title(), vendor.name);
+    let short = format!("defrag of THP is {defrag}; the advice for {} is never", vendor.name);
+    let evidence = vec![format!("{file}: {defrag}"), format!("{top}: {enabled}"), "no -XX:+AlwaysPreTouch".to_owned()];
+    let fix =
+        format!("set {file} to never, now and at each boot, or start {} with -XX:+AlwaysPreTouch", instance.title());
+    let remedies = vec![Remedy::Consider(fix)];
+    Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(Level::Info, Some(instance), summary) }))
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || case("madvise", false),
+    silent: || case("madvise", true),
+    missing: || {
+        let mut case = case("madvise", false);
+        case.host.thp.defrag = hugewise_model::Observed::Denied;
+        case
+    },
+};
+
+/// A Cassandra whose heap is touched as it starts, or not.
+#[cfg(test)]
+fn case(defrag: &str, touched: bool) -> crate::testing::Case {
+    use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel, Setting};
+    let mut case = crate::testing::quiet();
+    case.host.thp.enabled = hugewise_model::Observed::Known("always".into());
+    case.host.thp.defrag = hugewise_model::Observed::Known(defrag.into());
+    let name = "org.apache.cassandra.service.CassandraDaemon";
+    case.host.memory.swap_total = hugewise_model::Observed::Known(hugewise_model::Bytes::ZERO);
+    case.instance(hugewise_model::Engine::Jvm, name, crate::testing::gib(8), 0, |instance| {
+        instance.mechanism = Mechanism::Mmap;
+        instance.asked = hugewise_model::Asked::No;
+        instance.sessions = hugewise_model::Observed::Absent;
+        instance.session_model = SessionModel::Threads;
+        instance.segments[0].kind = SegmentKind::Private;
+        let value = touched.to_string();
+        let setting = Setting { name: "AlwaysPreTouch".into(), value, place: None };
+        instance.settings.insert("alwayspretouch".into(), setting);
+    });
+    case
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn speaks(case: &crate::testing::Case) -> bool {
+        case.codes().contains(&"HW502")
+    }
+
+    #[test]
+    fn never_is_never_wherever_it_stands() {
+        assert!(speaks(&case("always", false)));
+        assert!(!speaks(&case("never", false)));
+        for (enabled, asks, expected) in [("never", true, false), ("madvise", false, false), ("madvise", true, true)] {
+            let mut case = case("always", false);
+            case.host.thp.enabled = hugewise_model::Observed::Known(enabled.into());
+            case.instances[0].traits.extend(asks.then_some(Trait::TransparentPages));
+            assert_eq!(speaks(&case), expected, "{enabled} {asks}");
+        }
+        let mut other = case("always", false);
+        other.instances[0].name = "app.jar".into();
+        assert!(!speaks(&other));
+    }
+}
