@@ -1,0 +1,1 @@
+//! Estates by name.
