@@ -42,7 +42,8 @@ pub(crate) struct Start<'a> {
 impl Start<'_> {
     pub(crate) fn text(&self) -> String {
         let database = self.database;
-        let stamp = if database.is_release(&[12, 2]) { "2026-03-02T07:01:12.345678+00:00" } else { "Mon Mar 02 07:01:12 2026" };
+        let stamp =
+            if database.is_release(&[12, 2]) { "2026-03-02T07:01:12.345678+00:00" } else { "Mon Mar 02 07:01:12 2026" };
         let mut text = format!("{stamp}\nStarting ORACLE instance (normal)\n");
         if database.pages != Pages::Amm {
             if database.is_release(&[12]) {
@@ -83,7 +84,12 @@ impl Start<'_> {
                 "************************ Large Pages Information *******************\nPer process system memlock (soft) limit = {memlock}\n"
             );
         }
-        if self.database.parameters.iter().any(|(name, value)| name == "use_large_pages" && value.eq_ignore_ascii_case("only")) {
+        if self
+            .database
+            .parameters
+            .iter()
+            .any(|(name, value)| name == "use_large_pages" && value.eq_ignore_ascii_case("only"))
+        {
             text += "Parameter use_large_pages = ONLY\n";
         }
         let percent = (used * 100).checked_div(expected).unwrap_or_default();

@@ -196,12 +196,12 @@ impl Database {
     fn background(&self) -> Vec<String> {
         let tasks: &[&str] = match self.kind {
             Kind::Asm => &[
-                "pmon", "psp0", "vktm", "gen0", "diag", "dia0", "mman", "dbw0", "lgwr", "ckpt", "smon", "rbal", "gmon", "mmon",
-                "mmnl",
+                "pmon", "psp0", "vktm", "gen0", "diag", "dia0", "mman", "dbw0", "lgwr", "ckpt", "smon", "rbal", "gmon",
+                "mmon", "mmnl",
             ],
             _ if self.is_release(&[11]) => &[
-                "pmon", "psp0", "vktm", "gen0", "diag", "dbrm", "dia0", "mman", "dbw0", "lgwr", "ckpt", "smon", "reco", "mmon",
-                "mmnl", "qmnc", "cjq0", "smco",
+                "pmon", "psp0", "vktm", "gen0", "diag", "dbrm", "dia0", "mman", "dbw0", "lgwr", "ckpt", "smon", "reco",
+                "mmon", "mmnl", "qmnc", "cjq0", "smco",
             ],
             _ => &["pmon", "psp0", "mman", "dbw0", "lgwr", "ckpt", "smon", "reco", "mmon", "mmnl", "qmnc", "cjq0"],
         };
@@ -237,7 +237,8 @@ impl Database {
         let mut from = self.clients.iter().flat_map(|(address, count)| (0..*count).map(move |_| *address));
         let of_session = || format!("oracle{} (LOCAL=NO)", self.sid);
         let sessions = (0..self.sessions).map(|_| (of_session(), true));
-        for (at, (title, is_session)) in background.into_iter().map(|title| (title, false)).chain(sessions).enumerate() {
+        for (at, (title, is_session)) in background.into_iter().map(|title| (title, false)).chain(sessions).enumerate()
+        {
             let mapped = mapped(segments, if is_session { self.touched } else { self.of_background(&title) });
             let sockets = if is_session { from.next() } else { None };
             let uid = machine.uid_of(&self.owner);
@@ -282,16 +283,18 @@ impl Database {
     }
 }
 
-/// A server parameter file: a header, and the text in blocks of 512 bytes (as `strings` shows any).
+/// A server parameter file: blocks of 512 bytes with a header of 20, a tail of 4, and the text between them (Frits Hoogland,
+/// "Getting the database parameters from a spfile"; the sample of RedHatInsights' insights-core).
 fn spfile(text: &str) -> Vec<u8> {
-    let mut bytes = vec![0_u8; 512];
-    for (at, byte) in [b'C', 0x22, 0, 0].into_iter().enumerate() {
-        if let Some(place) = bytes.get_mut(at) {
-            *place = byte;
-        }
+    let mut bytes = Vec::new();
+    for part in text.as_bytes().chunks(512 - 24) {
+        let mut block = vec![0_u8; 20];
+        block.splice(..2, *b"C\"");
+        block.extend_from_slice(part);
+        block.resize(512, 0);
+        bytes.extend(block);
     }
-    bytes.extend_from_slice(text.as_bytes());
-    bytes.resize(bytes.len().next_multiple_of(512), 0);
+    bytes.extend([0; 512]);
     bytes
 }
 
@@ -371,7 +374,16 @@ fn segments(database: &Database, id: &mut u64) -> Vec<Segment> {
     }
     if let Some(bytes) = managed {
         let file = Some(format!("/dev/shm/ora_{}_mga_0", database.sid));
-        made.push(Segment { id: *id, key: 0, start: start.next_multiple_of(mib(1024)), bytes, huge: false, file, swapped: 0, untouched: 0 });
+        made.push(Segment {
+            id: *id,
+            key: 0,
+            start: start.next_multiple_of(mib(1024)),
+            bytes,
+            huge: false,
+            file,
+            swapped: 0,
+            untouched: 0,
+        });
         *id += 1;
     }
     made

@@ -61,12 +61,10 @@ impl Files {
             }
             match entry {
                 Entry::File(bytes) => std::fs::write(&at, bytes)?,
-                Entry::Link(target) => {
-                    match std::fs::remove_file(&at) {
-                        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                        _ => std::os::unix::fs::symlink(target, &at)?,
-                    }
-                }
+                Entry::Link(target) => match std::fs::remove_file(&at) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                    _ => std::os::unix::fs::symlink(target, &at)?,
+                },
             }
         }
         Ok(())

@@ -47,7 +47,9 @@ impl Grid {
         let home = self.home();
         let node = &machine.name;
         files.put("/etc/oracle/olr.loc", format!("olrconfig_loc={home}/cdata/{node}.olr\ncrs_home={home}\n"));
-        let mut environment = "# set by the installer; read when the stack starts\nTZ=UTC\nNLS_LANG=AMERICAN_AMERICA.AL32UTF8\n".to_owned();
+        let mut environment =
+            "# set by the installer; read when the stack starts\nTZ=UTC\nNLS_LANG=AMERICAN_AMERICA.AL32UTF8\n"
+                .to_owned();
         if let Some(memlock) = self.environment {
             let _ = writeln!(environment, "CRS_LIMIT_MEMLOCK={memlock}");
         }
@@ -59,11 +61,8 @@ impl Grid {
         files.put("/etc/init.d/ohasd", script + "  $START_OHASD\n}\n");
         files.put("/etc/init.d/init.ohasd", "#!/bin/sh\n# run by init\n");
 
-        let mut all: Vec<(Vec<String>, String, &str)> = vec![(
-            vec!["/bin/sh".into(), "/etc/init.d/init.ohasd".into(), "run".into()],
-            "/bin/sh".into(),
-            "root",
-        )];
+        let mut all: Vec<(Vec<String>, String, &str)> =
+            vec![(vec!["/bin/sh".into(), "/etc/init.d/init.ohasd".into(), "run".into()], "/bin/sh".into(), "root")];
         let program = |name: &str| format!("{home}/bin/{name}");
         for (name, word, owner) in [
             ("ohasd.bin", Some("reboot"), "root"),
@@ -84,7 +83,8 @@ impl Grid {
             all.push((vec![program("oraagent.bin")], program("oraagent.bin"), owner));
         }
         for (command, executable, owner) in all {
-            let name = if executable == "/bin/sh" { "init.ohasd" } else { executable.rsplit('/').next().unwrap_or_default() };
+            let name =
+                if executable == "/bin/sh" { "init.ohasd" } else { executable.rsplit('/').next().unwrap_or_default() };
             processes.push(Process {
                 name: name.to_owned(),
                 command,

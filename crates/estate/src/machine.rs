@@ -57,11 +57,17 @@ impl Distribution {
                 ("/proc/1/comm", "init\n"),
             ],
             Self::OracleLinux7 => &[
-                ("/etc/os-release", "NAME=\"Oracle Linux Server\"\nPRETTY_NAME=\"Oracle Linux Server 7.2\"\nID=ol\nVERSION_ID=7.2\n"),
+                (
+                    "/etc/os-release",
+                    "NAME=\"Oracle Linux Server\"\nPRETTY_NAME=\"Oracle Linux Server 7.2\"\nID=ol\nVERSION_ID=7.2\n",
+                ),
                 ("/proc/1/comm", "systemd\n"),
             ],
             Self::OracleLinux8 => &[
-                ("/etc/os-release", "NAME=\"Oracle Linux Server\"\nPRETTY_NAME=\"Oracle Linux Server 8.6\"\nID=ol\nVERSION_ID=8.6\n"),
+                (
+                    "/etc/os-release",
+                    "NAME=\"Oracle Linux Server\"\nPRETTY_NAME=\"Oracle Linux Server 8.6\"\nID=ol\nVERSION_ID=8.6\n",
+                ),
                 ("/proc/1/comm", "systemd\n"),
             ],
         }
@@ -117,7 +123,8 @@ impl Machine {
     /// One with so many KiB, four processors and nothing set up.
     #[must_use]
     pub fn new(name: &str, distribution: Distribution, memory: u64) -> Self {
-        let has_thp = matches!(distribution, Distribution::RedHat6 | Distribution::OracleLinux7 | Distribution::OracleLinux8);
+        let has_thp =
+            matches!(distribution, Distribution::RedHat6 | Distribution::OracleLinux7 | Distribution::OracleLinux8);
         Self {
             name: name.into(),
             distribution,
@@ -182,10 +189,17 @@ impl Machine {
         files.put("/proc/version", format!("Linux version {} (build@host) (gcc) #1 SMP\n", self.kernel));
         files.put("/etc/hostname", format!("{}\n", self.name));
         let (swap, used) = self.swap;
-        files.put("/proc/swaps", format!("Filename\tType\tSize\tUsed\tPriority\n/dev/dm-1 partition {swap} {used} -1\n"));
-        let model = "vendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R)\nflags\t\t: fpu pse pse36 pdpe1gb rdtscp lm\n";
+        files.put(
+            "/proc/swaps",
+            format!("Filename\tType\tSize\tUsed\tPriority\n/dev/dm-1 partition {swap} {used} -1\n"),
+        );
+        let model =
+            "vendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R)\nflags\t\t: fpu pse pse36 pdpe1gb rdtscp lm\n";
         let processors = 0..self.processors;
-        files.put("/proc/cpuinfo", processors.map(|number| format!("processor\t: {number}\n{model}\n")).collect::<String>());
+        files.put(
+            "/proc/cpuinfo",
+            processors.map(|number| format!("processor\t: {number}\n{model}\n")).collect::<String>(),
+        );
         files.put("/sys/devices/system/cpu/online", format!("0-{}\n", self.processors.saturating_sub(1)));
         files.put("/proc/buddyinfo", "Node 0, zone   Normal  812 401 290 166 80 41 12 5 2 1 3\n");
         files.put("/proc/uptime", "8640000.00 20000000.00\n");
@@ -231,7 +245,13 @@ impl Machine {
 
     fn add_boot(&self, files: &mut Files) {
         let kernel = &self.kernel;
-        let words = "ro root=/dev/mapper/vg-root rhgb quiet";
+        // What is not the kernel's own default was set at the boot.
+        let thp = self
+            .thp
+            .filter(|thp| *thp != "always")
+            .map(|thp| format!(" transparent_hugepage={thp}"))
+            .unwrap_or_default();
+        let words = format!("ro root=/dev/mapper/vg-root rhgb quiet{thp}");
         files.put("/proc/cmdline", format!("{words}\n"));
         match self.distribution {
             Distribution::RedHat5 | Distribution::RedHat6 => files.put(
@@ -247,7 +267,8 @@ impl Machine {
             }
         }
         if let Some(thp) = self.thp {
-            let is_red_hat = self.distribution == Distribution::RedHat6;
+            // Red Hat's kernel of release 6 has a name of its own for the folder, Oracle's UEK has not.
+            let is_red_hat = self.distribution == Distribution::RedHat6 && !kernel.contains("uek");
             let folder = if is_red_hat { "redhat_transparent_hugepage" } else { "transparent_hugepage" };
             let words: &[&str] = if is_red_hat { &["always", "never"] } else { &["always", "madvise", "never"] };
             let switch: Vec<String> =

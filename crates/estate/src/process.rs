@@ -16,6 +16,10 @@ const LOWEST: u64 = 2 * KIB_IN_MIB;
 const ABOVE: u64 = KIB_IN_MIB << 10;
 const PAGE_OF_TABLES: u64 = 4;
 
+/// KiB of its program and libraries that a process maps, and what it has touched of them.
+const OF_FILES: u64 = 400_000;
+const FILES_TOUCHED: u64 = 40_000;
+
 /// A limit on locked memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memlock {
@@ -148,20 +152,26 @@ impl Processes {
     }
 
     pub(crate) fn add(&self, files: &mut Files) {
-        let mut table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n".to_owned();
+        let mut table =
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+                .to_owned();
         for (number, line) in self.connections.iter().enumerate() {
             let _ = writeln!(table, "{number:4}: {line}");
         }
         for (at, process) in self.all.iter().enumerate() {
             let pid = FIRST + at;
             let folder = format!("/proc/{pid}");
-            files.put(&format!("{folder}/cmdline"), process.command.iter().map(|word| format!("{word}\0")).collect::<String>());
+            files.put(
+                &format!("{folder}/cmdline"),
+                process.command.iter().map(|word| format!("{word}\0")).collect::<String>(),
+            );
             files.put(&format!("{folder}/cgroup"), &process.cgroup);
             files.link(&format!("{folder}/exe"), &process.executable);
             files.link(&format!("{folder}/cwd"), &process.directory);
             files.put(&format!("{folder}/limits"), limits(process.memlock));
             files.put(&format!("{folder}/status"), self.status(pid, process));
             files.put(&format!("{folder}/maps"), maps(process));
+            files.put(&format!("{folder}/statm"), statm(process));
             if process.tells_pages {
                 files.put(&format!("{folder}/numa_maps"), numa_maps(process));
             }
@@ -179,8 +189,8 @@ impl Processes {
         let ids = |id: u32| format!("{id}\t{id}\t{id}\t{id}");
         let groups: String = process.groups.iter().map(|group| format!("{group} ")).collect();
         let (shared, huge) = (process.touched(false), process.touched(true));
-        let size = process.mapped.iter().map(Mapped::kib).sum::<u64>() + process.private + 400_000;
-        let resident = shared + process.private + 40_000;
+        let size = process.mapped.iter().map(Mapped::kib).sum::<u64>() + process.private + OF_FILES;
+        let resident = shared + process.private + FILES_TOUCHED;
         let mut text = format!(
             "Name:\t{name}\nState:\tS (sleeping)\nTgid:\t{pid}\nPid:\t{pid}\nPPid:\t1\nTracerPid:\t0\nUid:\t{}\nGid:\t{}\nFDSize:\t256\n\
              Groups:\t{groups}\nVmPeak:\t{size} kB\nVmSize:\t{size} kB\nVmLck:\t0 kB\nVmHWM:\t{resident} kB\nVmRSS:\t{resident} kB\n",
@@ -188,7 +198,11 @@ impl Processes {
             ids(process.groups.first().copied().unwrap_or_default()),
         );
         if self.tells_rss {
-            let _ = writeln!(text, "RssAnon:\t{} kB\nRssFile:\t40000 kB\nRssShmem:\t{shared} kB", process.private);
+            let _ = writeln!(
+                text,
+                "RssAnon:\t{} kB\nRssFile:\t{FILES_TOUCHED} kB\nRssShmem:\t{shared} kB",
+                process.private
+            );
         }
         let _ = writeln!(
             text,
@@ -201,6 +215,13 @@ impl Processes {
         }
         text + "Threads:\t1\nCapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n"
     }
+}
+
+/// Pages of 4 KiB: in all, resident, and of these shared; hugetlb pages are in none but the first.
+fn statm(process: &Process) -> String {
+    let size = process.mapped.iter().map(Mapped::kib).sum::<u64>() + process.private + OF_FILES;
+    let shared = process.touched(false) + FILES_TOUCHED;
+    format!("{} {} {} 45000 0 {} 0\n", size / 4, (shared + process.private) / 4, shared / 4, process.private / 4)
 }
 
 /// /proc/PID/limits, as far as it matters.

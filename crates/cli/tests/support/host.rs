@@ -39,6 +39,11 @@ impl Host {
         Self { _folder: folder, root }
     }
 
+    /// The host whose root is that folder.
+    pub(crate) fn at_root(folder: TempDir) -> Self {
+        Self { root: folder.path().to_owned(), _folder: folder }
+    }
+
     pub(crate) fn said(&self, words: &[&str]) -> Value {
         let text = Changed::run_on(&self.root, words);
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{words:?}: {error}: {text}"))
