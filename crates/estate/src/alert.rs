@@ -27,7 +27,11 @@ pub(crate) fn path(database: &Database) -> String {
     let (kind, name) = match database.kind {
         Kind::Asm => ("asm", "+asm".to_owned()),
         Kind::Management => ("rdbms", "_mgmtdb".to_owned()),
-        Kind::Rdbms => ("rdbms", sid.trim_end_matches(|c: char| c.is_ascii_digit()).to_lowercase()),
+        // Of a cluster's database the instances have a number behind its name.
+        Kind::Rdbms if database.clustered => {
+            ("rdbms", sid.trim_end_matches(|c: char| c.is_ascii_digit()).to_lowercase())
+        }
+        Kind::Rdbms => ("rdbms", sid.to_lowercase()),
     };
     format!("{destination}/diag/{kind}/{name}/{sid}/trace/alert_{sid}.log")
 }

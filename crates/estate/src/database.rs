@@ -163,8 +163,11 @@ impl Database {
     /// Its base.
     #[must_use]
     pub fn base(&self) -> String {
-        let above = self.home.as_ref().and_then(|home| home.split_once("/product/"));
-        above.map_or_else(|| format!("/u01/app/{}", self.owner), |(base, _)| base.to_owned())
+        let home = self.home.as_deref().unwrap_or_default();
+        let above = home.split_once("/product/").map(|(base, _)| base.to_owned());
+        // SAP's: /oracle/SID/RELEASE.
+        let of_sap = || Some(format!("/oracle/{}", home.strip_prefix("/oracle/")?.split_once('/')?.0));
+        above.or_else(of_sap).unwrap_or_else(|| format!("/u01/app/{}", self.owner))
     }
 
     /// The folder of its parameter files.
@@ -269,8 +272,10 @@ impl Database {
         let (home, dbs) = (self.home(), self.dbs());
         // What the program is, is nobody's business here: that it is there is.
         files.put(&format!("{home}/bin/oracle"), "");
-        if self.read_only_home {
-            files.put(&format!("{home}/install/orabasetab"), format!("{home}:{}:OraHome1:Y:\n", self.base()));
+        // Whose base it is, since 11.2; Y for a read-only home (Installation Guide 18c, "About orabasetab").
+        if self.is_release(&[11, 2]) {
+            let letter = if self.read_only_home { 'Y' } else { 'N' };
+            files.put(&format!("{home}/install/orabasetab"), format!("{home}:{}:OraHome1:{letter}:\n", self.base()));
         }
         // `orapwSID` is there with every layout, so that the folder is.
         files.put(&format!("{dbs}/orapw{}", self.sid), "");

@@ -211,9 +211,11 @@ fn cluster() -> Estate {
     let management = management.with_sga(mib(752));
     let first = Database { kept: Kept::InAsm, managed: mib(512), ..of("PROD1", "19.22.0") };
     let first = first.with_sga(gib(24)).with_sessions(200, gib(6)).set("processes", "1000");
-    let first = first.set("enable_pluggable_database", "TRUE").set("pga_aggregate_target", "6G");
+    let first =
+        first.set("enable_pluggable_database", "TRUE").set("use_large_pages", "TRUE").set("pga_aggregate_target", "6G");
     let second = Database { kept: Kept::Spfile, read_only_home: true, ..of("REP1", "19.3.0") };
-    let second = second.with_sga(gib(4)).with_sessions(20, gib(1)).set("processes", "300");
+    let second =
+        second.with_sga(gib(4)).with_sessions(20, gib(1)).set("processes", "300").set("use_large_pages", "TRUE");
     let down = Database { running: false, ..of("OLD", "12.1.0.2") };
     let down = down.with_sga(gib(2));
     let mut machine = Machine::new("db1", Distribution::OracleLinux8, 96 << 20);

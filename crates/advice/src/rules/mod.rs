@@ -10,6 +10,7 @@ pub(crate) mod cgroup_limit;
 pub(crate) mod does_not_fit;
 pub(crate) mod gib_pages_unsupported;
 pub(crate) mod idle_pool;
+pub(crate) mod larger_pieces;
 pub(crate) mod memlock_below_segment;
 pub(crate) mod memlock_login_vs_service;
 pub(crate) mod no_pool;
@@ -104,4 +105,5 @@ registered! {
     nodes_unequal,
     cgroup_limit,
     swap_with_unlocked_segment,
+    larger_pieces,
 }

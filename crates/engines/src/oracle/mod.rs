@@ -77,6 +77,7 @@ pub static KIND: Kind = Kind {
     // than it has.
     process_tables: Bytes::from_kib(530),
     touches_all: releases::touches_all,
+    private_piece: work::piece,
     against_gib_pages: Some("Oracle recommends 2 MiB pages for the SGA"),
     only_by_settings: true,
     counts_sessions: true,
@@ -116,6 +117,7 @@ const SETTINGS: &[&str] = &[
     "shared_pool_size",
     "_enable_numa_support",
     "_realfree_heap_pagesize",
+    "_realfree_heap_pagesize_hint",
     "diagnostic_dest",
     "spfile",
     "ifile",
