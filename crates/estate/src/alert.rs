@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use crate::KIB_IN_HUGE;
-use crate::database::{Database, Kind, Pages, Segment};
+use crate::database::{Database, Kind, Pages};
 use crate::machine::Machine;
-use crate::process::Memlock;
+use crate::memlock::Memlock;
+use crate::segments::Segment;
 
 /// Where an instance writes its alert log: up to 10.2 below BACKGROUND_DUMP_DEST, which installers set to `admin/SID/bdump` of
 /// the base; from 11.1 on below `diag` of DIAGNOSTIC_DEST, which is the base unless something sets it; SAP has its own

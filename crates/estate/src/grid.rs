@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 
 use crate::files::Files;
 use crate::machine::Machine;
-use crate::process::{Memlock, Process, Processes};
+use crate::memlock::Memlock;
+use crate::process::{Process, Processes};
 
 /// A stack that runs on this node.
 #[derive(Clone, Debug)]

@@ -12,17 +12,20 @@ mod alert;
 mod database;
 mod files;
 mod grid;
+mod instance;
 mod machine;
+mod memlock;
 mod memory;
 pub mod named;
 mod process;
+mod segments;
 
 pub use database::{Database, Kept, Kind, Pages};
 pub use files::{Entry, Files};
 pub use grid::Grid;
 pub use machine::{Distribution, Machine};
+pub use memlock::Memlock;
 pub use memory::DoesNotFit;
-pub use process::Memlock;
 
 use std::io;
 use std::path::Path;
@@ -64,23 +67,32 @@ impl Estate {
     /// Where the machine's memory does not hold what it is to hold.
     pub fn files(&self) -> Result<Files, DoesNotFit> {
         let mut files = Files::default();
-        let layout = database::layout(&self.databases);
+        let layout = segments::layout(&self.databases);
         let mut processes = process::Processes::new(&self.machine);
         if let Some(grid) = &self.grid {
             grid.add(&self.machine, &mut files, &mut processes);
         }
         for (database, segments) in self.databases.iter().zip(&layout) {
-            database.add(&self.machine, segments, &mut files, &mut processes);
+            instance::add(database, &self.machine, segments, &mut files, &mut processes);
         }
-        database::add_tables(&self.databases, self.grid.is_some(), &mut files);
+        instance::add_tables(&self.databases, self.grid.is_some(), &mut files);
         let totals = memory::Totals::of(&self.machine, &self.databases, &layout, &processes)?;
         memory::add(&self.machine, &totals, &mut files);
-        self.machine.add(&self.databases, self.grid.is_some(), &mut files);
+        self.machine.add(&self.owners(), &mut files);
         processes.add(&mut files);
         for (path, text) in &self.more {
             files.put(path, text);
         }
         Ok(files)
+    }
+
+    /// Accounts that own something of it.
+    fn owners(&self) -> Vec<&str> {
+        let mut owners: Vec<&str> = self.databases.iter().map(|database| database.owner.as_str()).collect();
+        owners.extend(self.grid.iter().flat_map(|grid| grid.owners.iter().map(String::as_str)));
+        owners.sort_unstable();
+        owners.dedup();
+        owners
     }
 
     /// Writes the host below a folder.

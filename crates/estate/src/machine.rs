@@ -1,9 +1,8 @@
 //! The machine, its kernel and its distribution.
 
 use crate::KIB_IN_MIB;
-use crate::database::Database;
 use crate::files::Files;
-use crate::process::Memlock;
+use crate::memlock::Memlock;
 
 /// A distribution, as far as boot files and names differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -182,7 +181,8 @@ impl Machine {
         }
     }
 
-    pub(crate) fn add(&self, databases: &[Database], clustered: bool, files: &mut Files) {
+    /// Adds its files, with accounts for these owners.
+    pub(crate) fn add(&self, owners: &[&str], files: &mut Files) {
         for (path, text) in self.distribution.files() {
             files.put(path, text);
         }
@@ -225,10 +225,6 @@ impl Machine {
             conf += &format!("vm.nr_hugepages = {pages}\n");
         }
         files.put("/etc/sysctl.conf", conf);
-        let mut owners: Vec<&str> = databases.iter().map(|database| database.owner.as_str()).collect();
-        owners.extend(clustered.then_some("grid"));
-        owners.sort_unstable();
-        owners.dedup();
         let mut accounts = "root:x:0:0:root:/root:/bin/bash\n".to_owned();
         let mut limits = String::new();
         for owner in owners {

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
-use crate::database::{self, Database, Segment};
+use crate::database::Database;
 use crate::files::Files;
+use crate::instance;
 use crate::machine::Machine;
 use crate::process::Processes;
+use crate::segments::Segment;
 use crate::{KIB_IN_HUGE, KIB_IN_MIB};
 
 /// Page tables of processes that no file tells of: KiB.
@@ -63,7 +65,7 @@ impl Totals {
         let wanted = tables + private + shared + rest + machine.pool * KIB_IN_HUGE;
         let page_cache = machine.memory.checked_sub(wanted).ok_or(DoesNotFit { memory: machine.memory, wanted })?;
         let free_pages = machine.pool + reserved - taken;
-        let segments = database::system_v(machine, databases, layout);
+        let segments = instance::system_v(machine, databases, layout);
         Ok(Self { tables, private, shared, page_cache, free_pages, reserved, segments })
     }
 }

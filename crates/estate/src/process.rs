@@ -1,9 +1,10 @@
 //! Processes: what /proc says of each.
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
 use crate::files::Files;
 use crate::machine::Machine;
+use crate::memlock::Memlock;
 use crate::{KIB_IN_HUGE, KIB_IN_MIB};
 
 /// Page tables of a process for its program, libraries, stack and private memory: KiB. An idle dedicated server of 11.2 had
@@ -19,25 +20,6 @@ const PAGE_OF_TABLES: u64 = 4;
 /// KiB of its program and libraries that a process maps, and what it has touched of them.
 const OF_FILES: u64 = 400_000;
 const FILES_TOUCHED: u64 = 40_000;
-
-/// A limit on locked memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memlock {
-    /// None.
-    Unlimited,
-    /// This many KiB.
-    Kib(u64),
-}
-
-impl fmt::Display for Memlock {
-    /// As limits.conf and `ulimit -l` have it.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unlimited => write!(f, "unlimited"),
-            Self::Kib(kib) => write!(f, "{kib}"),
-        }
-    }
-}
 
 /// A stretch of shared memory that a process maps.
 #[derive(Clone, Debug)]

@@ -60,6 +60,8 @@ fn system_a_spends_a_tenth_of_its_memory_on_page_tables() {
         444
     );
     let plan = played.carry_out(&[]);
+    // Alex: log out, log in, bounce the databases.
+    assert!(by_hand(&plan).contains("from a new log-in (an older shell keeps its old limits)"), "{}", by_hand(&plan));
     let pages = write_the_boots_line(&played, &plan);
     // 8 GiB are 4,096 pages of 2 MiB, and no more than a few to spare.
     assert!((4096..=4106).contains(&pages), "{pages}");
@@ -158,6 +160,15 @@ fn automatic_memory_management_and_huge_pages_exclude_each_other() {
     is_well(&played.check());
 }
 
+/// "Not swappable", says the article of automatic memory management: files of tmpfs are swapped like any other memory.
+#[test]
+fn memory_of_dev_shm_can_be_swapped() {
+    let mut estate = named::of("amm").unwrap();
+    estate.machine.swap.1 = 400_000;
+    let words = Played::of(estate).check().words("HW801");
+    assert!(words.contains("oracle HR keeps 5.0 GiB on base pages, not locked"), "{words}");
+}
+
 /// Alexei and Chris: started with sqlplus it gets huge pages, with srvctl it does not. Others found the cause: the stack hands
 /// down the limits that it was started with (bug 9251136), and `ulimit -l` in its script mends it.
 #[test]
@@ -168,6 +179,10 @@ fn srvctl_gives_other_limits_than_sqlplus() {
     assert!(words.contains("Clusterware: 4.0 GiB"), "{words}");
     assert!(words.contains("log-in of oracle: no limit") || words.contains("unlimited"), "{words}");
     assert!(before.codes().contains(&"HW202"), "{:?}", before.codes());
+    // Chris: 11g Clusterware and a 10g database.
+    let mut older = named::of("srvctl").unwrap();
+    older.databases[0].release = "10.2.0.4".into();
+    assert!(Played::of(older).check().words("HW305").contains("Clusterware: 4.0 GiB"));
     let told = by_hand(&played.host.plan(&[]));
     let file = "/u01/app/11.2.0/grid/crs/install/s_crsconfig_rac1_env.txt";
     assert!(told.contains(file) && told.contains("CRS_LIMIT_MEMLOCK=unlimited"), "{told}");
