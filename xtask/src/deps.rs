@@ -20,8 +20,8 @@ const ORDER: [&str; 11] = [
     "hugewise-model",
 ];
 
-/// Stands outside the house and may use everything; nothing may use it.
-const OUTSIDE: &str = "xtask";
+/// Stand outside the house and may use everything; nothing of it may use them but its tests.
+const OUTSIDE: [&str; 2] = ["xtask", "hugewise-estate"];
 
 pub(crate) fn run() -> Result<(), Failure> {
     let mut violations = violations(&metadata()?)?;
@@ -41,7 +41,7 @@ fn violations(metadata: &Value) -> Result<Vec<String>, Failure> {
     for package in packages {
         let name = text(package, "name");
         let Some(place) = place(name) else {
-            if name != OUTSIDE {
+            if !OUTSIDE.contains(&name) {
                 found.push(format!("{name} has no place in the order of crates (xtask/src/deps.rs)"));
             }
             continue;

@@ -12,6 +12,7 @@ mod circles;
 mod debian;
 mod deps;
 mod docs;
+mod estate;
 mod exactness;
 mod forecast;
 mod fuzz;
@@ -51,6 +52,8 @@ enum Command {
     },
     /// Check that crates depend only on those below them, and that no modules use each other in a circle.
     Deps,
+    /// Make a captured host of an Oracle estate.
+    Estate(estate::Arguments),
     /// Check that no crate asks for another that it does not use (installs cargo-machete below target/tools).
     Unused,
     /// Measure.
@@ -110,6 +113,7 @@ fn main() -> ExitCode {
         Command::Test { arguments } => test::run(&arguments),
         Command::Docs { check } => docs::run(check),
         Command::Deps => deps::run(),
+        Command::Estate(arguments) => estate::run(&arguments),
         Command::Unused => unused::run(),
         Command::Bench { what: Bench::Check { processes, asleep, instances, rounds } } => {
             bench::check(processes, asleep, instances, rounds)

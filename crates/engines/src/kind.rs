@@ -119,6 +119,9 @@ pub struct Kind {
     pub fewer_sessions: &'static str,
     /// All its processes have its memory at one address: they are forked from the one that mapped it, or ask for that address.
     pub one_address: bool,
+    /// A setting that makes the pieces larger in which its processes map private memory, with their size: its name promises
+    /// larger pages.
+    pub private_piece: fn(&Instance) -> Option<(&Setting, Bytes)>,
     /// Private memory that its settings grant its sessions.
     pub work_memory: fn(&Host, &Instance) -> WorkMemory,
     /// Page tables of one of its processes that touches nothing of its segments, with base pages of 4 KiB.
@@ -340,6 +343,7 @@ impl Kind {
         start: Start::PLAIN,
         touches_all: |_| None,
         locks_all: |_| None,
+        private_piece: |_| None,
         thp: |_, _| Ok(None),
         thp_in_words: None,
         vendor: |_| None,

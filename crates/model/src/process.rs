@@ -40,8 +40,10 @@ pub struct Process {
     pub hugetlb: Observed<Bytes>,
     /// `RssShmem`: shared memory (System V, tmpfs, shared anonymous) touched by this process. Since 4.5.
     pub rss_shmem: Observed<Bytes>,
-    /// `RssAnon`: private memory touched. Since 4.5.
+    /// Private memory touched: `RssAnon`; before 4.5, which brought it, by /proc/PID/statm.
     pub rss_anon: Observed<Bytes>,
+    /// Files and shared memory touched, by /proc/PID/statm; only where there is no `RssShmem`.
+    pub rss_shared: Observed<Bytes>,
     /// `VmSwap`.
     pub swap: Observed<Bytes>,
     /// `VmLck`: memory locked with mlock.

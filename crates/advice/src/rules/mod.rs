@@ -12,6 +12,7 @@ pub(crate) mod gib_pages_unsupported;
 pub(crate) mod heap_swappable;
 pub(crate) mod heap_too_large;
 pub(crate) mod idle_pool;
+pub(crate) mod larger_pieces;
 pub(crate) mod memlock_below_segment;
 pub(crate) mod memlock_login_vs_service;
 pub(crate) mod no_pool;
@@ -110,4 +111,5 @@ registered! {
     swap_with_unlocked_segment,
     heap_too_large,
     heap_swappable,
+    larger_pieces,
 }

@@ -1,6 +1,6 @@
 use hugewise_engines::Kind;
 use hugewise_model::instance::{SegmentKind, Setting};
-use hugewise_model::{Bytes, Finding, HugePageUse, Instance, Level, PageCount, PageSize, Remedy};
+use hugewise_model::{Bytes, Finding, HugePageUse, Instance, Level, PageCount, PageSize, Process, Remedy};
 
 use crate::cause::{cure, is_big};
 use crate::touching::{FaultCost, duration};
@@ -56,13 +56,13 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         setting.to_string(),
         "up to 11.2 every process that starts touches all of the SGA; from 12.1 on one does, once".to_owned(),
     ];
-    if let Some(Touched { least, median, count }) = touched {
+    if let Some(Touched { least, median, count, told_by }) = touched {
         let count = PageCount(count);
         evidence.push(match is_new {
             true => format!(
-                "half of its {count} processes have touched {median} at most: they were started without it (/proc/PID/status RssShmem)"
+                "half of its {count} processes have touched {median} at most: they were started without it ({told_by})"
             ),
-            false => format!("each of its {count} processes has touched {least} or more (/proc/PID/status RssShmem)"),
+            false => format!("each of its {count} processes has touched {least} or more ({told_by})"),
         });
     }
     let level = if seconds >= FELT { Level::Warn } else { Level::Info };
@@ -105,15 +105,29 @@ struct Touched {
     least: Bytes,
     median: Bytes,
     count: u64,
+    told_by: &'static str,
 }
 
-/// None where a process does not tell (Linux before 4.5), or its memory is not told apart.
+/// None where a process does not tell.
 fn touched(facts: &Facts<'_>, instance: &Instance) -> Option<Touched> {
-    let amounts = instance.pids.iter().map(|pid| facts.host.process(*pid)?.rss_shmem.get());
-    let mut amounts: Vec<Bytes> = amounts.collect::<Option<_>>()?;
+    let all = |amount: fn(&Process) -> Option<Bytes>| {
+        let amounts = instance.pids.iter().map(|pid| amount(facts.host.process(*pid)?));
+        amounts.collect::<Option<Vec<Bytes>>>()
+    };
+    // Before Linux 4.5 files are among what is shared: of these, it maps hardly more than its program and libraries.
+    let older = || {
+        all(|process| {
+            let [_, _, _, code] = process.mapped?;
+            Some(process.rss_shared.get()?.saturating_sub(code))
+        })
+    };
+    let (mut amounts, told_by) = match all(|process| process.rss_shmem.get()) {
+        Some(amounts) => (amounts, "/proc/PID/status RssShmem"),
+        None => (older()?, "/proc/PID/statm, without its code"),
+    };
     amounts.sort_unstable();
     let median = *amounts.get(amounts.len() / 2)?;
-    Some(Touched { least: *amounts.first()?, median, count: u64::try_from(amounts.len()).ok()? })
+    Some(Touched { least: *amounts.first()?, median, count: u64::try_from(amounts.len()).ok()?, told_by })
 }
 
 #[cfg(test)]
@@ -192,6 +206,20 @@ mod tests {
         touch(&mut case, Bytes::from_mib(40));
         let finding = found(&case).unwrap();
         assert!(finding.summary.contains("each log-in after its next start"), "{}", finding.summary);
+    }
+
+    #[test]
+    fn older_kernels_tell_it_in_statm() {
+        let mut case = quiet();
+        pre_pages(&mut case);
+        let pids = case.instances[0].pids.clone();
+        for process in case.processes().into_iter().filter(|process| pids.contains(&process.pid)) {
+            process.rss_shmem = hugewise_model::Observed::Absent;
+            process.rss_shared = Known(Bytes::from_mib(5120 + 200));
+            process.mapped = Some([Bytes::ZERO, Bytes::ZERO, Bytes::ZERO, Bytes::from_mib(200)]);
+        }
+        let evidence = found(&case).unwrap().evidence.join("; ");
+        assert!(evidence.contains("has touched 5.0 GiB or more (/proc/PID/statm"), "{evidence}");
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let settings = arguments.server.settings(PreTouch::Creator);
             let touched = settings.touched();
             let mut experiment = PageTables::new(pages, settings, arguments.sessions);
-            measure(&arguments.common, &mut experiment, &|host, found| beside(host, found, Engine::Oracle, touched))
+            measure(&arguments.common, &mut experiment, &|host, found| beside(host, found, Engine::Other, touched))
         }
         Which::Postgresql => {
             let pages = arguments.common.pages_or(usual_pages());

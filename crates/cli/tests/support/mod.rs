@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test takes what it needs of it")]
 #![allow(clippy::panic, reason = "a test stops where what it reads is no JSON")]
 
+pub(crate) mod host;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

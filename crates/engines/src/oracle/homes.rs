@@ -49,8 +49,9 @@ impl Home {
             let (sid, _) = self.path.strip_prefix("/oracle/")?.split_once('/')?;
             Some(format!("/oracle/{sid}/saptrace"))
         };
-        let base = told.or_else(above).or_else(of_sap);
-        let all = [set.filter(|set| set.starts_with('/')).map(str::to_owned), base, Some(format!("{}/log", self.path))];
+        let base = told.or_else(above);
+        let set = set.filter(|set| set.starts_with('/')).map(str::to_owned);
+        let all = [set, base, of_sap(), Some(format!("{}/log", self.path))];
         let mut all: Vec<String> = all.into_iter().flatten().collect();
         all.dedup();
         all
@@ -151,6 +152,11 @@ mod tests {
         assert_eq!(logs("/opt/ora11", bare, None, "PROD"), [bare]);
         let sap = "/oracle/C11/saptrace/diag/rdbms/c11/C11/trace/alert_C11.log";
         assert_eq!(logs("/oracle/C11/19.0.0", sap, None, "C11"), [sap]);
+        // A table that names the base has no say over SAP's own place.
+        let home = "/oracle/C11/19.0.0";
+        let source = MapSource::new().file(sap, "log");
+        let source = source.file(&format!("{home}{TABLE}"), format!("{home}:/oracle/C11:OraHome1:N:\n"));
+        assert_eq!(Home::read(&source, "", home).alert_logs(&source, "", "rdbms", "C11", None), [sap]);
         let old = "/u01/app/oracle/admin/PROD/bdump/alert_PROD.log";
         assert_eq!(logs("/u01/app/oracle/product/10.2.0/db_1", old, None, "PROD"), [old]);
         for path in [usual, set, bare, sap, old] {

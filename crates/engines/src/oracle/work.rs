@@ -1,6 +1,6 @@
 //! The program global area: what an Oracle instance's parameters grant its processes.
 
-use hugewise_model::instance::Trait;
+use hugewise_model::instance::{Setting, Trait};
 use hugewise_model::{Bytes, Host, Instance};
 
 use super::described::size;
@@ -65,10 +65,18 @@ fn managed(host: &Host, instance: &Instance) -> Option<Bytes> {
     (!files.is_empty()).then(|| files.iter().map(|file| file.size).sum())
 }
 
+/// The size of the pieces in which processes map private memory, where a parameter sets it: `_realfree_heap_pagesize` from 12.1
+/// on, with `_hint` behind it before that.
+pub(super) fn piece(instance: &Instance) -> Option<(&Setting, Bytes)> {
+    ["_realfree_heap_pagesize", "_realfree_heap_pagesize_hint"].into_iter().find_map(|name| {
+        let bytes = size(instance, name).ok().filter(|bytes| *bytes > Bytes::ZERO)?;
+        Some((instance.settings.get(name)?, bytes))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use hugewise_host::source::MapSource;
-    use hugewise_model::instance::Setting;
     use hugewise_model::{Engine, Observed, Process};
 
     use super::*;

@@ -23,6 +23,10 @@ pub(super) fn process_file(process: &str, rest: &[&str], bytes: &[u8], keeps: &K
         ["comm"] => Some(if bytes.trim_ascii() == b"systemd" { b"systemd\n".to_vec() } else { b"-\n".to_vec() }),
         ["mounts" | "mountinfo"] => Some(lines::mounts(bytes)),
         ["maps"] => Some(lines::lines(bytes, |line| maps_line(line, keeps))),
+        // Sizes in pages.
+        ["statm"] => Some(lines::lines(bytes, |line| {
+            line.bytes().all(|sign| sign.is_ascii_digit() || sign == b' ').then(|| line.to_owned())
+        })),
         ["numa_maps"] => Some(lines::lines(bytes, numa_maps_line)),
         ["smaps"] => Some(lines::lines(bytes, |line| smaps_line(line, keeps))),
         _ => None,

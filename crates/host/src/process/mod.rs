@@ -8,6 +8,7 @@ pub mod maps;
 pub mod numa_maps;
 mod page_size;
 pub mod smaps;
+mod statm;
 pub mod status;
 
 use std::collections::BTreeMap;
@@ -275,6 +276,7 @@ impl Reader<'_> {
             hugetlb: status.hugetlb,
             rss_shmem: status.rss_shmem,
             rss_anon: status.rss_anon,
+            rss_shared: status.rss_shared,
             swap: status.swap,
             locked: status.locked,
             ipc_lock: status.ipc_lock,
@@ -384,6 +386,7 @@ impl Reader<'_> {
             hugetlb: status.hugetlb.clone(),
             rss_shmem: status.rss_shmem.clone(),
             rss_anon: status.rss_anon.clone(),
+            rss_shared: status.rss_shared.clone(),
             swap: status.swap.clone(),
             locked: status.locked.clone(),
             ipc_lock: status.ipc_lock.clone(),
@@ -423,14 +426,25 @@ impl Reader<'_> {
         let is_same = before.parent == status.parent
             && (&before.page_tables, &before.hugetlb, &before.swap, &before.locked)
                 == (&status.page_tables, &status.hugetlb, &status.swap, &status.locked)
-            && (&before.rss_shmem, &before.rss_anon) == (&status.rss_shmem, &status.rss_anon);
+            && (&before.rss_shmem, &before.rss_anon) == (&status.rss_shmem, &status.rss_anon)
+            && before.rss_shared == status.rss_shared;
         if is_same {
             return Some(before);
         }
         let (page_tables, hugetlb, swap, locked) = (status.page_tables, status.hugetlb, status.swap, status.locked);
-        let (rss_shmem, rss_anon, parent) = (status.rss_shmem, status.rss_anon, status.parent);
-        let before = Arc::unwrap_or_clone(before);
-        Some(Arc::new(Process { parent, page_tables, hugetlb, swap, locked, rss_shmem, rss_anon, ..before }))
+        let (rss_shmem, rss_anon, rss_shared) = (status.rss_shmem, status.rss_anon, status.rss_shared);
+        let (parent, before) = (status.parent, Arc::unwrap_or_clone(before));
+        Some(Arc::new(Process {
+            parent,
+            page_tables,
+            hugetlb,
+            swap,
+            locked,
+            rss_shmem,
+            rss_anon,
+            rss_shared,
+            ..before
+        }))
     }
 
     fn status(&mut self, pid: u32) -> Option<status::Status> {
@@ -442,7 +456,18 @@ impl Reader<'_> {
         }
         self.is_any |= !status.is_absent();
         self.unseen += u64::from(!status.is_known() && !status.is_absent());
-        status.into_known()
+        let mut status = status.into_known()?;
+        self.resident(pid, &mut status);
+        Some(status)
+    }
+
+    /// What the kernel tells elsewhere of the memory that a process has touched, where its status does not.
+    fn resident(&mut self, pid: u32, status: &mut status::Status) {
+        let told = !status.rss_anon.is_absent() || status.is_cut_off || status.size.is_absent();
+        let Some(base) = self.base_page.filter(|_| !told) else { return };
+        let read = self.file(pid, "statm", |bytes| statm::parse(bytes, base));
+        status.rss_anon = read.clone().map(|read| read.anonymous);
+        status.rss_shared = read.map(|read| read.shared);
     }
 
     /// Most processes are in the cgroups of some other one: these are parsed and kept once.

@@ -78,6 +78,8 @@ pub struct Status {
     pub rss_shmem: Observed<Bytes>,
     /// `RssAnon`.
     pub rss_anon: Observed<Bytes>,
+    /// Files and shared memory that were touched: no line of this file, but of statm, where this one has no `RssShmem`.
+    pub rss_shared: Observed<Bytes>,
     /// `VmSwap`.
     pub swap: Observed<Bytes>,
     /// `VmLck`.

@@ -46,6 +46,32 @@ fn kernel_threads_and_what_vanished_are_left_out() {
     );
 }
 
+/// Up to Linux 4.4 the status has neither RssAnon nor RssShmem.
+#[test]
+fn older_kernels_tell_what_was_touched_elsewhere() {
+    let new = status("new", 0).replace("VmPTE", "RssAnon:\t7 kB\nRssShmem:\t9 kB\nVmPTE");
+    let source = MapSource::new()
+        .file("/proc/9/status", status("old", 0))
+        .file("/proc/9/statm", "25 12 10 1 0 2 0\n")
+        .file("/proc/10/status", new)
+        .file("/proc/10/statm", "25 12 10 1 0 2 0\n")
+        .file("/proc/11/status", status("odd", 0))
+        .file("/proc/11/statm", "x\n")
+        .file("/proc/12/status", status("without", 0));
+    let mut door = Door::new(&source);
+    let processes = read(&mut door, FACTS, None).processes.into_known().unwrap();
+    let of = |at: usize| {
+        let process = &processes[at];
+        [&process.rss_anon, &process.rss_shmem, &process.rss_shared]
+            .map(|fact| fact.get().map(|bytes| bytes.get() >> 10))
+    };
+    assert_eq!(of(0), [Some(8), None, Some(40)]);
+    assert_eq!(of(1), [Some(7), Some(9), None]);
+    assert_eq!((of(2), of(3)), ([None; 3], [None; 3]));
+    let unread: Vec<_> = door.unread.iter().map(ToString::to_string).collect();
+    assert_eq!(unread, ["/proc/11/statm: malformed: line 1: no sizes in pages"]);
+}
+
 #[test]
 fn what_other_users_hide_is_one_line_a_file() {
     let mut source = MapSource::new();

@@ -129,7 +129,7 @@ fn note(work: &Work) -> Option<String> {
     let mut said = Vec::new();
     said.extend(work.held.map(|held| format!("its processes hold {held} of private memory now")));
     if let Some(target) = grants.target.as_ref() {
-        let counts = if Some(target.bytes) == work.counted { "counts with" } else { "is no more than that:" };
+        let counts = if Some(target.bytes) == work.counted { "counts with" } else { "its target is less:" };
         said.push(format!("{counts} {} ({})", target.bytes, by(target)));
     }
     if let (Some(most), Some(sessions)) = (work.at_most, work.most_sessions) {

@@ -1,0 +1,87 @@
+use hugewise_engines::Kind;
+use hugewise_model::{Bytes, Finding, Instance, Level, PageCount, Remedy};
+
+use crate::{Docs, Facts, Missing, Rule};
+
+/// What it is where nothing sets it.
+const USUAL_PIECE: Bytes = Bytes::from_kib(64);
+
+pub(crate) static RULE: Rule = Rule {
+    code: hugewise_model::RuleId::new("HW804"),
+    name: "larger-pieces",
+    level: Level::Info,
+    docs: Docs {
+        what: "An Oracle instance whose parameters set _realfree_heap_pagesize (12.1 and later) or \
+               _realfree_heap_pagesize_hint (before that): the size of the pieces in which its processes map private memory.",
+        why: "The name promises larger pages, and on Linux there are none: private memory never comes from a pool, and Oracle \
+              asks the kernel for no larger page there. What it does is map in fewer, larger pieces. That saves system calls \
+              in large sorts, and lets a process grow further before vm.max_map_count stops it with ORA-04030. Each heap takes \
+              whole pieces, so that sessions hold a little more memory.",
+        cost: "larger pieces are no larger pages; each session holds a little more",
+        fix: "Nothing, where Oracle Support has asked for it. Where a process ran into vm.max_map_count, that can be raised \
+              instead. For the SGA it does nothing either way. It is a hidden parameter: set it on the word of Oracle Support \
+              alone.",
+        sources: &[
+            "_realfree_heap_pagesize_hint - Assessing the impact on Solaris and Linux (dsstos.blogspot.com, 2008): traces of 10g",
+            "Linux: Documentation/admin-guide/sysctl/vm.rst, max_map_count",
+        ],
+    },
+    check: |facts| RULE.of_each(facts, look),
+};
+
+fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missing> {
+    let Some((setting, piece)) = (Kind::of(instance.engine).private_piece)(instance) else { return Ok(None) };
+    let most = *crate::known(&facts.host.kernel_settings.max_map_count, "vm.max_map_count")?;
+    let named = format!("{}={}", setting.name, setting.value);
+    let summary = format!(
+        "{}: {named}, a hidden parameter, has it map private memory in pieces of {piece}; that gives it no huge pages on Linux",
+        instance.title()
+    );
+    let evidence = vec![
+        setting.to_string(),
+        format!(
+            "/proc/sys/vm/max_map_count: {} mappings let a process have {} in such pieces, and {} in those of {USUAL_PIECE} that are usual",
+            PageCount(most),
+            piece.times(most),
+            USUAL_PIECE.times(most)
+        ),
+    ];
+    let look = "see hugewise rules _realfree_heap_pagesize; a hidden parameter is Oracle Support's to ask for";
+    let short = format!("{named} gives it no huge pages");
+    let remedies = vec![Remedy::Consider(look.to_owned())];
+    Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(Level::Info, Some(instance), summary) }))
+}
+
+#[cfg(test)]
+pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
+    speaks: || with_pieces("_realfree_heap_pagesize_hint"),
+    silent: || with_pieces("processes"),
+    missing: || {
+        let mut case = with_pieces("_realfree_heap_pagesize");
+        case.host.kernel_settings.max_map_count = hugewise_model::Observed::Absent;
+        case
+    },
+};
+
+#[cfg(test)]
+fn with_pieces(name: &str) -> crate::testing::Case {
+    let mut case = crate::testing::quiet();
+    let instance = case.oracle("DWH", crate::testing::gib(2), 4);
+    let setting = hugewise_model::instance::Setting { name: name.into(), value: "4M".into(), place: None };
+    instance.settings.insert(name.into(), setting);
+    case
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn larger_pieces_let_a_process_grow_further() {
+        let finding = with_pieces("_realfree_heap_pagesize").assess().findings;
+        let finding = finding.into_iter().find(|finding| finding.code == RULE.code).unwrap();
+        // 65,530 pieces of 4 MiB are 255.98 GiB, of 64 KiB 4.0 GiB.
+        let evidence = finding.evidence.join("; ");
+        assert!(evidence.contains("have 256.0 GiB in such pieces, and 4.0 GiB in those of 64 KiB"), "{evidence}");
+    }
+}

@@ -1,0 +1,116 @@
+//! The estates that are made are hosts that could be: sums agree, and hugewise reads all of them.
+
+use hugewise_estate::{Estate, named};
+
+use crate::played::Played;
+
+fn kib(text: &str, name: &str) -> u64 {
+    let line =
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_else(|| panic!("no {name}"));
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn their_sums_agree() {
+    for (name, _, _) in named::ALL {
+        let played = Played::named(name);
+        let meminfo = played.host.text("/proc/meminfo").unwrap();
+        let of = |field: &str| kib(&meminfo, field);
+        let pool = of("HugePages_Total") * 2048;
+        let sum = of("MemFree") + of("Buffers") + of("Cached") + of("AnonPages") + of("Slab") + of("PageTables") + pool;
+        let total = of("MemTotal");
+        assert!(sum <= total && sum * 100 >= total * 98, "{name}: {sum} of {total}");
+        let processes = std::fs::read_dir(played.host.at("/proc")).unwrap();
+        let status = processes.filter_map(|entry| std::fs::read_to_string(entry.unwrap().path().join("status")).ok());
+        let tables: u64 = status.map(|status| kib(&status, "VmPTE")).sum();
+        // What a story has printed is what its processes come to, within 1 %.
+        let printed = of("PageTables");
+        assert!(tables.abs_diff(printed) <= printed / 100 + 4096, "{name}: {tables} of {printed}");
+        assert!(of("HugePages_Free") >= of("HugePages_Rsvd"), "{name}");
+    }
+}
+
+#[test]
+fn everything_in_them_is_read() {
+    for (name, _, _) in named::ALL {
+        let played = Played::named(name);
+        let checked = played.check();
+        let running = played.estate.databases.iter().filter(|database| database.running);
+        for database in running {
+            let instance = checked.instance(&database.sid);
+            let sessions = u64::from(database.sessions + database.shared_servers);
+            assert_eq!(
+                (instance["engine"].as_str(), instance["sessions"].as_u64()),
+                (Some("oracle"), Some(sessions)),
+                "{name}"
+            );
+        }
+        // A server parameter file in ASM is no file of the host: that is said.
+        let unread = checked.json["unread"].as_array().unwrap();
+        let said = |it: &serde_json::Value| it.to_string().contains("spfile in ASM");
+        assert!(unread.iter().all(said), "{name}: {unread:#?}");
+    }
+}
+
+/// Grid Infrastructure, ASM, the management database, two homes of which one is read-only, MGA files, an instance that is down.
+#[test]
+fn a_cluster_is_known_with_all_that_belongs_to_it() {
+    let checked = Played::named("cluster").check();
+    // Its managed global area lies in /dev/shm beside a System V SGA: no automatic memory management.
+    let segments = checked.instance("PROD1")["segments"].as_array().unwrap();
+    assert!(segments.iter().all(|segment| segment["kind"] == "sysv"), "{segments:#?}");
+    assert_eq!(checked.instance("PROD1")["demand"]["needed_pages"], (24_u64 << 30 >> 21) + 1);
+    // Its parameters are in ASM: the last start in its alert log says them, with its date.
+    let settings = checked.instance("PROD1")["setting"].to_string();
+    assert!(settings.contains("alert_PROD1.log, last start of 2026-03-02"), "{settings}");
+    assert_eq!(checked.instance("PROD1")["max_sessions"], 1000);
+    // A read-only home has its files below the base.
+    let settings = checked.instance("REP1")["setting"].to_string();
+    assert!(settings.contains("/u01/app/oracle/dbs/spfileREP1.ora"), "{settings}");
+    assert_eq!(checked.instance("OLD")["running"], false);
+}
+
+/// Those of ASM and of the management database are found below the base of the Grid home.
+#[test]
+fn the_logs_of_a_grid_home_are_found_below_its_base() {
+    let checked = Played::named("cluster").check();
+    for name in ["+ASM1", "-MGMTDB"] {
+        let settings = checked.instance(name)["setting"].to_string();
+        assert!(settings.contains(&format!("alert_{name}.log, last start of 2026-03-02")), "{name}: {settings}");
+    }
+}
+
+/// Every layout of the diagnostic destination that is documented. Where a parameter names it, that has to be in a file.
+#[test]
+fn alert_logs_are_found_under_every_destination() {
+    use hugewise_estate::{Database, gib};
+    let of = |database: Database, log: &str| {
+        let estate = Estate { databases: vec![database.with_sga(gib(1))], ..Estate::default() };
+        let said = Played::of(estate).run("verify", &["--format", "json"]).json();
+        assert_eq!(said["logs"][0]["path"], log, "{:#}", said["logs"]);
+    };
+    let usual = "/u01/app/oracle/diag/rdbms/prod/PROD/trace/alert_PROD.log";
+    of(Database::new("PROD", "19.3.0"), usual);
+    of(Database { read_only_home: true, ..Database::new("PROD", "19.3.0") }, usual);
+    let set = Database::new("PROD", "19.3.0").set("diagnostic_dest", "/logs");
+    of(set, "/logs/diag/rdbms/prod/PROD/trace/alert_PROD.log");
+    let of_sap = Database { home: Some("/oracle/C11/19.0.0".into()), ..Database::new("C11", "19.0.0") };
+    of(of_sap, "/oracle/C11/saptrace/diag/rdbms/c11/C11/trace/alert_C11.log");
+    let without_base = Database { home: Some("/opt/oracle/11g".into()), ..Database::new("PROD", "11.1.0.7") };
+    of(without_base, "/opt/oracle/11g/log/diag/rdbms/prod/PROD/trace/alert_PROD.log");
+    let old =
+        Database { home: Some("/u01/app/oracle/product/10.2.0/db_1".into()), ..Database::new("PROD", "10.2.0.4") };
+    of(old, "/u01/app/oracle/admin/PROD/bdump/alert_PROD.log");
+}
+
+/// What a machine cannot hold is refused, so that no test rests on a host that could not be.
+#[test]
+fn what_does_not_fit_is_no_estate() {
+    let mut estate = named::of("freezing").unwrap();
+    estate.machine.pool = 9_000;
+    let error = estate.files().unwrap_err().to_string();
+    assert!(error.contains("20549012 kB"), "{error}");
+    let mut estate = named::of("small").unwrap();
+    estate.machine.pool = 300;
+    assert!(estate.files().is_err());
+}
