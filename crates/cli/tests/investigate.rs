@@ -115,9 +115,9 @@ fn an_incident_is_told_and_ends_with_1() {
         assert!(said.out.contains(word), "{word}: {}", said.out);
     }
     assert!(said.out.lines().all(|line| line.chars().count() <= 80), "{}", said.out);
-    // Before it page tables only stood there, and in its first half hour not even that.
+    // Before it page tables only grew, and in its first half hour they were small.
     let before = within(folder.path(), &["logs", "--to", "10:30"]);
-    assert!(before.code == 1 && before.out.contains("page-tables-standing"), "{}", before.out);
+    assert!(before.code == 1 && before.out.contains("page-tables-growing"), "{}", before.out);
     assert!(before.out.contains("08:00:00 to 10:30:00") && !before.out.contains("reclaim-by"), "{}", before.out);
     let first = within(folder.path(), &["logs", "--to", "08:20"]);
     assert!(first.code == 0 && first.out.contains("Nothing found"), "{}", first.out);

@@ -4,6 +4,7 @@
 //! it falls into, and brings nothing together. What stands all the time (page tables, pools) is told with every incident
 //! that it explains, and is a finding of its own where there is none.
 
+mod changes;
 mod decide;
 mod facts;
 mod lasting;

@@ -94,6 +94,8 @@ pub struct Mark {
 pub enum MarkKind {
     /// The collector started anew, as it does when the host boots.
     Restart,
+    /// The collector started anew on a host that had been up all along.
+    Resumed,
     /// Somebody's words.
     Comment(String),
 }
@@ -190,6 +192,8 @@ pub struct Series {
     full: bool,
     /// Rows that were left out when it was thinned.
     left_out: usize,
+    /// Where files were put one behind the other: the first moment of each but the first.
+    seams: Vec<Moment>,
 }
 
 /// Rows of one file: more than a month of seconds. A few kilobytes of compressed dates could be billions.
@@ -291,6 +295,9 @@ impl Series {
         let later = |sample: &Sample| reached.is_none_or(|reached| sample.at > reached);
         let skipped = part.samples.iter().take_while(|sample| !later(sample)).count();
         let base = self.samples.len();
+        let begins = part.samples.get(skipped).map(|first| first.at).filter(|_| reached.is_some());
+        self.seams.extend(begins);
+        self.seams.extend(part.seams.iter().filter(|seam| begins.is_some_and(|begins| **seam > begins)));
         self.samples.extend(part.samples.into_iter().skip(skipped));
         let joined = |mine: &mut Column, theirs: &Column| {
             for (row, value) in theirs.iter().filter(|(row, _)| *row >= skipped) {
@@ -364,6 +371,11 @@ impl Series {
     /// How many rows there were: more than [`samples`](Self::samples) where it was thinned for charts.
     pub fn rows(&self) -> usize {
         self.samples.len().saturating_add(self.left_out)
+    }
+
+    /// The first moment of each file that was put behind another.
+    pub(crate) fn seams(&self) -> &[Moment] {
+        &self.seams
     }
 
     /// The rows, in the source's order.

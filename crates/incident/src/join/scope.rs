@@ -14,7 +14,14 @@ const LOOKED: &[(&str, &[Metric])] = &[
     ("free memory", &[Metric::MemFree]),
     (
         "reclaim",
-        &[Metric::ScanDirect, Metric::ScanKswapd, Metric::AllocStall, Metric::PressureMemoryFull, Metric::KswapdCpu],
+        &[
+            Metric::ScanDirect,
+            Metric::ScanKswapd,
+            Metric::Scan,
+            Metric::AllocStall,
+            Metric::PressureMemoryFull,
+            Metric::KswapdCpu,
+        ],
     ),
     ("page tables", &[Metric::PageTables]),
     ("the pool", &[Metric::HugeTotal]),

@@ -172,8 +172,12 @@ impl Reader {
         self.at = Some(head.epoch);
         let at = Moment::from_seconds(head.epoch);
         let interval = (!self.reset && head.seconds > 0).then(|| Duration::from_secs(head.seconds));
-        if self.reset && !self.series.samples().is_empty() {
-            self.series.marks.push(crate::Mark { at, kind: crate::MarkKind::Restart });
+        if let Some(last) = self.series.samples().last().filter(|_| self.reset) {
+            // What comes first is since the boot.
+            let up = i64::try_from(head.seconds).unwrap_or(i64::MAX);
+            let booted = Moment::from_seconds(head.epoch.saturating_sub(up));
+            let kind = if booted < last.at { crate::MarkKind::Resumed } else { crate::MarkKind::Restart };
+            self.series.marks.push(crate::Mark { at, kind });
         }
         self.series.push(at, interval);
         let offset = i32::try_from(head.wall - head.epoch).ok().filter(|offset| self.zoned && offset.abs() <= 54_000);
@@ -274,6 +278,7 @@ impl Fields {
         let (scans, stalls) = (self.rate(1), self.rate(2));
         set(series, Metric::AllocStall, stalls);
         // atop adds kswapd's scans to those of processes. Where no process had to reclaim, all are kswapd's.
+        set(series, Metric::Scan, scans);
         if let (Some(scans), Some(0.0)) = (scans, stalls) {
             series.set(Metric::ScanKswapd, scans);
             series.set(Metric::ScanDirect, 0.0);

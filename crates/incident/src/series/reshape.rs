@@ -44,6 +44,9 @@ impl Series {
         for problem in &mut self.problems {
             problem.at = problem.at.map(|at| to(at, None));
         }
+        for seam in &mut self.seams {
+            *seam = to(*seam, None);
+        }
         let mut before = None;
         for sample in &mut self.samples {
             sample.at = to(sample.at, before);

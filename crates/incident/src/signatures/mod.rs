@@ -4,18 +4,25 @@
 //! at what meets. `Weak` makes nothing by itself or with others of its like, `Clear` speaks beside another, `Strong` alone.
 
 mod compaction;
+mod disk;
+mod forks;
 mod free_memory;
 pub(crate) mod kernel_cpu;
 mod late;
 mod logins;
+mod memory_stall;
 pub(crate) mod observations;
+mod oom;
 pub(crate) mod page_tables;
 mod pool;
 mod reclaim;
 mod restart;
 pub(crate) mod rows;
+mod silence;
 mod starved;
+mod steal;
 mod swap;
+mod user_cpu;
 
 use std::cmp::Reverse;
 
@@ -34,12 +41,19 @@ pub fn find(history: &History) -> Vec<Signature> {
         kernel_cpu::find,
         free_memory::find,
         reclaim::find,
+        memory_stall::find,
+        oom::find,
         page_tables::find,
         pool::find,
         logins::find,
+        forks::find,
         swap::find,
         compaction::find,
+        disk::find,
+        user_cpu::find,
+        steal::find,
         starved::find,
+        silence::find,
         restart::find,
     ];
     let observations = Observations::of(history);

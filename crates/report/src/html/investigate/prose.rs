@@ -20,12 +20,19 @@ const fn kind_words(kind: Kind) -> &'static str {
         Kind::KernelCpu => "Time in the kernel",
         Kind::FreeMemory => "Free memory",
         Kind::Reclaim => "Reclaim",
+        Kind::MemoryStall => "Waiting for memory",
+        Kind::Oom => "Killed for memory",
         Kind::PageTables => "Page tables",
         Kind::Pool => "Huge page pool",
         Kind::Logins => "Log-ins and log-outs",
+        Kind::Forks => "Processes begun",
         Kind::Swap => "Swap",
         Kind::Compaction => "Compaction",
+        Kind::Disk => "Waiting for disks",
+        Kind::UserCpu => "Programs",
+        Kind::Steal => "Taken by the hypervisor",
         Kind::Starved => "The collector came late",
+        Kind::Silence => "Silence, then a start",
         Kind::Restart => "Restart",
     }
 }
@@ -187,7 +194,7 @@ pub(super) fn all(history: &History) -> Markup {
         .flat_map(|series| &series.marks)
         .filter_map(|mark| match &mark.kind {
             MarkKind::Comment(text) => Some((mark.at, text.as_str())),
-            MarkKind::Restart => None,
+            MarkKind::Restart | MarkKind::Resumed => None,
         })
         .take(MOST_MARKS)
         .collect();
