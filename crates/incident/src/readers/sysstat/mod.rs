@@ -119,6 +119,12 @@ impl Reader {
         }
         let mut fields = Vec::new();
         for activity in &header.activities {
+            if let Some(layout) = activity.unknown {
+                let id = activity.id;
+                series.problem(format!(
+                    "activity {id} is laid out in a way that is not known ({layout:#x}), and left out"
+                ));
+            }
             if let Content::Fields(of) = &activity.content {
                 fields.extend(of.iter().map(|field| (field.metric, field.kind)));
             }
