@@ -52,6 +52,7 @@ pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
         return Err(Refused(format!("is packed by {packed}, which is not read: unpack it first")));
     }
     let format = Format::of(&head);
+    let foreign = if format.is_none() { foreign(&head) } else { None };
     let mut whole = Cursor::new(head).chain(stream);
     match format {
         Some(Format::Sysstat) => sysstat::read(&mut whole, source).map(|series| vec![series]),
@@ -67,7 +68,26 @@ pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
         )),
         Some(Format::OsWatcher) => oswatcher::read(&mut whole, source),
         Some(Format::ProcLog) => proc_log::read(&mut whole, source).map(|series| vec![series]),
-        None => Err(Refused("is of no format that is known".into())),
+        None => Err(Refused(match foreign {
+            Some(of) => format!("is {of}, which is not read"),
+            None => "is of no format that is known".into(),
+        })),
+    }
+}
+
+/// What is known by name and not read.
+fn foreign(head: &[u8]) -> Option<&'static str> {
+    let text = String::from_utf8_lossy(head);
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let any = |what: &str| text.lines().take(40).any(|line| line.contains(what));
+    if any("# Collectl:") || first.starts_with("#<----") || first.starts_with("waiting for ") && any("#<----") {
+        Some("of collectl")
+    } else if first.starts_with("\"Dstat ") || first.starts_with("\"pcp-dstat") || any("----total-cpu-usage----") {
+        Some("of dstat")
+    } else if first.starts_with("avg-cpu:") || first.starts_with("Device ") || first.starts_with("Device:") {
+        Some("what iostat prints")
+    } else {
+        None
     }
 }
 
@@ -102,6 +122,8 @@ impl Promise {
             return Self::Packed;
         }
         match Format::of(head) {
+            // A loss, which is told.
+            None if foreign(head).is_some() => Self::Sure,
             None => Self::None,
             Some(Format::Pcp) => Self::Pcp,
             Some(Format::Sysstat | Format::Atop | Format::AtopText | Format::Nmon) => Self::Sure,
@@ -195,6 +217,31 @@ mod tests {
         ] {
             assert_eq!(Format::of(head), format, "{head:?}");
         }
+    }
+
+    #[test]
+    fn what_is_known_and_not_read_is_refused_by_name() {
+        let linux = "Linux 5.14.0-503.el9.x86_64 (db1) \t11/21/26 \t_x86_64_\t(2 CPU)\n\n";
+        for (text, who) in [
+            (format!("{linux}08:00:01      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command\n08:00:02 0 7 9.0 90.0 0.0 0.0 99.0 1 x\n"), "pidstat"),
+            (format!("{linux}# Time        UID       PID    %usr %system  Command\n 08:00:02 0 7 9.0 90.0 x\n"), "pidstat"),
+            (format!("{linux}avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n  1.0 0.0 1.0 0.0 0.0 98.0\n"), "iostat"),
+            (format!("{linux}11/21/26 08:00:01\nDevice            r/s     rkB/s\nsda 1.0 2.0\n"), "iostat"),
+            ("avg-cpu:  %user   %nice %system\n".to_owned(), "iostat"),
+            ("################################################################################\n# Collectl:   V4.3.1-1  HiRes: 1  Options: -f /tmp\n".to_owned(), "collectl"),
+            ("waiting for 1 second sample...\n#<--------CPU--------><----------Disks----------->\n#cpu sys inter  ctxsw KBRead\n".to_owned(), "collectl"),
+            ("\"Dstat 0.7.3 CSV output\"\n".to_owned(), "dstat"),
+            ("AAA,progname,topas_nmon\nAAA,AIX,7.2.4.2\nAAA,host,ora1\nCPU_ALL,CPU Total ora1,User%,Sys%,Wait%,Idle%\nZZZZ,T0001,08:00:00,21-NOV-2026\nCPU_ALL,T0001,10,20,0,70\n".to_owned(), "AIX"),
+        ] {
+            let refused = read(text.as_bytes(), "x").unwrap_err().0;
+            assert!(refused.contains(who) && refused.contains("not read"), "{text}: {refused}");
+        }
+        // sar with tables of processes behind its own is sar's.
+        let both = format!(
+            "{linux}08:00:01 CPU %user %nice %system %iowait %steal %idle\n08:00:11 all 1.0 0.0 2.0 0.0 0.0 97.0\n\n08:00:01 UID PID %usr %system Command\n08:00:11 0 7 9.0 90.0 x\n"
+        );
+        let series = read(both.as_bytes(), "x").unwrap();
+        assert_eq!(series[0].value(crate::Metric::CpuSystem, 0), Some(2.0));
     }
 
     #[test]
