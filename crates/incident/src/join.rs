@@ -113,6 +113,7 @@ fn incident(observations: &Observations<'_>, cluster: &Cluster, lasting: &[Signa
         raised_by: decision.raised_by(&facts),
         against: decision.against,
         next: summary::next(decision.verdict, &facts),
+        elsewhere: Vec::new(),
         signatures,
     })
 }

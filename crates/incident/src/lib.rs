@@ -5,6 +5,7 @@
 
 mod asked;
 mod baseline;
+mod elsewhere;
 pub mod format;
 mod gather;
 pub mod investigate;

@@ -179,6 +179,27 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Every verdict, in the order in which they are documented.
+    pub const ALL: &'static [Self] = &[
+        Self::ReclaimByPageTables,
+        Self::ReclaimStorm,
+        Self::SwapStorm,
+        Self::OutOfMemory,
+        Self::CgroupLimit,
+        Self::CompactionStall,
+        Self::LoginStorm,
+        Self::ForkStorm,
+        Self::UserCpu,
+        Self::Steal,
+        Self::DiskStall,
+        Self::Hang,
+        Self::KernelCpu,
+        Self::Starved,
+        Self::PageTablesGrowing,
+        Self::PageTablesStanding,
+        Self::PoolUnused,
+    ];
+
     /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
@@ -243,6 +264,8 @@ pub struct Incident {
     pub against: Vec<String>,
     /// What to do next, commands among it.
     pub next: Vec<String>,
+    /// The same on other hosts at the same time.
+    pub elsewhere: Vec<String>,
     /// What met in it, in the order of [`Kind`].
     pub signatures: Vec<Signature>,
 }

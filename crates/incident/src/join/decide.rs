@@ -133,11 +133,12 @@ fn disk(facts: &Facts<'_>) -> Option<Taken> {
     (facts.strong(Kind::Disk) && !facts.kernel_rules()).then_some((Verdict::DiskStall, confidence, true))
 }
 
-/// Processes that began one after another, and the kernel had more of the processors than they.
+/// Processes that began one after another: so many that nothing else can have the processors, or with the kernel ahead of
+/// them, as no build has it.
 fn forks(facts: &Facts<'_>) -> Option<Taken> {
-    let felt = facts.kernel_rules() || (facts.strong(Kind::Forks) && facts.clear(Kind::KernelCpu));
-    let confidence = if facts.strong(Kind::Forks) { Confidence::High } else { Confidence::Medium };
-    (facts.clear(Kind::Forks) && felt).then_some((Verdict::ForkStorm, confidence, true))
+    let storm = facts.strong(Kind::Forks);
+    let confidence = if storm && facts.kernel_rules() { Confidence::High } else { Confidence::Medium };
+    (storm || (facts.clear(Kind::Forks) && facts.kernel_rules())).then_some((Verdict::ForkStorm, confidence, true))
 }
 
 /// Programs that wanted far more than there is.

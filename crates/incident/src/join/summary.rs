@@ -66,7 +66,7 @@ pub(super) fn summary(decision: &Decision, facts: &Facts<'_>) -> String {
     }
     parts.extend(killed(facts));
     parts.extend(processors(facts));
-    if facts.strength(Kind::FreeMemory).is_some() {
+    if facts.clear(Kind::FreeMemory) {
         parts.extend(free(facts));
     }
     parts.extend(scans(facts));
@@ -117,7 +117,7 @@ fn free(facts: &Facts<'_>) -> Option<String> {
 }
 
 fn scans(facts: &Facts<'_>) -> Vec<String> {
-    if facts.strength(Kind::Reclaim).is_none() {
+    if facts.strength(Kind::Reclaim).is_none() || facts.scans.any() == Some(false) {
         return Vec::new();
     }
     let stalls = |stalls: f64| format!("up to {stalls:.0} allocations a second had to reclaim first");

@@ -5,21 +5,25 @@ use super::observations::Observations;
 use super::rows::{Rows, Spike};
 use crate::{Kind, Metric, Signature, Strength};
 
-/// Processes and threads begun a second. Compilers of a large build begin some hundred, and have the time for themselves:
-/// what the kernel takes beside it decides.
-const FORKS: f64 = 300.0;
-const STRONG: f64 = 1000.0;
-/// Altogether above the usual: half a minute of the least.
-const FORKED: f64 = 9000.0;
+/// Processes and threads begun a second for each processor: to begin one, load a program and end takes a millisecond of a
+/// processor and more. Compilers of a large build begin some dozens, and have the time for themselves.
+const FORKS: f64 = 75.0;
+/// Nothing but beginning and ending: 700 were seen of loops around `/bin/true`.
+const STRONG: f64 = 400.0;
+/// Altogether above the usual, for each processor: half a minute of the least.
+const FORKED: f64 = FORKS * 30.0;
+/// Processors where nobody tells how many there are.
+const PROCESSORS: f64 = 4.0;
 
 pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
-    observations.rows.iter().flat_map(of).collect()
+    let processors = observations.processors().unwrap_or(PROCESSORS);
+    observations.rows.iter().flat_map(|rows| of(rows, processors)).collect()
 }
 
-fn of(rows: &Rows<'_>) -> Vec<Signature> {
+fn of(rows: &Rows<'_>, processors: f64) -> Vec<Signature> {
     let Some(column) = rows.column(Metric::Forks) else { return Vec::new() };
-    let spikes = rows.spikes(|row| column.get(row), FORKS, FORKS / 6.0);
-    let strength = |spike: &Spike| match (spike.settled(rows), spike.peak >= STRONG) {
+    let spikes = rows.spikes(|row| column.get(row), FORKS * processors, FORKS * processors / 6.0);
+    let strength = |spike: &Spike| match (spike.settled(rows), spike.peak >= STRONG * processors) {
         (false, _) => Strength::Weak,
         (true, false) => Strength::Clear,
         (true, true) => Strength::Strong,
@@ -40,5 +44,5 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
             .collect(),
         caveats: hides(rows.usual).into_iter().collect(),
     };
-    spikes.iter().filter(|spike| spike.excess >= FORKED).map(signature).collect()
+    spikes.iter().filter(|spike| spike.excess >= FORKED * processors).map(signature).collect()
 }

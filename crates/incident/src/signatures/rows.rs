@@ -13,7 +13,7 @@ const SETTLES: i64 = 10 * MINUTE;
 /// What is usual is learnt from this much before and behind, so that a month's files are judged by their days.
 const DAY: i64 = 24 * 60 * MINUTE;
 /// Milliseconds.
-pub(super) const SECOND: i64 = 1000;
+pub(crate) const SECOND: i64 = 1000;
 /// Milliseconds.
 pub(crate) const MINUTE: i64 = 60 * SECOND;
 /// No collector has a pace as slow as this, in milliseconds: a year.

@@ -18,8 +18,7 @@ const IDLE: f64 = 5.0;
 const PROCESSORS: f64 = 4.0;
 
 pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
-    let told = observations.rows.iter().filter_map(|rows| rows.column(Metric::Processors)?.iter().last());
-    let processors = told.map(|(_, processors)| processors).find(|processors| *processors >= 1.0);
+    let processors = observations.processors();
     observations.rows.iter().flat_map(|rows| of(rows, processors)).collect()
 }
 

@@ -167,3 +167,12 @@ fn programs_and_the_hypervisor_take_processors_too() {
         &only(|calm| Second { user: 15.0, steal: 70.0, queue: 8.0, ..calm }, ALL, Verdict::Steal).incidents[0];
     says(&incident.summary, &["it took up to 70 % of them"]);
 }
+
+#[test]
+fn each_verdict_is_documented() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/verdicts.md")).unwrap();
+    let documented: Vec<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(name, _)| name).collect();
+    let names: Vec<&str> = Verdict::ALL.iter().map(|verdict| verdict.name()).collect();
+    assert_eq!(documented, names);
+}

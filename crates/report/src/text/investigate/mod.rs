@@ -189,9 +189,13 @@ fn incident(screen: &mut Screen<'_>, history: &History, number: usize, incident:
             caveats.push(caveat.clone());
         }
     }
-    for (label, lines) in
-        [("but", &caveats), ("against", &incident.against), ("surer", &incident.raised_by), ("next", &incident.next)]
-    {
+    for (label, lines) in [
+        ("but", &caveats),
+        ("also", &incident.elsewhere),
+        ("against", &incident.against),
+        ("surer", &incident.raised_by),
+        ("next", &incident.next),
+    ] {
         for (at, line) in lines.iter().enumerate() {
             let label = labelled(if at == 0 { label } else { "" });
             screen.flow(TEXT, &label.add(Role::Text, line))?;
