@@ -187,12 +187,13 @@ fn a_folder_and_its_tars_are_read_alike() {
     }
     copy(&fixtures("sysstat/12.2.3.xz"), folder.path(), "archive/sa/sa21.xz");
     put(folder.path(), "archive/notes.txt", "to whom it may concern");
-    put(folder.path(), "archive/old.dat.Z", b"\x1f\x9d\x90");
+    // A zip by a method of its own.
+    put(folder.path(), "archive/old.zip", [b"PK\x03\x04\x14\0\0\0\x63\0".as_slice(), &[0; 40]].concat());
     let unpacked = json(folder.path(), &["archive"]);
     assert_eq!(sources(&unpacked).len(), 5, "{unpacked:#}");
     let passed = unpacked["passed_over"].to_string();
     assert!(passed.contains("1 file in archive is of no format"), "{passed}");
-    assert!(passed.contains("compress or zip"), "{passed}");
+    assert!(passed.contains("1 file in archive is a zip of several files"), "{passed}");
     for (flags, name) in [
         (&["-cf"][..], "a.tar"),
         (&["-czf"], "a.tgz"),
@@ -214,6 +215,22 @@ fn a_folder_and_its_tars_are_read_alike() {
     let nested = json(folder.path(), &["all.tar"]);
     assert_eq!(sources(&nested), sources(&unpacked));
     assert!(nested["sources"][0]["path"].as_str().unwrap().starts_with("all.tar:all/one.tar.xz:archive/"));
+}
+
+#[test]
+fn what_zip_and_compress_packed_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    storm(folder.path());
+    let plain = json(folder.path(), &["logs/kernel.log"]);
+    let done = Command::new("zip").current_dir(folder.path()).args(["-q", "kernel.zip", "logs/kernel.log"]).status();
+    assert!(done.unwrap().success());
+    let zipped = json(folder.path(), &["kernel.zip"]);
+    assert_eq!(sources(&zipped), sources(&plain));
+    assert_eq!(zipped["incidents"][0]["verdict"], plain["incidents"][0]["verdict"]);
+    // ncompress packed it, and what it holds are numbers.
+    copy(&fixtures("collectors/compress-16.Z"), folder.path(), "numbers.Z");
+    let refused = within(folder.path(), &["numbers.Z"]);
+    assert!(refused.code == 2 && refused.err.contains("is of no format that is known"), "{}", refused.err);
 }
 
 #[test]

@@ -343,8 +343,10 @@ fn packed(passed: &BTreeMap<String, Passed>) -> impl Iterator<Item = String> {
     let packed = passed.iter().map(|(folder, passed)| (folder, passed.packed)).filter(|(_, packed)| *packed > 0);
     packed.map(|(folder, packed)| {
         let files = if packed == 1 { "1 file".to_owned() } else { format!("{packed} files") };
-        let be = if packed == 1 { "is" } else { "are" };
-        format!("{files} in {folder} {be} packed by compress or zip, which is not read: unpack first")
+        let be = if packed == 1 { "is" } else { "are each" };
+        format!(
+            "{files} in {folder} {be} a zip of several files, with a password or of a method that is not read: unpack first"
+        )
     })
 }
 

@@ -48,9 +48,6 @@ pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
     let mut stream = hugewise_host::compressed::open(stream).map_err(unreadable)?;
     let mut head = Vec::new();
     stream.by_ref().take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
-    if let Some(packed) = packer(&head) {
-        return Err(Refused(format!("is packed by {packed}, which is not read: unpack it first")));
-    }
     let format = Format::of(&head);
     let foreign = if format.is_none() { foreign(&head) } else { None };
     let mut whole = Cursor::new(head).chain(stream);
@@ -91,15 +88,6 @@ fn foreign(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Who packed a file that is not unpacked here.
-fn packer(head: &[u8]) -> Option<&'static str> {
-    match head {
-        [0x1f, 0x9d, ..] => Some("compress, as .Z"),
-        [b'P', b'K', 3, 4, ..] => Some("zip"),
-        _ => None,
-    }
-}
-
 /// What the first bytes of a file promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
@@ -111,16 +99,11 @@ pub(crate) enum Promise {
     Sure,
     /// A part of a PCP archive.
     Pcp,
-    /// Packed in a way that is not unpacked here.
-    Packed,
 }
 
 impl Promise {
     /// Of a file's first bytes, unpacked.
     pub(crate) fn of(head: &[u8]) -> Self {
-        if packer(head).is_some() {
-            return Self::Packed;
-        }
         match Format::of(head) {
             // A loss, which is told.
             None if foreign(head).is_some() => Self::Sure,
@@ -248,7 +231,7 @@ mod tests {
     fn what_is_of_no_format_is_refused() {
         assert_eq!(read(&b"hello"[..], "x"), Err(Refused("is of no format that is known".into())));
         assert!(read(&b"\x1f\x8b\x08torn"[..], "x").unwrap_err().0.contains("is cut off"));
-        assert!(read(&b"PK\x03\x04x"[..], "x.zip").unwrap_err().0.contains("zip"));
+        assert!(read(&b"PK\x03\x04x"[..], "x.zip").unwrap_err().0.contains("is cut off"));
         assert!(read(&b"\xd5\x96\x21\x75"[..], "x").unwrap_err().0.contains("big-endian"));
     }
 }
