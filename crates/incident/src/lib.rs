@@ -6,6 +6,7 @@
 mod asked;
 mod baseline;
 mod elsewhere;
+pub mod event;
 pub mod format;
 mod gather;
 pub mod investigate;
@@ -20,6 +21,7 @@ pub mod verdict;
 mod windows;
 
 pub use asked::{Error, Options, Progress};
+pub use event::{Event, EventKind};
 pub use format::{Format, Tool};
 pub use investigate::investigate;
 pub use metric::{Metric, Unit};

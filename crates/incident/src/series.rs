@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hugewise_model::{Bytes, PageSize};
 
-use crate::{Format, Metric};
+use crate::{Event, Format, Metric};
 
 mod reshape;
 
@@ -98,6 +98,8 @@ pub enum MarkKind {
     Resumed,
     /// Somebody's words.
     Comment(String),
+    /// What a log says happened.
+    Event(Event),
 }
 
 /// What is wrong with a part of the source, or what it cannot tell.
@@ -183,6 +185,10 @@ pub struct Series {
     pub marks: Vec<Mark>,
     /// What is wrong with parts of it.
     pub problems: Vec<Problem>,
+    /// The first and the last moment that a log has lines of: it has no samples.
+    pub covered: Option<(Moment, Moment)>,
+    /// Whether its lines say no year, so that its moments are of a year that stands for the right one.
+    pub without_year: bool,
     /// Metrics that the source has and that are known to be false in it, with the reason. Their columns are empty.
     pub untrusted: Vec<(Metric, String)>,
     samples: Vec<Sample>,
@@ -220,6 +226,20 @@ impl Series {
         } else {
             self.is_full(&format!("{MOST_SAMPLES} samples"));
         }
+    }
+
+    /// Notes that a log has a line of that moment.
+    pub(crate) fn covers(&mut self, at: Moment) {
+        let (from, to) = self.covered.unwrap_or((at, at));
+        self.covered = Some((from.min(at), to.max(at)));
+    }
+
+    /// What a log says happened, in its order.
+    pub fn events(&self) -> impl Iterator<Item = (Moment, &Event)> {
+        self.marks.iter().filter_map(|mark| match &mark.kind {
+            MarkKind::Event(event) => Some((mark.at, event)),
+            MarkKind::Restart | MarkKind::Resumed | MarkKind::Comment(_) => None,
+        })
     }
 
     /// Leaves out what comes from here on, and tells.
@@ -316,6 +336,11 @@ impl Series {
             }
         }
         self.marks.extend(part.marks.into_iter().filter(|mark| reached.is_none_or(|reached| mark.at > reached)));
+        if let Some((from, to)) = part.covered {
+            self.covers(from);
+            self.covers(to);
+        }
+        self.without_year |= part.without_year;
         self.problems.extend(part.problems);
         for (metric, why) in part.untrusted {
             if !self.untrusted.iter().any(|(of, _)| *of == metric) {

@@ -9,15 +9,19 @@ pub mod oswatcher;
 pub mod pcp;
 pub mod proc_log;
 mod ps;
+pub mod server_log;
 mod slabinfo;
 mod stamp;
 pub mod sysstat;
+pub mod system_log;
 mod tool;
 mod top;
 pub mod vmstat;
 
 use std::fmt;
 use std::io::{Cursor, Read};
+
+use hugewise_model::Engine;
 
 use crate::Series;
 
@@ -65,6 +69,8 @@ pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
         )),
         Some(Format::OsWatcher) => oswatcher::read(&mut whole, source),
         Some(Format::ProcLog) => proc_log::read(&mut whole, source).map(|series| vec![series]),
+        Some(Format::ServerLog(engine)) => server_log::read(&mut whole, source, engine).map(|series| vec![series]),
+        Some(Format::SystemLog) => system_log::read(&mut whole, source).map(|series| vec![series]),
         None => Err(Refused(match foreign {
             Some(of) => format!("is {of}, which is not read"),
             None => "is of no format that is known".into(),
@@ -139,6 +145,10 @@ enum Format {
     OsWatcher,
     /// Dates with /proc/meminfo or /proc/vmstat behind each.
     ProcLog,
+    /// What dmesg and journalctl print, and what rsyslog writes.
+    SystemLog,
+    /// What a database server writes.
+    ServerLog(Engine),
 }
 
 impl Format {
@@ -161,7 +171,8 @@ impl Format {
             _ if text.starts_with(b"Linux ") => Some(Self::Sar),
             _ if vmstat::begins(text) => Some(Self::Vmstat),
             _ if proc_log::begins(text) => Some(Self::ProcLog),
-            _ => None,
+            _ if system_log::begins(text) => Some(Self::SystemLog),
+            _ => server_log::engine(text).map(Self::ServerLog),
         }
     }
 }

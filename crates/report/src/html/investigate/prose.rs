@@ -195,7 +195,7 @@ pub(super) fn all(history: &History) -> Markup {
         .flat_map(|series| &series.marks)
         .filter_map(|mark| match &mark.kind {
             MarkKind::Comment(text) => Some((mark.at, text.as_str())),
-            MarkKind::Restart | MarkKind::Resumed => None,
+            MarkKind::Restart | MarkKind::Resumed | MarkKind::Event(_) => None,
         })
         .take(MOST_MARKS)
         .collect();
