@@ -17,6 +17,9 @@ pub(crate) const AFTER_HELP: &str = "\
 Exit codes: 0 nothing found; 1 an incident was found; 2 it could not do its work; 3 nothing was found in what could be \
 read, and a part could not.";
 
+/// Hosts that are named where one is asked for that is not there.
+const NAMED: usize = 8;
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Files, folders, tars or sosreports, of one host or several; without any, where collectors of this host write.
@@ -31,6 +34,9 @@ pub(crate) struct Arguments {
     /// The zone of times that come without one: Europe/Berlin, or +02:00.
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
     timezone: Option<String>,
+    /// Tell of this host only, by its name; may be given again. With many hosts a table of all comes without it.
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
     /// Also write the decoded series: FILE.csv or FILE.parquet.
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
@@ -49,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Some(path) => return run_with(arguments, &options, path),
     };
     terminal::done();
-    report_on(arguments, &investigation.map_err(|error| Failure::new(error.to_string()))?)
+    report_on(arguments, investigation.map_err(|error| Failure::new(error.to_string()))?)
 }
 
 /// With the rows of all series in a file beside.
@@ -68,10 +74,36 @@ fn run_with(arguments: &Arguments, options: &Options, path: &Path) -> Result<Out
         Some(error) => return Err(failed(error)),
         None => file.finish().map_err(failed)?,
     }
-    report_on(arguments, &investigation)
+    report_on(arguments, investigation)
 }
 
-fn report_on(arguments: &Arguments, investigation: &Investigation) -> Result<Outcome, Failure> {
+/// Leaves the hosts that are asked for, with what was read of them and what could not be read of anybody.
+fn only(investigation: &mut Investigation, names: &[String]) -> Result<(), Failure> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let is = |host: &str, name: &String| {
+        let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+        host.eq_ignore_ascii_case(name) || (!name.contains('.') && short(host) == name.to_ascii_lowercase())
+    };
+    let known: Vec<&str> = investigation.hosts.iter().filter_map(|history| history.host.as_deref()).collect();
+    if let Some(name) = names.iter().find(|name| !known.iter().any(|host| is(host, name))) {
+        let mut some: Vec<String> = known.iter().take(NAMED).map(|host| (*host).to_owned()).collect();
+        if known.len() > NAMED {
+            some.push(format!("and {} more", known.len() - NAMED));
+        }
+        let found = if some.is_empty() { "none with a name".to_owned() } else { some.join(", ") };
+        return Err(Failure::new(format!("no host named {name} was found; there is {found}")));
+    }
+    let wanted = |host: Option<&str>| host.is_some_and(|host| names.iter().any(|name| is(host, name)));
+    investigation.hosts.retain(|history| wanted(history.host.as_deref()));
+    investigation.sources.retain(|source| source.host.is_none() || wanted(source.host.as_deref()));
+    Ok(())
+}
+
+fn report_on(arguments: &Arguments, mut investigation: Investigation) -> Result<Outcome, Failure> {
+    only(&mut investigation, &arguments.host)?;
+    let investigation = &investigation;
     let mut text = Vec::new();
     let written = match arguments.format {
         PageFormat::Text => {

@@ -472,3 +472,40 @@ fn the_page_that_welcomes_shows_what_is_printed() {
         assert!(said.out.lines().any(|printed| printed == line), "{line:?} is not in\n{}", said.out);
     }
 }
+
+/// Forty hosts that froze alike: a table with a line each comes first, a story on demand, and the page that holds the worst of
+/// a thousand stays below 5 MB.
+#[test]
+fn many_hosts_are_a_table_and_a_story_on_demand() {
+    let folder = TempDir::new().unwrap();
+    let frozen = std::fs::read_to_string(fixtures("collectors/two-freezes.sar")).unwrap();
+    let made = |from: usize, to: usize| {
+        for number in from..to {
+            put(folder.path(), &format!("sar/sar{number}"), frozen.replace("(db7)", &format!("(db{number})")));
+        }
+    };
+    made(0, 40);
+    let table = within(folder.path(), &["sar"]);
+    assert_eq!(table.code, 1, "{}", table.err);
+    for number in 0..40 {
+        assert_eq!(table.out.lines().filter(|line| line.starts_with(&format!("db{number} "))).count(), 1, "{number}");
+    }
+    assert!(!table.out.contains("confidence medium") && table.out.contains("--host db0"), "{}", table.out);
+
+    let story = within(folder.path(), &["sar", "--host", "db17"]);
+    assert!(
+        story.code == 1 && story.out.starts_with("db17 ") && story.out.contains("confidence medium"),
+        "{}",
+        story.out
+    );
+    let one = json(folder.path(), &["sar", "--host", "DB17", "--host", "db3"]);
+    let names: Vec<&str> = one["hosts"].as_array().unwrap().iter().map(|host| host["host"].as_str().unwrap()).collect();
+    assert_eq!(names, ["db17", "db3"]);
+    let none = within(folder.path(), &["sar", "--host", "db40"]);
+    assert!(none.code == 2 && none.err.contains("db40"), "{}", none.err);
+
+    made(40, 1000);
+    let page = within(folder.path(), &["sar", "--format", "html"]);
+    assert!(page.code == 1 && page.out.len() < 5_000_000, "{} bytes", page.out.len());
+    assert!((0..1000).all(|number| page.out.contains(&format!(">db{number}<"))));
+}
