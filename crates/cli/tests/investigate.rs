@@ -499,7 +499,9 @@ fn many_hosts_are_a_table_and_a_story_on_demand() {
         story.out
     );
     let one = json(folder.path(), &["sar", "--host", "DB17", "--host", "db3"]);
-    let names: Vec<&str> = one["hosts"].as_array().unwrap().iter().map(|host| host["host"].as_str().unwrap()).collect();
+    let mut names: Vec<&str> =
+        one["incidents"].as_array().unwrap().iter().map(|incident| incident["host"].as_str().unwrap()).collect();
+    names.dedup();
     assert_eq!(names, ["db17", "db3"]);
     let none = within(folder.path(), &["sar", "--host", "db40"]);
     assert!(none.code == 2 && none.err.contains("db40"), "{}", none.err);
@@ -508,4 +510,55 @@ fn many_hosts_are_a_table_and_a_story_on_demand() {
     let page = within(folder.path(), &["sar", "--format", "html"]);
     assert!(page.code == 1 && page.out.len() < 5_000_000, "{} bytes", page.out.len());
     assert!((0..1000).all(|number| page.out.contains(&format!(">db{number}<"))));
+}
+
+/// What a person would lay beside each other by hand: a day of sar, the kernel's messages, which say no year, and the alert log.
+#[test]
+fn logs_and_collectors_are_one_story() {
+    let folder = TempDir::new().unwrap();
+    copy(&fixtures("collectors/two-freezes.sar"), folder.path(), "db7/sar21");
+    let mut messages = String::from(
+        "Nov 21 07:00:01 db7 systemd[1]: Started Session 12 of user root.\n\
+         Nov 21 08:32:20 db7 kernel: crond invoked oom-killer: gfp_mask=0x201da, order=0, oom_score_adj=0\n\
+         Nov 21 08:32:20 db7 kernel: [ pid ]   uid  tgid total_vm      rss nr_ptes swapents oom_score_adj name\n",
+    );
+    // 400 sessions with 2,560 tables of 4 KiB each: 3.9 GiB.
+    for pid in 4000..4400 {
+        let _ =
+            writeln!(messages, "Nov 21 08:32:20 db7 kernel: [ {pid}]   500  {pid}  8912345  1234   2560  0  0 oracle");
+    }
+    messages.push_str(
+        "Nov 21 08:32:21 db7 kernel: Out of memory: Kill process 4711 (oracle) score 12 or sacrifice child\n\
+         Nov 21 08:32:21 db7 kernel: Killed process 4711 (oracle) total-vm:35649380kB, anon-rss:1024kB, file-rss:2048kB\n",
+    );
+    put(folder.path(), "db7/messages", &messages);
+    let alert = "Sat Nov 21 06:00:00 2026\nStarting ORACLE instance (normal)\nSat Nov 21 08:31:00 2026\n\
+                 WARNING: inbound connection timed out (ORA-3136)\n";
+    put(folder.path(), "db7/alert_PROD.log", alert);
+
+    let report = json(folder.path(), &["db7"]);
+    let formats: Vec<&str> =
+        report["sources"].as_array().unwrap().iter().map(|one| one["format"].as_str().unwrap()).collect();
+    assert_eq!(formats, ["server log", "system log", "sar"], "{report:#}");
+    let incident = &report["incidents"][0];
+    assert_eq!((&incident["verdict"], &incident["confidence"]), (&json!("reclaim-by-page-tables"), &json!("high")));
+    let summary = incident["summary"].as_str().unwrap();
+    for words in ["the kernel killed oracle (pid 4711", "400 processes of oracle held 3.9 GiB of page tables"] {
+        assert!(summary.contains(words), "{summary}");
+    }
+    let kinds: Vec<&str> =
+        incident["signatures"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert!(kinds.contains(&"oom") && kinds.contains(&"server-log"), "{kinds:?}");
+
+    // A log alone is a witness too, and one that says nothing of memory is quiet.
+    let alone = json(folder.path(), &["db7/messages"]);
+    assert_eq!(alone["incidents"][0]["verdict"], "out-of-memory");
+    put(folder.path(), "quiet", "Nov 21 07:00:01 db7 systemd[1]: Started Session 12 of user root.\n");
+    let quiet = within(folder.path(), &["quiet"]);
+    assert!(quiet.code == 0 && quiet.out.contains("kills for memory"), "{}", quiet.out);
+    let since_boot =
+        "[    0.000000] Linux version 6.1.0\n[ 4321.000001] INFO: task oracle:1 blocked for more than 120 seconds.\n";
+    put(folder.path(), "dmesg", since_boot);
+    let refused = within(folder.path(), &["dmesg"]);
+    assert!(refused.code == 2 && refused.err.contains("dmesg -T"), "{}", refused.err);
 }

@@ -20,6 +20,12 @@ pub enum Kind {
     MemoryStall,
     /// The kernel killed processes for their memory.
     Oom,
+    /// The kernel killed processes because a cgroup had reached its limit.
+    CgroupOom,
+    /// The kernel said of itself that tasks hung, processors did not come back, or memory was not to be had.
+    KernelLog,
+    /// A server said that it ended, started, or lacked something.
+    ServerLog,
     /// Page tables large against memory, or growing with sessions.
     PageTables,
     /// A pool that is unused, too small, or missing while page tables are large.
@@ -54,6 +60,9 @@ impl Kind {
         Self::Reclaim,
         Self::MemoryStall,
         Self::Oom,
+        Self::CgroupOom,
+        Self::KernelLog,
+        Self::ServerLog,
         Self::PageTables,
         Self::Pool,
         Self::Logins,
@@ -76,6 +85,9 @@ impl Kind {
             Self::Reclaim => "reclaim",
             Self::MemoryStall => "memory-stall",
             Self::Oom => "oom",
+            Self::CgroupOom => "cgroup-oom",
+            Self::KernelLog => "kernel-log",
+            Self::ServerLog => "server-log",
             Self::PageTables => "page-tables",
             Self::Pool => "pool",
             Self::Logins => "logins",
@@ -166,6 +178,8 @@ pub enum Verdict {
     Steal,
     /// The host fell silent, and started anew long after.
     Hang,
+    /// Tasks hung, by the kernel's own word, and nothing says why.
+    HungTasks,
     /// The kernel was busy, and nothing says with what.
     KernelCpu,
     /// Collectors did not get their turn, and nothing says why.
@@ -215,6 +229,7 @@ impl Verdict {
             Self::UserCpu => "user-cpu",
             Self::Steal => "steal",
             Self::Hang => "hang",
+            Self::HungTasks => "hung-tasks",
             Self::KernelCpu => "kernel-cpu",
             Self::Starved => "collector-starved",
             Self::PageTablesStanding => "page-tables-standing",

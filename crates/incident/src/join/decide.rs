@@ -27,8 +27,9 @@ pub(super) struct Decision {
 /// The verdict of what met; `None` where it makes none.
 pub(super) fn decide(facts: &Facts<'_>) -> Option<Decision> {
     // What was counted comes before what it brings about, and that before what is only seen.
-    let order: [fn(&Facts<'_>) -> Option<Taken>; 13] = [
+    let order: [fn(&Facts<'_>) -> Option<Taken>; 15] = [
         killed,
+        killed_in_cgroup,
         compaction_alone,
         reclaim,
         compaction,
@@ -39,6 +40,7 @@ pub(super) fn decide(facts: &Facts<'_>) -> Option<Decision> {
         forks,
         programs,
         silence,
+        hung,
         unexplained,
         starved,
     ];
@@ -61,6 +63,11 @@ type Taken = (Verdict, Confidence, bool);
 fn killed(facts: &Facts<'_>) -> Option<Taken> {
     let verdict = if facts.large_tables() { Verdict::ReclaimByPageTables } else { Verdict::OutOfMemory };
     facts.strong(Kind::Oom).then_some((verdict, Confidence::High, true))
+}
+
+/// Processes that were killed at the limit of a cgroup, by the kernel's word.
+fn killed_in_cgroup(facts: &Facts<'_>) -> Option<Taken> {
+    facts.strong(Kind::CgroupOom).then_some((Verdict::CgroupLimit, Confidence::High, true))
 }
 
 /// Reclaim, by its counters or by what it leaves behind; swapping is reclaim of what has to come back. Where scans were counted
@@ -182,6 +189,14 @@ fn compaction(facts: &Facts<'_>) -> Option<Taken> {
     let there = facts.strong(Kind::Compaction) || (facts.clear(Kind::Compaction) && felt);
     let confidence = if felt { Confidence::High } else { Confidence::Medium };
     there.then_some((Verdict::CompactionStall, confidence, true))
+}
+
+/// Tasks that hung, or processors that did not come back, without anything that says why.
+fn hung(facts: &Facts<'_>) -> Option<Taken> {
+    let felt =
+        [Kind::KernelCpu, Kind::Starved, Kind::Disk, Kind::MemoryStall].into_iter().any(|kind| facts.clear(kind));
+    let there = facts.strong(Kind::KernelLog) || (facts.clear(Kind::KernelLog) && felt);
+    there.then_some((Verdict::HungTasks, if felt { Confidence::Medium } else { Confidence::Low }, true))
 }
 
 /// What was felt without anything that says why.

@@ -15,6 +15,8 @@ const COARSE: i64 = 120_000;
 pub(super) const SPARE: f64 = 0.1;
 /// What to do about a cgroup's limit.
 const LIMIT: &str = "systemctl show -p MemoryMax,MemoryHigh UNIT, or memory.max and memory.high below /sys/fs/cgroup: which limit is reached";
+/// How the words of a log begin that say whom the kernel killed.
+const KILLED: &str = "killed ";
 /// What page tables have to grow by to be named with a log-in storm.
 const GREW: f64 = 64.0 * 1_048_576.0;
 
@@ -28,12 +30,14 @@ pub(super) fn summary(decision: &Decision, facts: &Facts<'_>) -> String {
         Verdict::LoginStorm => "log-in storm",
         Verdict::CompactionStall => "stalls in memory compaction",
         Verdict::OutOfMemory => "out of memory",
+        Verdict::CgroupLimit if facts.strong(Kind::CgroupOom) => "a cgroup reached its memory limit",
         Verdict::CgroupLimit => "stalls at the memory limit of a cgroup, while the host had memory to spare",
         Verdict::ForkStorm => "fork storm",
         Verdict::DiskStall => "stalls of disks",
         Verdict::UserCpu => "programs wanted more than the processors have",
         Verdict::Steal => "the hypervisor kept the processors from running",
         Verdict::Hang => "the host fell silent",
+        Verdict::HungTasks => "tasks hung in the kernel, and nothing says why",
         Verdict::KernelCpu => "the kernel was busy, and nothing says with what",
         Verdict::Starved => "collectors did not get their turn, and nothing says why",
         Verdict::PageTablesStanding | Verdict::PageTablesGrowing => "page tables are large",
@@ -65,6 +69,7 @@ pub(super) fn summary(decision: &Decision, facts: &Facts<'_>) -> String {
         _ => {}
     }
     parts.extend(killed(facts));
+    parts.extend(logged(facts));
     parts.extend(processors(facts));
     if facts.clear(Kind::FreeMemory) {
         parts.extend(free(facts));
@@ -140,7 +145,29 @@ fn stalled(facts: &Facts<'_>) -> Option<String> {
     Some(format!("{who} waited for memory in up to {percent:.0} % of the time"))
 }
 
+/// What logs say of it: whom the kernel killed first, and what the kernel and servers said first.
+fn logged(facts: &Facts<'_>) -> Vec<String> {
+    let first = |kind: Kind, least: Strength| {
+        let of_kind = facts.signatures.iter().filter(|one| one.kind == kind && one.strength >= least);
+        of_kind.flat_map(|one| &one.evidence).find(|evidence| kind != Kind::Oom || evidence.what.starts_with(KILLED))
+    };
+    let words = [
+        (Kind::Oom, Strength::Strong, "the kernel "),
+        (Kind::CgroupOom, Strength::Strong, "the kernel "),
+        (Kind::KernelLog, Strength::Clear, ""),
+        (Kind::ServerLog, Strength::Clear, ""),
+    ];
+    let told = words.into_iter().filter_map(|(kind, least, who)| Some(format!("{who}{}", first(kind, least)?.what)));
+    told.collect()
+}
+
 fn killed(facts: &Facts<'_>) -> Option<String> {
+    // A log says whom.
+    let named =
+        |one: &&crate::Signature| one.kind == Kind::Oom && one.evidence.iter().any(|row| row.what.starts_with(KILLED));
+    if facts.signatures.iter().any(|one| named(&one)) {
+        return None;
+    }
     let kills = facts.strong(Kind::Oom).then_some(facts.killed)?;
     let who = if kills <= 1.0 { "a process".to_owned() } else { format!("{kills:.0} processes") };
     let limit = facts.spare.filter(|spare| *spare >= SPARE);
@@ -262,6 +289,9 @@ pub(super) fn next(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
                     .to_owned(),
             );
         }
+        Verdict::HungTasks => next.push(
+            "the call traces behind the first hung task in the kernel's log: they say what it waited for".to_owned(),
+        ),
         Verdict::Hang => {
             next.push("kdump, and kernel.hardlockup_panic, kernel.hung_task_panic or a watchdog: a host that hangs then says why".to_owned());
             next.push(check);

@@ -9,6 +9,7 @@ mod forks;
 mod free_memory;
 pub(crate) mod kernel_cpu;
 mod late;
+mod log;
 mod logins;
 mod memory_stall;
 pub(crate) mod observations;
@@ -43,6 +44,7 @@ pub fn find(history: &History) -> Vec<Signature> {
         reclaim::find,
         memory_stall::find,
         oom::find,
+        log::find,
         page_tables::find,
         pool::find,
         logins::find,
@@ -79,11 +81,11 @@ fn foremost(mut found: Vec<Signature>) -> Vec<Signature> {
 
 /// Signatures of one kind that overlap, of several sources or rules, as one.
 fn merged(mut found: Vec<Signature>) -> Vec<Signature> {
-    found.sort_by_key(|signature| signature.from);
+    found.sort_by_key(|signature| (signature.kind, signature.from));
     let mut all: Vec<Signature> = Vec::new();
     for mut next in found {
         match all.last_mut() {
-            Some(last) if next.from <= last.to => {
+            Some(last) if next.kind == last.kind && next.from <= last.to => {
                 last.to = last.to.max(next.to);
                 last.strength = last.strength.max(next.strength);
                 last.evidence.append(&mut next.evidence);

@@ -185,3 +185,37 @@ fn times_since_boot_are_refused_by_name() {
         assert!(!begins(other));
     }
 }
+
+/// A log that is cut off anywhere tells what the whole one tells, up to there.
+#[test]
+fn a_log_that_is_cut_off_tells_its_beginning() {
+    let whole = events(CGROUP.repeat(2).as_str());
+    assert_eq!(whole.len(), 2);
+    let text = CGROUP.repeat(2);
+    for cut in 0..text.len() {
+        let Ok(series) = read(&mut &text.as_bytes()[..cut], "log") else { continue };
+        let told: Vec<_> = series.events().map(|(at, event)| (at.0, event.kind, event.what.clone())).collect();
+        assert!(whole.starts_with(&told), "{cut}: {told:?}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn whatever_stands_in_a_report_is_bounded(
+        names in proptest::collection::vec("[a-z(]{0,20}", 0..50),
+        numbers in proptest::collection::vec(proptest::num::u64::ANY, 12),
+        columns in proptest::sample::subsequence(vec!["uid", "rss", "nr_ptes", "pgtables_bytes", "name"], 0..=5),
+    ) {
+        let mut text = format!("[    1.0] x\n2026-11-21T22:47:35Z a kernel: x invoked oom-killer: order={}\n", numbers[0]);
+        text += &format!("2026-11-21T22:47:35Z a kernel: [ pid ] {}\n", columns.join(" "));
+        for (name, number) in names.iter().zip(numbers.iter().cycle()) {
+            text += &format!("2026-11-21T22:47:35Z a kernel: [ {number}] {number} {number} {number} {name}\n");
+            text += &format!("2026-11-21T22:47:35Z a kernel: Node 0 hugepages_total={number} hugepages_free={number} hugepages_size={number}kB\n");
+        }
+        text += "2026-11-21T22:47:36Z a kernel: Out of memory: Killed process 1 (x) total-vm:1kB, anon-rss:18446744073709551615kB\n";
+        let all = events(&text);
+        proptest::prop_assert_eq!(all.len(), 1);
+        proptest::prop_assert!(all[0].2.starts_with("killed x (pid 1, "), "{}", all[0].2);
+        proptest::prop_assert!(all[0].2.len() < 4000);
+    }
+}

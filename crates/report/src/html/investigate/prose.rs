@@ -32,6 +32,9 @@ const fn kind_words(kind: Kind) -> &'static str {
         Kind::UserCpu => "Programs",
         Kind::Steal => "Taken by the hypervisor",
         Kind::Starved => "The collector came late",
+        Kind::CgroupOom => "Killed at a cgroup's limit",
+        Kind::KernelLog => "The kernel's log",
+        Kind::ServerLog => "A server's log",
         Kind::Silence => "Silence, then a start",
         Kind::Restart => "Restart",
     }

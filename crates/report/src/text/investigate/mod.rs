@@ -154,7 +154,7 @@ fn list(screen: &mut Screen<'_>, lines: &[Spans]) -> io::Result<()> {
 /// What of this host was read, by format.
 fn sources(screen: &mut Screen<'_>, history: &History, investigation: &Investigation) -> io::Result<()> {
     let mut formats: Vec<(Format, usize, usize)> = Vec::new();
-    let own = |source: &&Source| source.host == history.host && source.clock == history.clock && source.samples > 0;
+    let own = |source: &&Source| source.host == history.host && source.clock == history.clock && source.from.is_some();
     for source in investigation.sources.iter().filter(own) {
         let Some(format) = source.format else { continue };
         match formats.iter_mut().find(|(name, ..)| *name == format) {
@@ -163,7 +163,8 @@ fn sources(screen: &mut Screen<'_>, history: &History, investigation: &Investiga
         }
     }
     let field = |(format, files, samples): &(Format, usize, usize)| {
-        let text = format!("{}, {}", counted(*files, "file", "files"), counted(*samples, "sample", "samples"));
+        let (one, many) = if format.is_log() { ("event", "events") } else { ("sample", "samples") };
+        let text = format!("{}, {}", counted(*files, "file", "files"), counted(*samples, one, many));
         Spans::new().add(Role::Quiet, &format!("{format} ")).add(Role::Text, &text)
     };
     if formats.is_empty() {
