@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use hugewise_incident::investigate::with_rows;
-use hugewise_incident::{Investigation, Options, Series};
+use hugewise_incident::{History, Incident, Investigation, Options, Series};
+use hugewise_model::escape::shell;
+use hugewise_model::{Level, Remedy};
 use hugewise_report::series::SeriesFile;
 use hugewise_report::{html, json, text};
 
@@ -16,6 +18,9 @@ use crate::terminal::{self, ColorChoice};
 pub(crate) const AFTER_HELP: &str = "\
 Exit codes: 0 nothing found; 1 an incident was found; 2 it could not do its work; 3 nothing was found in what could be \
 read, and a part could not.";
+
+/// Hosts that are checked beside what their archives say.
+const MOST_CHECKED: usize = 60;
 
 /// Hosts that are named where one is asked for that is not there.
 const NAMED: usize = 8;
@@ -101,8 +106,59 @@ fn only(investigation: &mut Investigation, names: &[String]) -> Result<(), Failu
     Ok(())
 }
 
+/// What ends an incident over page tables or a pool is what `check` finds on the same host: the same words with the same
+/// numbers, and the command that does it. `live` is whether what was read is this host's own.
+fn remedies(history: &mut History, live: bool) {
+    let over_pages = |incident: &Incident| {
+        use hugewise_incident::Verdict;
+        matches!(
+            incident.verdict,
+            Verdict::ReclaimByPageTables
+                | Verdict::PageTablesStanding
+                | Verdict::PageTablesGrowing
+                | Verdict::LoginStorm
+                | Verdict::PoolUnused
+        )
+    };
+    if !history.incidents.iter().any(over_pages) {
+        return;
+    }
+    let root = match (&history.facts, live) {
+        (Some(facts), _) => Some(Path::new(&facts.source)),
+        (None, true) => None,
+        (None, false) => return,
+    };
+    // A tar within a tar has no path of its own.
+    let Ok(source) = hugewise_host::source::open(root) else { return };
+    let (host, found) = hugewise_engines::gather(source.as_ref());
+    if live && root.is_none() && host.name.known() != history.host.as_ref() {
+        return;
+    }
+    let assessment = hugewise_advice::assess(&host, &found.instances);
+    let all = hugewise_advice::remedy::to_do(&host, &found.instances, &assessment, Level::Warn);
+    let about_pages = |remedy: &Remedy| {
+        matches!(remedy, Remedy::SetPool(_) | Remedy::KeepAtBoot(_) | Remedy::GiveBack(_) | Remedy::Restart(_))
+    };
+    let words: Vec<String> = all.into_iter().filter(|(remedy, _)| about_pages(remedy)).map(|(_, what)| what).collect();
+    if words.is_empty() {
+        return;
+    }
+    let plan = match root {
+        Some(root) => format!("hugewise plan --root {}", shell::word(&root.to_string_lossy())),
+        None => "sudo hugewise plan".to_owned(),
+    };
+    for incident in history.incidents.iter_mut().filter(|incident| over_pages(incident)) {
+        incident.next.retain(|line| !line.starts_with("hugewise size") && !line.starts_with("hugewise plan"));
+        incident.next.insert(0, format!("{plan}: {}", words.join("; ")));
+    }
+}
+
 fn report_on(arguments: &Arguments, mut investigation: Investigation) -> Result<Outcome, Failure> {
     only(&mut investigation, &arguments.host)?;
+    // Who reads of very many hosts reads a table, and then asks of one.
+    if investigation.hosts.len() <= MOST_CHECKED {
+        investigation.hosts.iter_mut().for_each(|history| remedies(history, arguments.paths.is_empty()));
+    }
     let investigation = &investigation;
     let mut text = Vec::new();
     let written = match arguments.format {

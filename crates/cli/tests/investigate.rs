@@ -562,3 +562,22 @@ fn logs_and_collectors_are_one_story() {
     let refused = within(folder.path(), &["dmesg"]);
     assert!(refused.code == 2 && refused.err.contains("dmesg -T"), "{}", refused.err);
 }
+
+/// A capture with the archive in it: what is to be done next is what check says of the same host, with its numbers.
+#[test]
+fn an_incident_over_page_tables_ends_with_what_check_says_of_the_host() {
+    let folder = TempDir::new().unwrap();
+    let capture = fixtures("hosts/oracle-many-sessions");
+    let copied = Command::new("cp").arg("-a").arg(&capture).arg(folder.path().join("db7")).status().unwrap();
+    assert!(copied.success());
+    copy(&fixtures("collectors/two-freezes.sar"), folder.path(), "db7/var/log/sa/sar21");
+    let report = json(folder.path(), &["db7"]);
+    let next = report["incidents"][0]["next"][0].as_str().unwrap();
+    let mut check = Command::new(env!("CARGO_BIN_EXE_hugewise"));
+    check.args(["check", "--color", "never", "--root", "db7"]).current_dir(folder.path()).env("COLUMNS", "500");
+    let checked = Said::by(&mut check).out;
+    let todo = checked.lines().map(|line| line.trim_start().trim_start_matches("do ").trim_start());
+    let pool = todo.clone().find(|line| line.starts_with("set the pool of 2 MiB pages to ")).unwrap();
+    assert!(next.starts_with("hugewise plan --root ") && next.contains(pool), "{next}\n{checked}");
+    assert!(next.contains("restart oracle PROD"), "{next}");
+}
