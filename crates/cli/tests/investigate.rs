@@ -581,3 +581,48 @@ fn an_incident_over_page_tables_ends_with_what_check_says_of_the_host() {
     assert!(next.starts_with("hugewise plan --root ") && next.contains(pool), "{next}\n{checked}");
     assert!(next.contains("restart oracle PROD"), "{next}");
 }
+
+/// A loop around ps beside sar's day: who grew, whose processes became more, and who was stuck stands with the incident.
+#[test]
+fn who_did_it_is_told_where_processes_were_listed() {
+    let folder = TempDir::new().unwrap();
+    copy(&fixtures("collectors/two-freezes.sar"), folder.path(), "sar21");
+    let mut log = String::new();
+    for (time, job, sessions, stuck) in [
+        ("08:00:00", 1_u64, 80, 0),
+        ("08:10:00", 1, 80, 0),
+        ("08:25:00", 4, 200, 40),
+        ("08:35:00", 6, 240, 120),
+        ("08:50:00", 1, 80, 0),
+    ] {
+        let _ = writeln!(log, "Sat Nov 21 {time} 2026");
+        log.push_str("USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND\n");
+        // The job has so many GiB, a session 16 MiB.
+        let _ = writeln!(
+            log,
+            "batch       4000  1.0  1.0 9999999 {} ?        S    08:00   0:01 /opt/batch/job --all",
+            job << 20
+        );
+        for pid in 0..sessions {
+            let state = if pid < stuck { "D" } else { "S" };
+            let _ =
+                writeln!(log, "oracle {} 0.0 0.1 9999999 16384 ? {state} 08:00 0:01 oraclePROD (LOCAL=NO)", 5000 + pid);
+        }
+    }
+    put(folder.path(), "ps.log", &log);
+    let report = json(folder.path(), &["sar21", "ps.log", "--timezone", "UTC"]);
+    let who = report["incidents"][0]["who"].clone();
+    // 80 sessions have 1,280 MiB, 240 have 3,840.
+    assert_eq!(
+        who,
+        json!([
+            "job grew from 1.0 GiB to 6.0 GiB",
+            "oraclePROD grew from 1.2 GiB to 3.8 GiB in 240 processes, what they share counted in each",
+            "processes of oraclePROD rose from 80 to 240",
+            "up to 120 processes of oraclePROD were stuck at once (state D)",
+        ]),
+        "{report:#}"
+    );
+    let told = within(folder.path(), &["sar21", "ps.log", "--timezone", "UTC"]);
+    assert!(told.out.contains("who     job grew from 1.0 GiB to 6.0 GiB"), "{}", told.out);
+}

@@ -92,6 +92,7 @@ mod tests {
             raised_by: Vec::new(),
             against: Vec::new(),
             next: Vec::new(),
+            who: Vec::new(),
             elsewhere: Vec::new(),
             signatures: Vec::<Signature>::new(),
         };

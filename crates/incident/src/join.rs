@@ -5,6 +5,7 @@
 //! that it explains, and is a finding of its own where there is none.
 
 mod changes;
+mod culprits;
 mod decide;
 mod facts;
 mod lasting;
@@ -113,6 +114,7 @@ fn incident(observations: &Observations<'_>, cluster: &Cluster, lasting: &[Signa
         raised_by: decision.raised_by(&facts),
         against: decision.against,
         next: summary::next(decision.verdict, &facts),
+        who: culprits::of(observations, cluster.from, cluster.to),
         elsewhere: Vec::new(),
         signatures,
     })

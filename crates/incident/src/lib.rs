@@ -26,7 +26,7 @@ pub use format::{Format, Tool};
 pub use investigate::investigate;
 pub use metric::{Metric, Unit};
 pub use readers::Refused;
-pub use series::{Clock, Column, Mark, MarkKind, Moment, Problem, Sample, Series};
+pub use series::{Clock, Column, Mark, MarkKind, Moment, Problem, Sample, Series, Use};
 pub use verdict::{
     Confidence, Evidence, Facts, History, Incident, InstanceFacts, Investigation, Kind, PoolFacts, Signature, Source,
     Strength, Verdict,

@@ -193,7 +193,7 @@ pub struct Series {
     pub untrusted: Vec<(Metric, String)>,
     samples: Vec<Sample>,
     columns: Vec<Column>,
-    commands: BTreeMap<String, Column>,
+    commands: BTreeMap<(String, Use), Column>,
     held: usize,
     full: bool,
     /// Rows that were left out when it was thinned.
@@ -207,8 +207,19 @@ const MOST_SAMPLES: usize = 4 << 20;
 /// Values of one file, 8 bytes each: twelve days of seconds with sixty metrics. A command that is there for the first time in
 /// the last row takes as many as there are rows.
 const MOST_VALUES: usize = 64 << 20;
-/// Commands that are kept, those that came first: an archive of a day names thousands.
-const MOST_COMMANDS: usize = 256;
+/// Commands that are kept, each with what is told of it, those that came first: an archive of a day names thousands.
+const MOST_COMMANDS: usize = 512;
+
+/// What is told of a command, of all its processes together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Use {
+    /// How many there are.
+    Processes,
+    /// Bytes of memory that they have resident, what they share counted in each.
+    Resident,
+    /// How many wait without a break (state D), for a disk or within the kernel.
+    Stuck,
+}
 
 impl Series {
     /// A series without samples.
@@ -287,9 +298,17 @@ impl Series {
 
     /// Sets how many processes run a command in the row begun last. A command that comes when there are many already is
     /// left out.
+    #[cfg(test)]
     pub(crate) fn set_command(&mut self, command: &str, processes: u32) {
+        self.set_use(command, Use::Processes, f64::from(processes));
+    }
+
+    /// Sets what all processes of a command have in the row begun last. A command that comes when there are many already is
+    /// left out.
+    pub(crate) fn set_use(&mut self, command: &str, of: Use, value: f64) {
         let Some(row) = self.samples.len().checked_sub(1).filter(|_| !self.full) else { return };
-        let known = self.commands.get(command);
+        let key = (command.to_owned(), of);
+        let known = self.commands.get(&key);
         if known.is_none() && self.commands.len() >= MOST_COMMANDS {
             return;
         }
@@ -297,15 +316,18 @@ impl Series {
         if growth > 0 && !self.has_room(growth) {
             return;
         }
-        match self.commands.get_mut(command) {
-            Some(column) => column.set(row, f64::from(processes)),
-            None => self.commands.entry(command.to_owned()).or_default().set(row, f64::from(processes)),
-        }
+        self.commands.entry(key).or_default().set(row, value);
     }
 
     /// How many processes ran each command, of those that had many at some moment.
     pub fn commands(&self) -> impl Iterator<Item = (&str, &Column)> {
-        self.commands.iter().map(|(command, column)| (command.as_str(), column))
+        self.uses(Use::Processes)
+    }
+
+    /// What all processes of each command had together, of those that are followed.
+    pub fn uses(&self, of: Use) -> impl Iterator<Item = (&str, &Column)> {
+        let of_it = self.commands.iter().filter(move |((_, what), _)| *what == of);
+        of_it.map(|((command, _), column)| (command.as_str(), column))
     }
 
     /// Puts a later part of the same source behind this one: its rows after the last row here, its marks and problems.

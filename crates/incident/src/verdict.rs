@@ -279,6 +279,8 @@ pub struct Incident {
     pub against: Vec<String>,
     /// What to do next, commands among it.
     pub next: Vec<String>,
+    /// Programs that grew in it, or were stuck in it, where a source lists processes.
+    pub who: Vec<String>,
     /// The same on other hosts at the same time.
     pub elsewhere: Vec<String>,
     /// What met in it, in the order of [`Kind`].

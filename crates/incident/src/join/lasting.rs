@@ -106,6 +106,7 @@ fn large(observations: &Observations<'_>, signatures: Vec<Signature>) -> Inciden
         raised_by,
         against,
         next: summary::next(verdict, &facts),
+        who: Vec::new(),
         elsewhere: Vec::new(),
         signatures,
     }
@@ -160,6 +161,7 @@ fn unused(observations: &Observations<'_>, signature: &Signature) -> Incident {
         raised_by: if reserved { Vec::new() } else { vec![raised.to_owned()] },
         against: Vec::new(),
         next: summary::next(Verdict::PoolUnused, &facts),
+        who: Vec::new(),
         elsewhere: Vec::new(),
         signatures,
     }

@@ -92,6 +92,8 @@ pub struct Incident {
     pub against: Vec<String>,
     /// What to do next, commands among it.
     pub next: Vec<String>,
+    /// Programs that grew in it, or were stuck in it, where a source lists processes.
+    pub who: Vec<String>,
     /// The same on other hosts at the same time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
@@ -227,6 +229,7 @@ impl Incident {
             raised_by: incident.raised_by.clone(),
             against: incident.against.clone(),
             next: incident.next.clone(),
+            who: incident.who.clone(),
             elsewhere: incident.elsewhere.clone(),
             signatures: incident.signatures.iter().map(|signature| Signature::new(signature, clock)).collect(),
         }

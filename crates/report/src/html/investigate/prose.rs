@@ -181,6 +181,7 @@ pub(super) fn incident(number: usize, incident: &Incident, history: &History) ->
             p { span.tag { (incident.verdict.name()) } " " span.tag { (incident.confidence) " confidence" } }
             @for one in &incident.signatures { (signature(one, history, days)) }
             (list("What this does not prove", &caveats(&incident.signatures)))
+            (list("Who", &incident.who))
             (list("On other hosts", &incident.elsewhere))
             (list("What speaks against it", &incident.against))
             (list("What would make it surer", &incident.raised_by))

@@ -241,6 +241,7 @@ fn incident(screen: &mut Screen<'_>, history: &History, number: usize, incident:
     }
     for (label, lines) in [
         ("but", &caveats),
+        ("who", &incident.who),
         ("also", &incident.elsewhere),
         ("against", &incident.against),
         ("surer", &incident.raised_by),
