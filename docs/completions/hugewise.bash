@@ -253,7 +253,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__investigate)
-            opts="-h --from --to --timezone --series --format --color --help"
+            opts="-h --from --to --timezone --host --series --format --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -268,6 +268,10 @@ _hugewise() {
                     return 0
                     ;;
                 --timezone)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --host)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

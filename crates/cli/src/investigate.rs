@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use hugewise_incident::investigate::with_rows;
-use hugewise_incident::{Investigation, Options, Series};
+use hugewise_incident::{History, Incident, Investigation, Options, Series};
+use hugewise_model::escape::shell;
+use hugewise_model::{Level, Remedy};
 use hugewise_report::series::SeriesFile;
 use hugewise_report::{html, json, text};
 
@@ -16,6 +18,12 @@ use crate::terminal::{self, ColorChoice};
 pub(crate) const AFTER_HELP: &str = "\
 Exit codes: 0 nothing found; 1 an incident was found; 2 it could not do its work; 3 nothing was found in what could be \
 read, and a part could not.";
+
+/// Hosts that are checked beside what their archives say.
+const MOST_CHECKED: usize = 60;
+
+/// Hosts that are named where one is asked for that is not there.
+const NAMED: usize = 8;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -31,6 +39,9 @@ pub(crate) struct Arguments {
     /// The zone of times that come without one: Europe/Berlin, or +02:00.
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
     timezone: Option<String>,
+    /// Tell of this host only, by its name; may be given again. With many hosts a table of all comes without it.
+    #[arg(long, value_name = "NAME")]
+    host: Vec<String>,
     /// Also write the decoded series: FILE.csv or FILE.parquet.
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
@@ -49,7 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Some(path) => return run_with(arguments, &options, path),
     };
     terminal::done();
-    report_on(arguments, &investigation.map_err(|error| Failure::new(error.to_string()))?)
+    report_on(arguments, investigation.map_err(|error| Failure::new(error.to_string()))?)
 }
 
 /// With the rows of all series in a file beside.
@@ -68,10 +79,87 @@ fn run_with(arguments: &Arguments, options: &Options, path: &Path) -> Result<Out
         Some(error) => return Err(failed(error)),
         None => file.finish().map_err(failed)?,
     }
-    report_on(arguments, &investigation)
+    report_on(arguments, investigation)
 }
 
-fn report_on(arguments: &Arguments, investigation: &Investigation) -> Result<Outcome, Failure> {
+/// Leaves the hosts that are asked for, with what was read of them and what could not be read of anybody.
+fn only(investigation: &mut Investigation, names: &[String]) -> Result<(), Failure> {
+    if names.is_empty() {
+        return Ok(());
+    }
+    let is = |host: &str, name: &String| {
+        let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+        host.eq_ignore_ascii_case(name) || (!name.contains('.') && short(host) == name.to_ascii_lowercase())
+    };
+    let known: Vec<&str> = investigation.hosts.iter().filter_map(|history| history.host.as_deref()).collect();
+    if let Some(name) = names.iter().find(|name| !known.iter().any(|host| is(host, name))) {
+        let mut some: Vec<String> = known.iter().take(NAMED).map(|host| (*host).to_owned()).collect();
+        if known.len() > NAMED {
+            some.push(format!("and {} more", known.len() - NAMED));
+        }
+        let found = if some.is_empty() { "none with a name".to_owned() } else { some.join(", ") };
+        return Err(Failure::new(format!("no host named {name} was found; there is {found}")));
+    }
+    let wanted = |host: Option<&str>| host.is_some_and(|host| names.iter().any(|name| is(host, name)));
+    investigation.hosts.retain(|history| wanted(history.host.as_deref()));
+    investigation.sources.retain(|source| source.host.is_none() || wanted(source.host.as_deref()));
+    Ok(())
+}
+
+/// What ends an incident over page tables or a pool is what `check` finds on the same host: the same words with the same
+/// numbers, and the command that does it. `live` is whether what was read is this host's own.
+fn remedies(history: &mut History, live: bool) {
+    let over_pages = |incident: &Incident| {
+        use hugewise_incident::Verdict;
+        matches!(
+            incident.verdict,
+            Verdict::ReclaimByPageTables
+                | Verdict::PageTablesStanding
+                | Verdict::PageTablesGrowing
+                | Verdict::LoginStorm
+                | Verdict::PoolUnused
+        )
+    };
+    if !history.incidents.iter().any(over_pages) {
+        return;
+    }
+    let root = match (&history.facts, live) {
+        (Some(facts), _) => Some(Path::new(&facts.source)),
+        (None, true) => None,
+        (None, false) => return,
+    };
+    // A tar within a tar has no path of its own.
+    let Ok(source) = hugewise_host::source::open(root) else { return };
+    let (host, found) = hugewise_engines::gather(source.as_ref());
+    if live && root.is_none() && host.name.known() != history.host.as_ref() {
+        return;
+    }
+    let assessment = hugewise_advice::assess(&host, &found.instances);
+    let all = hugewise_advice::remedy::to_do(&host, &found.instances, &assessment, Level::Warn);
+    let about_pages = |remedy: &Remedy| {
+        matches!(remedy, Remedy::SetPool(_) | Remedy::KeepAtBoot(_) | Remedy::GiveBack(_) | Remedy::Restart(_))
+    };
+    let words: Vec<String> = all.into_iter().filter(|(remedy, _)| about_pages(remedy)).map(|(_, what)| what).collect();
+    if words.is_empty() {
+        return;
+    }
+    let plan = match root {
+        Some(root) => format!("hugewise plan --root {}", shell::word(&root.to_string_lossy())),
+        None => "sudo hugewise plan".to_owned(),
+    };
+    for incident in history.incidents.iter_mut().filter(|incident| over_pages(incident)) {
+        incident.next.retain(|line| !line.starts_with("hugewise size") && !line.starts_with("hugewise plan"));
+        incident.next.insert(0, format!("{plan}: {}", words.join("; ")));
+    }
+}
+
+fn report_on(arguments: &Arguments, mut investigation: Investigation) -> Result<Outcome, Failure> {
+    only(&mut investigation, &arguments.host)?;
+    // Who reads of very many hosts reads a table, and then asks of one.
+    if investigation.hosts.len() <= MOST_CHECKED {
+        investigation.hosts.iter_mut().for_each(|history| remedies(history, arguments.paths.is_empty()));
+    }
+    let investigation = &investigation;
     let mut text = Vec::new();
     let written = match arguments.format {
         PageFormat::Text => {

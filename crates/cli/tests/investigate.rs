@@ -115,9 +115,9 @@ fn an_incident_is_told_and_ends_with_1() {
         assert!(said.out.contains(word), "{word}: {}", said.out);
     }
     assert!(said.out.lines().all(|line| line.chars().count() <= 80), "{}", said.out);
-    // Before it page tables only stood there, and in its first half hour not even that.
+    // Before it page tables only grew, and in its first half hour they were small.
     let before = within(folder.path(), &["logs", "--to", "10:30"]);
-    assert!(before.code == 1 && before.out.contains("page-tables-standing"), "{}", before.out);
+    assert!(before.code == 1 && before.out.contains("page-tables-growing"), "{}", before.out);
     assert!(before.out.contains("08:00:00 to 10:30:00") && !before.out.contains("reclaim-by"), "{}", before.out);
     let first = within(folder.path(), &["logs", "--to", "08:20"]);
     assert!(first.code == 0 && first.out.contains("Nothing found"), "{}", first.out);
@@ -187,12 +187,13 @@ fn a_folder_and_its_tars_are_read_alike() {
     }
     copy(&fixtures("sysstat/12.2.3.xz"), folder.path(), "archive/sa/sa21.xz");
     put(folder.path(), "archive/notes.txt", "to whom it may concern");
-    put(folder.path(), "archive/old.dat.Z", b"\x1f\x9d\x90");
+    // A zip by a method of its own.
+    put(folder.path(), "archive/old.zip", [b"PK\x03\x04\x14\0\0\0\x63\0".as_slice(), &[0; 40]].concat());
     let unpacked = json(folder.path(), &["archive"]);
     assert_eq!(sources(&unpacked).len(), 5, "{unpacked:#}");
     let passed = unpacked["passed_over"].to_string();
     assert!(passed.contains("1 file in archive is of no format"), "{passed}");
-    assert!(passed.contains("compress or zip"), "{passed}");
+    assert!(passed.contains("1 file in archive is a zip of several files"), "{passed}");
     for (flags, name) in [
         (&["-cf"][..], "a.tar"),
         (&["-czf"], "a.tgz"),
@@ -214,6 +215,22 @@ fn a_folder_and_its_tars_are_read_alike() {
     let nested = json(folder.path(), &["all.tar"]);
     assert_eq!(sources(&nested), sources(&unpacked));
     assert!(nested["sources"][0]["path"].as_str().unwrap().starts_with("all.tar:all/one.tar.xz:archive/"));
+}
+
+#[test]
+fn what_zip_and_compress_packed_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    storm(folder.path());
+    let plain = json(folder.path(), &["logs/kernel.log"]);
+    let done = Command::new("zip").current_dir(folder.path()).args(["-q", "kernel.zip", "logs/kernel.log"]).status();
+    assert!(done.unwrap().success());
+    let zipped = json(folder.path(), &["kernel.zip"]);
+    assert_eq!(sources(&zipped), sources(&plain));
+    assert_eq!(zipped["incidents"][0]["verdict"], plain["incidents"][0]["verdict"]);
+    // ncompress packed it, and what it holds are numbers.
+    copy(&fixtures("collectors/compress-16.Z"), folder.path(), "numbers.Z");
+    let refused = within(folder.path(), &["numbers.Z"]);
+    assert!(refused.code == 2 && refused.err.contains("is of no format that is known"), "{}", refused.err);
 }
 
 #[test]
@@ -454,4 +471,158 @@ fn the_page_that_welcomes_shows_what_is_printed() {
         let line = line.strip_prefix("    ").unwrap();
         assert!(said.out.lines().any(|printed| printed == line), "{line:?} is not in\n{}", said.out);
     }
+}
+
+/// Forty hosts that froze alike: a table with a line each comes first, a story on demand, and the page that holds the worst of
+/// a thousand stays below 5 MB.
+#[test]
+fn many_hosts_are_a_table_and_a_story_on_demand() {
+    let folder = TempDir::new().unwrap();
+    let frozen = std::fs::read_to_string(fixtures("collectors/two-freezes.sar")).unwrap();
+    let made = |from: usize, to: usize| {
+        for number in from..to {
+            put(folder.path(), &format!("sar/sar{number}"), frozen.replace("(db7)", &format!("(db{number})")));
+        }
+    };
+    made(0, 40);
+    let table = within(folder.path(), &["sar"]);
+    assert_eq!(table.code, 1, "{}", table.err);
+    for number in 0..40 {
+        assert_eq!(table.out.lines().filter(|line| line.starts_with(&format!("db{number} "))).count(), 1, "{number}");
+    }
+    assert!(!table.out.contains("confidence medium") && table.out.contains("--host db0"), "{}", table.out);
+
+    let story = within(folder.path(), &["sar", "--host", "db17"]);
+    assert!(
+        story.code == 1 && story.out.starts_with("db17 ") && story.out.contains("confidence medium"),
+        "{}",
+        story.out
+    );
+    let one = json(folder.path(), &["sar", "--host", "DB17", "--host", "db3"]);
+    let mut names: Vec<&str> =
+        one["incidents"].as_array().unwrap().iter().map(|incident| incident["host"].as_str().unwrap()).collect();
+    names.dedup();
+    assert_eq!(names, ["db17", "db3"]);
+    let none = within(folder.path(), &["sar", "--host", "db40"]);
+    assert!(none.code == 2 && none.err.contains("db40"), "{}", none.err);
+
+    made(40, 1000);
+    let page = within(folder.path(), &["sar", "--format", "html"]);
+    assert!(page.code == 1 && page.out.len() < 5_000_000, "{} bytes", page.out.len());
+    assert!((0..1000).all(|number| page.out.contains(&format!(">db{number}<"))));
+}
+
+/// What a person would lay beside each other by hand: a day of sar, the kernel's messages, which say no year, and the alert log.
+#[test]
+fn logs_and_collectors_are_one_story() {
+    let folder = TempDir::new().unwrap();
+    copy(&fixtures("collectors/two-freezes.sar"), folder.path(), "db7/sar21");
+    let mut messages = String::from(
+        "Nov 21 07:00:01 db7 systemd[1]: Started Session 12 of user root.\n\
+         Nov 21 08:32:20 db7 kernel: crond invoked oom-killer: gfp_mask=0x201da, order=0, oom_score_adj=0\n\
+         Nov 21 08:32:20 db7 kernel: [ pid ]   uid  tgid total_vm      rss nr_ptes swapents oom_score_adj name\n",
+    );
+    // 400 sessions with 2,560 tables of 4 KiB each: 3.9 GiB.
+    for pid in 4000..4400 {
+        let _ =
+            writeln!(messages, "Nov 21 08:32:20 db7 kernel: [ {pid}]   500  {pid}  8912345  1234   2560  0  0 oracle");
+    }
+    messages.push_str(
+        "Nov 21 08:32:21 db7 kernel: Out of memory: Kill process 4711 (oracle) score 12 or sacrifice child\n\
+         Nov 21 08:32:21 db7 kernel: Killed process 4711 (oracle) total-vm:35649380kB, anon-rss:1024kB, file-rss:2048kB\n",
+    );
+    put(folder.path(), "db7/messages", &messages);
+    let alert = "Sat Nov 21 06:00:00 2026\nStarting ORACLE instance (normal)\nSat Nov 21 08:31:00 2026\n\
+                 WARNING: inbound connection timed out (ORA-3136)\n";
+    put(folder.path(), "db7/alert_PROD.log", alert);
+
+    let report = json(folder.path(), &["db7"]);
+    let formats: Vec<&str> =
+        report["sources"].as_array().unwrap().iter().map(|one| one["format"].as_str().unwrap()).collect();
+    assert_eq!(formats, ["server log", "system log", "sar"], "{report:#}");
+    let incident = &report["incidents"][0];
+    assert_eq!((&incident["verdict"], &incident["confidence"]), (&json!("reclaim-by-page-tables"), &json!("high")));
+    let summary = incident["summary"].as_str().unwrap();
+    for words in ["the kernel killed oracle (pid 4711", "400 processes of oracle held 3.9 GiB of page tables"] {
+        assert!(summary.contains(words), "{summary}");
+    }
+    let kinds: Vec<&str> =
+        incident["signatures"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert!(kinds.contains(&"oom") && kinds.contains(&"server-log"), "{kinds:?}");
+
+    // A log alone is a witness too, and one that says nothing of memory is quiet.
+    let alone = json(folder.path(), &["db7/messages"]);
+    assert_eq!(alone["incidents"][0]["verdict"], "out-of-memory");
+    put(folder.path(), "quiet", "Nov 21 07:00:01 db7 systemd[1]: Started Session 12 of user root.\n");
+    let quiet = within(folder.path(), &["quiet"]);
+    assert!(quiet.code == 0 && quiet.out.contains("kills for memory"), "{}", quiet.out);
+    let since_boot =
+        "[    0.000000] Linux version 6.1.0\n[ 4321.000001] INFO: task oracle:1 blocked for more than 120 seconds.\n";
+    put(folder.path(), "dmesg", since_boot);
+    let refused = within(folder.path(), &["dmesg"]);
+    assert!(refused.code == 2 && refused.err.contains("dmesg -T"), "{}", refused.err);
+}
+
+/// A capture with the archive in it: what is to be done next is what check says of the same host, with its numbers.
+#[test]
+fn an_incident_over_page_tables_ends_with_what_check_says_of_the_host() {
+    let folder = TempDir::new().unwrap();
+    let capture = fixtures("hosts/oracle-many-sessions");
+    let copied = Command::new("cp").arg("-a").arg(&capture).arg(folder.path().join("db7")).status().unwrap();
+    assert!(copied.success());
+    copy(&fixtures("collectors/two-freezes.sar"), folder.path(), "db7/var/log/sa/sar21");
+    let report = json(folder.path(), &["db7"]);
+    let next = report["incidents"][0]["next"][0].as_str().unwrap();
+    let mut check = Command::new(env!("CARGO_BIN_EXE_hugewise"));
+    check.args(["check", "--color", "never", "--root", "db7"]).current_dir(folder.path()).env("COLUMNS", "500");
+    let checked = Said::by(&mut check).out;
+    let todo = checked.lines().map(|line| line.trim_start().trim_start_matches("do ").trim_start());
+    let pool = todo.clone().find(|line| line.starts_with("set the pool of 2 MiB pages to ")).unwrap();
+    assert!(next.starts_with("hugewise plan --root ") && next.contains(pool), "{next}\n{checked}");
+    assert!(next.contains("restart oracle PROD"), "{next}");
+}
+
+/// A loop around ps beside sar's day: who grew, whose processes became more, and who was stuck stands with the incident.
+#[test]
+fn who_did_it_is_told_where_processes_were_listed() {
+    let folder = TempDir::new().unwrap();
+    copy(&fixtures("collectors/two-freezes.sar"), folder.path(), "sar21");
+    let mut log = String::new();
+    for (time, job, sessions, stuck) in [
+        ("08:00:00", 1_u64, 80, 0),
+        ("08:10:00", 1, 80, 0),
+        ("08:25:00", 4, 200, 40),
+        ("08:35:00", 6, 240, 120),
+        ("08:50:00", 1, 80, 0),
+    ] {
+        let _ = writeln!(log, "Sat Nov 21 {time} 2026");
+        log.push_str("USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND\n");
+        // The job has so many GiB, a session 16 MiB.
+        let _ = writeln!(
+            log,
+            "batch       4000  1.0  1.0 9999999 {} ?        S    08:00   0:01 /opt/batch/job --all",
+            job << 20
+        );
+        for pid in 0..sessions {
+            let state = if pid < stuck { "D" } else { "S" };
+            let _ =
+                writeln!(log, "oracle {} 0.0 0.1 9999999 16384 ? {state} 08:00 0:01 oraclePROD (LOCAL=NO)", 5000 + pid);
+        }
+    }
+    put(folder.path(), "ps.log", &log);
+    let report = json(folder.path(), &["sar21", "ps.log", "--timezone", "UTC"]);
+    let who = report["incidents"][0]["who"].clone();
+    // 80 sessions have 1,280 MiB, 240 have 3,840.
+    assert_eq!(
+        who,
+        json!([
+            "job grew from 1.0 GiB to 6.0 GiB",
+            "oraclePROD grew from 1.2 GiB to 3.8 GiB in 240 processes, what they share counted in each",
+            "processes of oraclePROD rose from 80 to 240",
+            "up to 120 processes of oraclePROD were stuck at once (state D)",
+        ]),
+        "{report:#}"
+    );
+    let told = within(folder.path(), &["sar21", "ps.log", "--timezone", "UTC"]);
+    assert!(told.out.contains("who     job grew from 1.0 GiB to 6.0 GiB"), "{}", told.out);
 }

@@ -1,4 +1,7 @@
-//! What was compressed, told by its first bytes: gzip, bzip2, xz, zstd, or nothing of these.
+//! What was compressed, told by its first bytes: gzip, bzip2, xz, zstd, compress, a zip of one file, or nothing of these.
+
+mod lzw;
+mod zip;
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
@@ -36,6 +39,8 @@ pub fn open<'a>(mut stream: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
             Box::new(XzReader::new(whole, false))
         }
         [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(Zstd::new(whole)),
+        [0x1f, 0x9d, ..] => Box::new(lzw::Lzw::new(whole)),
+        [b'P', b'K', 3, 4, ..] => Box::new(zip::Zip::new(whole)),
         _ => return Ok(Box::new(whole)),
     };
     Ok(Box::new(Bounded { stream: plain, left: MAX_UNPACKED }))
@@ -170,6 +175,51 @@ mod tests {
                 let twice = [packed.as_slice(), &packed].concat();
                 assert_eq!(unpacked(&twice).unwrap().len(), 2 * text.len(), "{tool:?}");
             }
+        }
+    }
+
+    /// ncompress packed it, with codes of 16 bits and of 12: `gzip -d` says what is in it.
+    #[test]
+    fn what_compress_packed_is_unpacked() {
+        for name in ["compress-16.Z", "compress-12.Z"] {
+            let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/collectors/").to_owned() + name;
+            let bytes = std::fs::read(path).unwrap();
+            let plain = packed(&["gzip", "-dc"], &bytes);
+            assert!(plain.len() > 100_000);
+            assert_eq!(unpacked(&bytes).unwrap(), plain, "{name}");
+            for cut in [0, 1, 2, 3, 4, 100, 5000] {
+                let torn = unpacked(&bytes[..cut]).unwrap_or_default();
+                assert!(cut < 3 || plain.starts_with(&torn), "{cut}");
+            }
+        }
+        // Codes of 20 bits, and one that was not given out.
+        assert!(unpacked(b"\x1f\x9d\x94abc").is_err());
+        assert!(unpacked(b"\x1f\x9d\x90\x61\xff\xff\xff\xff\xff\xff\xff\xff").is_err());
+    }
+
+    #[test]
+    fn a_zip_of_one_file_is_unpacked_and_one_of_several_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = text();
+        std::fs::write(folder.path().join("one.dat"), &text).unwrap();
+        std::fs::write(folder.path().join("two.dat"), b"two").unwrap();
+        let zip = |arguments: &[&str]| {
+            let output = Command::new("zip").current_dir(folder.path()).args(arguments).output().unwrap();
+            assert!(output.status.success());
+            output.stdout
+        };
+        for level in ["-0", "-6"] {
+            zip(&["-q", level, "a.zip", "one.dat"]);
+            assert_eq!(unpacked(&std::fs::read(folder.path().join("a.zip")).unwrap()).unwrap(), text, "{level}");
+            std::fs::remove_file(folder.path().join("a.zip")).unwrap();
+        }
+        // Onto a pipe, lengths stand behind.
+        assert_eq!(unpacked(&zip(&["-q", "-", "one.dat"])).unwrap(), text);
+        for (arguments, why) in
+            [(&["-q", "-", "one.dat", "two.dat"][..], "several"), (&["-q", "-P", "x", "-", "one.dat"], "password")]
+        {
+            let error = unpacked(&zip(arguments)).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
         }
     }
 

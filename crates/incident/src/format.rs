@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
+use hugewise_model::Engine;
+
 /// What kind of file a series is from: who collects, and with which tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
@@ -25,6 +27,10 @@ pub enum Format {
     Sysstat,
     /// Somebody's loop around a tool.
     Loop(Tool),
+    /// What the kernel and the host's services wrote: dmesg, the journal, /var/log/messages.
+    SystemLog,
+    /// What a database server wrote.
+    ServerLog(Engine),
 }
 
 /// A tool whose output is collected as it prints it.
@@ -67,7 +73,14 @@ impl Format {
             Self::Loop(Tool::Slabinfo) => "slabinfo",
             Self::Loop(Tool::Top) => "top",
             Self::Loop(Tool::Vmstat) => "vmstat",
+            Self::SystemLog => "system log",
+            Self::ServerLog(_) => "server log",
         }
+    }
+
+    /// Whether it is a log, which has events and no samples.
+    pub const fn is_log(self) -> bool {
+        matches!(self, Self::SystemLog | Self::ServerLog(_))
     }
 
     /// How near a format is to sysstat's own files, which count before what was printed of them: 0 are they themselves; none

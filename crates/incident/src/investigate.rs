@@ -7,7 +7,7 @@ use std::sync::Mutex;
 pub use crate::asked::{Error, Options, Progress};
 use crate::gather::{self, Gathered};
 use crate::windows::{self, Rows};
-use crate::{Format, History, Investigation, Source, join};
+use crate::{Format, History, Investigation, Source, elsewhere, join};
 
 /// Reads what is at the paths (files, folders, tars, sosreports; where collectors of this host usually write, without
 /// any), and tells what happened.
@@ -68,5 +68,6 @@ fn investigated(gathered: Gathered, rows: Option<&Mutex<Rows<'_>>>) -> Investiga
         host.unknown.splice(0..0, notes);
         files(host, &sources);
     }
+    elsewhere::told(&mut hosts);
     Investigation { sources, hosts, passed_over, unknown: Vec::new() }
 }

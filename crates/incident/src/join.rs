@@ -4,6 +4,8 @@
 //! it falls into, and brings nothing together. What stands all the time (page tables, pools) is told with every incident
 //! that it explains, and is a finding of its own where there is none.
 
+mod changes;
+mod culprits;
 mod decide;
 mod facts;
 mod lasting;
@@ -112,6 +114,8 @@ fn incident(observations: &Observations<'_>, cluster: &Cluster, lasting: &[Signa
         raised_by: decision.raised_by(&facts),
         against: decision.against,
         next: summary::next(decision.verdict, &facts),
+        who: culprits::of(observations, cluster.from, cluster.to),
+        elsewhere: Vec::new(),
         signatures,
     })
 }

@@ -5,6 +5,8 @@
 
 mod asked;
 mod baseline;
+mod elsewhere;
+pub mod event;
 pub mod format;
 mod gather;
 pub mod investigate;
@@ -19,11 +21,12 @@ pub mod verdict;
 mod windows;
 
 pub use asked::{Error, Options, Progress};
+pub use event::{Event, EventKind};
 pub use format::{Format, Tool};
 pub use investigate::investigate;
 pub use metric::{Metric, Unit};
 pub use readers::Refused;
-pub use series::{Clock, Column, Mark, MarkKind, Moment, Problem, Sample, Series};
+pub use series::{Clock, Column, Mark, MarkKind, Moment, Problem, Sample, Series, Use};
 pub use verdict::{
     Confidence, Evidence, Facts, History, Incident, InstanceFacts, Investigation, Kind, PoolFacts, Signature, Source,
     Strength, Verdict,

@@ -150,6 +150,8 @@ metrics! {
     ScanKswapd "scan_kswapd_per_second" PerSecond;
     /// Pages scanned by processes that had to reclaim themselves.
     ScanDirect "scan_direct_per_second" PerSecond;
+    /// Pages scanned by either, where the source does not tell them apart.
+    Scan "scan_pages_per_second" PerSecond;
     /// Pages reclaimed by either.
     Steal "steal_pages_per_second" PerSecond;
     /// Allocations that had to reclaim (allocstall, all zones).

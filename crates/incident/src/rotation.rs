@@ -15,7 +15,7 @@ type Collector = (Option<String>, Format, Option<Option<String>>);
 /// Files whose host is not told are not taken for one host's, and wall clocks of two zones, such as summer's and winter's,
 /// not for one clock.
 pub fn join(parts: Vec<Series>) -> Vec<Series> {
-    let mut alone = Vec::new();
+    let mut alone: Vec<Series> = Vec::new();
     let mut collectors: BTreeMap<Collector, Vec<Series>> = BTreeMap::new();
     for part in parts {
         let clock = match &part.clock {
@@ -23,7 +23,12 @@ pub fn join(parts: Vec<Series>) -> Vec<Series> {
             Clock::Wall { zone } => Some(zone.clone()),
         };
         if part.host.is_none() || part.samples().is_empty() {
-            alone.push(part);
+            // A log that was read in windows of time is one.
+            let same = |whole: &&mut Series| part.format.is_log() && whole.source == part.source;
+            match alone.iter_mut().find(same) {
+                Some(whole) => _ = whole.append(part),
+                None => alone.push(part),
+            }
         } else {
             collectors.entry((part.host.clone(), part.format, clock)).or_default().push(part);
         }

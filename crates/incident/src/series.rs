@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hugewise_model::{Bytes, PageSize};
 
-use crate::{Format, Metric};
+use crate::{Event, Format, Metric};
 
 mod reshape;
 
@@ -94,8 +94,12 @@ pub struct Mark {
 pub enum MarkKind {
     /// The collector started anew, as it does when the host boots.
     Restart,
+    /// The collector started anew on a host that had been up all along.
+    Resumed,
     /// Somebody's words.
     Comment(String),
+    /// What a log says happened.
+    Event(Event),
 }
 
 /// What is wrong with a part of the source, or what it cannot tell.
@@ -181,15 +185,21 @@ pub struct Series {
     pub marks: Vec<Mark>,
     /// What is wrong with parts of it.
     pub problems: Vec<Problem>,
+    /// The first and the last moment that a log has lines of: it has no samples.
+    pub covered: Option<(Moment, Moment)>,
+    /// Whether its lines say no year, so that its moments are of a year that stands for the right one.
+    pub without_year: bool,
     /// Metrics that the source has and that are known to be false in it, with the reason. Their columns are empty.
     pub untrusted: Vec<(Metric, String)>,
     samples: Vec<Sample>,
     columns: Vec<Column>,
-    commands: BTreeMap<String, Column>,
+    commands: BTreeMap<(String, Use), Column>,
     held: usize,
     full: bool,
     /// Rows that were left out when it was thinned.
     left_out: usize,
+    /// Where files were put one behind the other: the first moment of each but the first.
+    seams: Vec<Moment>,
 }
 
 /// Rows of one file: more than a month of seconds. A few kilobytes of compressed dates could be billions.
@@ -197,8 +207,19 @@ const MOST_SAMPLES: usize = 4 << 20;
 /// Values of one file, 8 bytes each: twelve days of seconds with sixty metrics. A command that is there for the first time in
 /// the last row takes as many as there are rows.
 const MOST_VALUES: usize = 64 << 20;
-/// Commands that are kept, those that came first: an archive of a day names thousands.
-const MOST_COMMANDS: usize = 256;
+/// Commands that are kept, each with what is told of it, those that came first: an archive of a day names thousands.
+const MOST_COMMANDS: usize = 512;
+
+/// What is told of a command, of all its processes together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Use {
+    /// How many there are.
+    Processes,
+    /// Bytes of memory that they have resident, what they share counted in each.
+    Resident,
+    /// How many wait without a break (state D), for a disk or within the kernel.
+    Stuck,
+}
 
 impl Series {
     /// A series without samples.
@@ -216,6 +237,20 @@ impl Series {
         } else {
             self.is_full(&format!("{MOST_SAMPLES} samples"));
         }
+    }
+
+    /// Notes that a log has a line of that moment.
+    pub(crate) fn covers(&mut self, at: Moment) {
+        let (from, to) = self.covered.unwrap_or((at, at));
+        self.covered = Some((from.min(at), to.max(at)));
+    }
+
+    /// What a log says happened, in its order.
+    pub fn events(&self) -> impl Iterator<Item = (Moment, &Event)> {
+        self.marks.iter().filter_map(|mark| match &mark.kind {
+            MarkKind::Event(event) => Some((mark.at, event)),
+            MarkKind::Restart | MarkKind::Resumed | MarkKind::Comment(_) => None,
+        })
     }
 
     /// Leaves out what comes from here on, and tells.
@@ -263,9 +298,17 @@ impl Series {
 
     /// Sets how many processes run a command in the row begun last. A command that comes when there are many already is
     /// left out.
+    #[cfg(test)]
     pub(crate) fn set_command(&mut self, command: &str, processes: u32) {
+        self.set_use(command, Use::Processes, f64::from(processes));
+    }
+
+    /// Sets what all processes of a command have in the row begun last. A command that comes when there are many already is
+    /// left out.
+    pub(crate) fn set_use(&mut self, command: &str, of: Use, value: f64) {
         let Some(row) = self.samples.len().checked_sub(1).filter(|_| !self.full) else { return };
-        let known = self.commands.get(command);
+        let key = (command.to_owned(), of);
+        let known = self.commands.get(&key);
         if known.is_none() && self.commands.len() >= MOST_COMMANDS {
             return;
         }
@@ -273,15 +316,18 @@ impl Series {
         if growth > 0 && !self.has_room(growth) {
             return;
         }
-        match self.commands.get_mut(command) {
-            Some(column) => column.set(row, f64::from(processes)),
-            None => self.commands.entry(command.to_owned()).or_default().set(row, f64::from(processes)),
-        }
+        self.commands.entry(key).or_default().set(row, value);
     }
 
     /// How many processes ran each command, of those that had many at some moment.
     pub fn commands(&self) -> impl Iterator<Item = (&str, &Column)> {
-        self.commands.iter().map(|(command, column)| (command.as_str(), column))
+        self.uses(Use::Processes)
+    }
+
+    /// What all processes of each command had together, of those that are followed.
+    pub fn uses(&self, of: Use) -> impl Iterator<Item = (&str, &Column)> {
+        let of_it = self.commands.iter().filter(move |((_, what), _)| *what == of);
+        of_it.map(|((command, _), column)| (command.as_str(), column))
     }
 
     /// Puts a later part of the same source behind this one: its rows after the last row here, its marks and problems.
@@ -291,6 +337,9 @@ impl Series {
         let later = |sample: &Sample| reached.is_none_or(|reached| sample.at > reached);
         let skipped = part.samples.iter().take_while(|sample| !later(sample)).count();
         let base = self.samples.len();
+        let begins = part.samples.get(skipped).map(|first| first.at).filter(|_| reached.is_some());
+        self.seams.extend(begins);
+        self.seams.extend(part.seams.iter().filter(|seam| begins.is_some_and(|begins| **seam > begins)));
         self.samples.extend(part.samples.into_iter().skip(skipped));
         let joined = |mine: &mut Column, theirs: &Column| {
             for (row, value) in theirs.iter().filter(|(row, _)| *row >= skipped) {
@@ -309,6 +358,11 @@ impl Series {
             }
         }
         self.marks.extend(part.marks.into_iter().filter(|mark| reached.is_none_or(|reached| mark.at > reached)));
+        if let Some((from, to)) = part.covered {
+            self.covers(from);
+            self.covers(to);
+        }
+        self.without_year |= part.without_year;
         self.problems.extend(part.problems);
         for (metric, why) in part.untrusted {
             if !self.untrusted.iter().any(|(of, _)| *of == metric) {
@@ -364,6 +418,11 @@ impl Series {
     /// How many rows there were: more than [`samples`](Self::samples) where it was thinned for charts.
     pub fn rows(&self) -> usize {
         self.samples.len().saturating_add(self.left_out)
+    }
+
+    /// The first moment of each file that was put behind another.
+    pub(crate) fn seams(&self) -> &[Moment] {
+        &self.seams
     }
 
     /// The rows, in the source's order.

@@ -15,18 +15,39 @@ pub enum Kind {
     FreeMemory,
     /// kswapd or processes themselves scanned for pages to take back.
     Reclaim,
+    /// Tasks waited for memory, as the kernel's pressure stall information has it: for reclaim, for compaction or at the limit
+    /// of a cgroup.
+    MemoryStall,
+    /// The kernel killed processes for their memory.
+    Oom,
+    /// The kernel killed processes because a cgroup had reached its limit.
+    CgroupOom,
+    /// The kernel said of itself that tasks hung, processors did not come back, or memory was not to be had.
+    KernelLog,
+    /// A server said that it ended, started, or lacked something.
+    ServerLog,
     /// Page tables large against memory, or growing with sessions.
     PageTables,
     /// A pool that is unused, too small, or missing while page tables are large.
     Pool,
     /// Many processes or connections began or ended within an interval.
     Logins,
+    /// Processes began one after another, far more than usual.
+    Forks,
     /// Pages going out to swap and coming back.
     Swap,
     /// Compaction stalls, and transparent huge pages that were asked for and not had.
     Compaction,
+    /// Tasks waited for disks.
+    Disk,
+    /// Programs wanted far more time than the processors have.
+    UserCpu,
+    /// The hypervisor kept processors from running.
+    Steal,
     /// The collector itself came late, left holes, or wrote empty blocks.
     Starved,
+    /// Nothing was written for long, and then the host or the collector began anew.
+    Silence,
     /// The host or the collector began anew.
     Restart,
 }
@@ -37,12 +58,22 @@ impl Kind {
         Self::KernelCpu,
         Self::FreeMemory,
         Self::Reclaim,
+        Self::MemoryStall,
+        Self::Oom,
+        Self::CgroupOom,
+        Self::KernelLog,
+        Self::ServerLog,
         Self::PageTables,
         Self::Pool,
         Self::Logins,
+        Self::Forks,
         Self::Swap,
         Self::Compaction,
+        Self::Disk,
+        Self::UserCpu,
+        Self::Steal,
         Self::Starved,
+        Self::Silence,
         Self::Restart,
     ];
 
@@ -52,12 +83,22 @@ impl Kind {
             Self::KernelCpu => "kernel-cpu",
             Self::FreeMemory => "free-memory",
             Self::Reclaim => "reclaim",
+            Self::MemoryStall => "memory-stall",
+            Self::Oom => "oom",
+            Self::CgroupOom => "cgroup-oom",
+            Self::KernelLog => "kernel-log",
+            Self::ServerLog => "server-log",
             Self::PageTables => "page-tables",
             Self::Pool => "pool",
             Self::Logins => "logins",
+            Self::Forks => "forks",
             Self::Swap => "swap",
             Self::Compaction => "compaction",
+            Self::Disk => "disk",
+            Self::UserCpu => "user-cpu",
+            Self::Steal => "steal",
             Self::Starved => "collector-starved",
+            Self::Silence => "silence",
             Self::Restart => "restart",
         }
     }
@@ -123,17 +164,56 @@ pub enum Verdict {
     LoginStorm,
     /// Time went into making huge pages out of pieces.
     CompactionStall,
+    /// The kernel ran out of memory and killed processes.
+    OutOfMemory,
+    /// Tasks waited for memory at the limit of their cgroup, while the host had memory to spare.
+    CgroupLimit,
+    /// Processes began one after another, and took the processors with it.
+    ForkStorm,
+    /// Tasks waited for disks that moved little.
+    DiskStall,
+    /// Programs wanted far more time than the processors have.
+    UserCpu,
+    /// The hypervisor kept the host's processors from running.
+    Steal,
+    /// The host fell silent, and started anew long after.
+    Hang,
+    /// Tasks hung, by the kernel's own word, and nothing says why.
+    HungTasks,
     /// The kernel was busy, and nothing says with what.
     KernelCpu,
     /// Collectors did not get their turn, and nothing says why.
     Starved,
     /// Page tables are large all the time, without a moment that stands out.
     PageTablesStanding,
+    /// Page tables grew until they were large.
+    PageTablesGrowing,
     /// A pool is reserved and hardly used all the time.
     PoolUnused,
 }
 
 impl Verdict {
+    /// Every verdict, in the order in which they are documented.
+    pub const ALL: &'static [Self] = &[
+        Self::ReclaimByPageTables,
+        Self::ReclaimStorm,
+        Self::SwapStorm,
+        Self::OutOfMemory,
+        Self::CgroupLimit,
+        Self::CompactionStall,
+        Self::LoginStorm,
+        Self::ForkStorm,
+        Self::UserCpu,
+        Self::Steal,
+        Self::DiskStall,
+        Self::Hang,
+        Self::KernelCpu,
+        Self::Starved,
+        Self::PageTablesGrowing,
+        Self::PageTablesStanding,
+        Self::PoolUnused,
+    ];
+
     /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
@@ -142,9 +222,18 @@ impl Verdict {
             Self::SwapStorm => "swap-storm",
             Self::LoginStorm => "login-storm",
             Self::CompactionStall => "compaction-stall",
+            Self::OutOfMemory => "out-of-memory",
+            Self::CgroupLimit => "cgroup-limit",
+            Self::ForkStorm => "fork-storm",
+            Self::DiskStall => "disk-stall",
+            Self::UserCpu => "user-cpu",
+            Self::Steal => "steal",
+            Self::Hang => "hang",
+            Self::HungTasks => "hung-tasks",
             Self::KernelCpu => "kernel-cpu",
             Self::Starved => "collector-starved",
             Self::PageTablesStanding => "page-tables-standing",
+            Self::PageTablesGrowing => "page-tables-growing",
             Self::PoolUnused => "pool-unused",
         }
     }
@@ -190,6 +279,10 @@ pub struct Incident {
     pub against: Vec<String>,
     /// What to do next, commands among it.
     pub next: Vec<String>,
+    /// Programs that grew in it, or were stuck in it, where a source lists processes.
+    pub who: Vec<String>,
+    /// The same on other hosts at the same time.
+    pub elsewhere: Vec<String>,
     /// What met in it, in the order of [`Kind`].
     pub signatures: Vec<Signature>,
 }

@@ -7,10 +7,9 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use hugewise_incident::{Clock, Metric, Moment, Series, readers};
-use hugewise_lab::{guard::Skip, require};
+use hugewise_lab::guard::Skip;
 use proptest::prelude::*;
 
 fn fixture(name: &str) -> Vec<u8> {
@@ -30,14 +29,6 @@ fn series(name: &str) -> Series {
 
 fn pmrep() -> Series {
     readers::pcp::read(&mut fixture("pmrep.csv").as_slice(), "pmrep.csv").unwrap()
-}
-
-/// The atop that wrote the file kept here: no other reads it.
-fn atop_2_8() -> Result<(), Skip> {
-    let missing = |why: &str| Skip(format!("atop 2.8 (Debian 12: atop) reads its own files, and {why}"));
-    let said = Command::new("/usr/bin/atop").arg("-V").output().map_err(|_| missing("is not installed"))?;
-    let version = String::from_utf8_lossy(&said.stdout).into_owned();
-    if version.starts_with("Version: 2.8.") { Ok(()) } else { Err(missing(&format!("here is {}", version.trim()))) }
 }
 
 /// The values of both series at moments that they have in common, within half a second.
@@ -203,30 +194,59 @@ fn atop_does_not_tell_whose_scans_they_are_once_a_process_reclaims() {
     assert_eq!(series.clock.offset_at(Moment::from_seconds(1_795_306_508)), Some(3600));
 }
 
+/// What the atop of its own version printed of each file. The files are of Debian's packages of 2.6, 2.8, 2.11 and 2.13.
 #[test]
-fn atop_reads_its_own_files() {
-    require!(atop_2_8());
-    let file = readers::read(fixture("atop.xz").as_slice(), "atop_20261122").unwrap().remove(0);
-    let printed = series("atop.own.txt");
-    assert_eq!((file.version.as_deref(), file.problems.len()), (Some("2.8"), 0));
-    assert_eq!(file.samples(), printed.samples());
-    for metric in Metric::ALL {
-        assert_eq!(file.column(*metric), printed.column(*metric), "{metric:?}");
+fn atops_own_files_say_what_their_atop_prints() {
+    for version in ["2.6", "2.8", "2.11", "2.13"] {
+        let (file, printed) = match version {
+            "2.8" => ("atop.xz".to_owned(), "atop.own.txt".to_owned()),
+            other => (format!("atop-{other}.xz"), format!("atop-{other}.txt")),
+        };
+        let file = readers::read(fixture(&file).as_slice(), "atop_20261122").unwrap().remove(0);
+        let printed = series(&printed);
+        assert_eq!((file.version.as_deref(), file.problems.len()), (Some(version), 0));
+        assert_eq!(file.samples(), printed.samples(), "{version}");
+        for metric in Metric::ALL {
+            assert_eq!(file.column(*metric), printed.column(*metric), "{version} {metric:?}");
+        }
+        assert!(file.value(Metric::CpuSystem, 1).is_some() && file.value(Metric::PressureMemoryFull, 1).is_some());
+        assert!(file.kernel.is_some() && file.architecture.as_deref() == Some("x86_64"));
+        // Nobody but the host knows its zone.
+        assert_eq!(file.clock, Clock::Utc { offsets: Vec::new() });
     }
-    // Nobody but the host knows its zone.
-    assert_eq!(file.clock, Clock::Utc { offsets: Vec::new() });
 }
 
 #[test]
-fn a_file_that_this_atop_cannot_read_is_refused_with_its_version() {
-    let torn = &fixture("atop.xz")[..64];
-    assert!(readers::read(torn, "atop").unwrap_err().0.contains("written by atop 2.8"));
-    // Version 2.3, and structures of another size.
-    let mut other = fixture("atop.xz");
+fn a_file_of_atop_that_is_torn_or_unknown_is_refused_or_told() {
+    let whole = fixture("atop-2.11.xz");
+    assert!(readers::read(&whole[..64], "atop").unwrap_err().0.contains("ends within its header"));
+    assert!(readers::read(&whole[..500], "atop").unwrap_err().0.contains("no sample"));
+    let plain = {
+        let mut plain = Vec::new();
+        let mut stream = hugewise_host::compressed::open(whole.as_slice()).unwrap();
+        std::io::Read::read_to_end(&mut stream, &mut plain).unwrap();
+        plain
+    };
+    let samples = |bytes: &[u8]| match readers::read(bytes, "atop") {
+        Ok(series) => (series[0].samples().len(), series[0].problems.len()),
+        Err(_) => (0, 1),
+    };
+    assert_eq!(samples(&plain), (6, 0));
+    for cut in (480..plain.len()).step_by(97) {
+        let (samples, problems) = samples(&plain[..cut]);
+        assert!(samples <= 6 && problems <= 1, "{cut}");
+    }
+    // A byte of the second sample's packed figures.
+    let mut broken = plain.clone();
+    let first = 480 + 96 + usize::try_from(u32::from_le_bytes(plain[496..500].try_into().unwrap())).unwrap();
+    broken[first + 1200] ^= 0xff;
+    assert!(samples(&broken).1 <= 1);
+    // Structures of another size, which atop itself has to read.
+    let mut other = plain;
     other[4] = 3;
     other[28] ^= 0xff;
     let refused = readers::read(other.as_slice(), "atop").unwrap_err();
-    assert!(refused.0.contains("atop 2.3"), "{refused}");
+    assert!(refused.0.contains("atop 2.3") || refused.0.contains("not installed"), "{refused}");
 }
 
 /// The archive in a folder of its own, and its base.

@@ -46,3 +46,57 @@ fn the_same_sessions_on_huge_pages_are_no_incident() {
         assert!(investigation.sources.iter().map(|source| source.samples).sum::<usize>() > 100);
     }
 }
+
+/// A machine at work, seen by sadc every 10 s, by vmstat and a loop over the kernel's files every second: a backup of 6 GB and of
+/// /usr, a sort of 20 million lines, a batch of three programs, a read of 60,000 files, and compilers beside all of them.
+#[test]
+fn a_machine_that_is_busy_is_no_incident() {
+    for paths in ["", "sa.xz", "vmstat.log.xz", "kernel.log.xz"] {
+        let investigation = found(&[archives("busy").join(paths)]);
+        assert!(incidents(&investigation).is_empty(), "{paths}: {:#?}", incidents(&investigation));
+        assert!(investigation.sources.iter().map(|source| source.samples).sum::<usize>() > 100);
+    }
+}
+
+/// Troubles that were made on the same machine, with two processors and compilers at work: six loops around `/bin/true` from
+/// 07:40:05 to 07:41:20, forty programs that compute from 07:42:50 to 07:45:01, and a program that was killed three times at
+/// its cgroup's limit from 07:49:20 to 07:49:37. Of each collector, what it can tell.
+#[test]
+fn troubles_that_were_made_are_each_named_in_their_time() {
+    let (forks, programs, killed) = (
+        (Verdict::ForkStorm, "07:40:05", "07:41:20"),
+        (Verdict::UserCpu, "07:42:50", "07:45:01"),
+        (Verdict::OutOfMemory, "07:49:20", "07:49:37"),
+    );
+    for (file, expected) in [
+        ("sa.xz", &[forks, programs][..]),
+        ("vmstat.log.xz", &[programs]),
+        // atop tells forks in a line that is not read.
+        ("atop.txt.xz", &[programs, killed]),
+        ("kernel.log.xz", &[killed]),
+        ("", &[forks, programs, killed]),
+    ] {
+        let investigation = found(&[archives("troubles").join(file)]);
+        let mut found: Vec<&Incident> = incidents(&investigation);
+        found.sort_by_key(|incident| incident.from);
+        let verdicts: Vec<Verdict> = found.iter().map(|incident| incident.verdict).collect();
+        let wanted: Vec<Verdict> = expected.iter().map(|(verdict, ..)| *verdict).collect();
+        if file.is_empty() {
+            // Loops and files without the host's name are hosts of their own here.
+            assert!(wanted.iter().all(|verdict| verdicts.contains(verdict)), "{verdicts:?}");
+            assert!(verdicts.iter().all(|verdict| wanted.contains(verdict)), "{verdicts:?}");
+            continue;
+        }
+        assert_eq!(verdicts, wanted, "{file}");
+        for (incident, (_, from, to)) in found.iter().zip(expected) {
+            // 2026-11-25, in milliseconds.
+            let at = |time: &str| {
+                let parts: Vec<i64> = time.split(':').map(|part| part.parse().unwrap()).collect();
+                1_795_564_800_000 + 1000 * (parts[0] * 3600 + parts[1] * 60 + parts[2])
+            };
+            assert!(incident.from.0 >= at(from) - 20_000 && incident.from.0 <= at(to), "{file} {}", incident.summary);
+            // The load of a minute, which atop has, is behind.
+            assert!(incident.to.0 >= at(from) && incident.to.0 <= at(to) + 60_000, "{file} {}", incident.summary);
+        }
+    }
+}

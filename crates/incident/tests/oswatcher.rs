@@ -227,7 +227,7 @@ fn tools_and_the_kernels_files_behind_one_date_are_two_series() {
 #[test]
 fn what_cannot_be_read_is_refused_with_the_reason() {
     for (text, why) in [
-        ("zzz ***Sat Nov 21 23:00:00 CST 2026\navg-cpu:  %user\n", "of a tool that is not read"),
+        ("zzz ***Sat Nov 21 23:00:00 CST 2026\navg-cpu:  %user\n", "of iostat, which is not read"),
         ("Linux OSWbb v8.0.1 db1\nSNAP_INTERVAL 30\n", "no dates"),
         ("top - 10:41:54 up 4 days,  4:38,  9 users,  load average: 35.92, 21.68, 16.81\n", "no dates"),
     ] {

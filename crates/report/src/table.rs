@@ -34,6 +34,13 @@ impl Cell {
     pub fn new(role: Role, text: impl Into<String>) -> Self {
         Self { role, text: clean(&text.into()).into_owned(), brief: None }
     }
+
+    /// The same, with what is enough of it where there is too little place.
+    #[must_use]
+    pub fn briefly(mut self, brief: impl Into<String>) -> Self {
+        self.brief = Some(clean(&brief.into()).into_owned());
+        self
+    }
 }
 
 /// Columns between columns.

@@ -41,6 +41,7 @@ mod qemu;
 mod redis;
 mod serve;
 mod size;
+mod system_log;
 mod systemd;
 mod unit_starts;
 mod users;

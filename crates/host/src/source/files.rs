@@ -108,7 +108,9 @@ impl Below {
             Err(error) => return walk.problems.push((path.to_owned(), error.to_string())),
         };
         let has = |name: &str| names.iter().any(|other| other.as_os_str() == OsStr::new(name));
-        let host = has("sos_commands") || has("hugewise") || (has("proc") && (has("etc") || has("sys")));
+        let host = has("sos_commands")
+            || has("hugewise")
+            || (has("proc") && (has("etc") || has("sys")) && is_folder(folder, "proc"));
         if host {
             walk.hosts.push(path.to_owned());
         }
@@ -220,6 +222,12 @@ fn names(folder: &OwnedFd) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
+/// Whether a name is that of a folder.
+fn is_folder(within: &OwnedFd, name: &str) -> bool {
+    let stat = statat(within, name, AtFlags::SYMLINK_NOFOLLOW);
+    stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -277,6 +285,18 @@ mod tests {
         assert_eq!(walk.hosts, [PathBuf::from("sosreport-db1")]);
         let paths: Vec<_> = walk.files.iter().map(|entry| entry.path.to_str().unwrap()).collect();
         assert_eq!(paths, ["plain/sys/log", "sosreport-db1/var/log/sa/sa21"]);
+    }
+
+    /// `etc/apparmor.d/tunables` has files of these names.
+    #[test]
+    fn files_named_as_a_hosts_folders_make_no_host() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("etc/apparmor.d/tunables")).unwrap();
+        for name in ["proc", "sys", "etc", "home"] {
+            std::fs::write(folder.path().join("etc/apparmor.d/tunables").join(name), "@{PROC}=/proc/\n").unwrap();
+        }
+        let walk = below(folder.path()).walk();
+        assert_eq!((walk.hosts.len(), walk.files.len()), (0, 4));
     }
 
     #[test]

@@ -166,6 +166,24 @@ fn day(wall: Moment) -> Option<Date> {
     Some(Zoned::UTC.to_datetime(Timestamp::from_millisecond(wall.0).ok()?).date())
 }
 
+/// The year that stands in a log for the first of those that it does not say.
+const SOME_YEAR: i16 = 2000;
+
+/// A moment of a log that says no year, with the log's first year being this one.
+pub(crate) fn in_year(at: Moment, year: i16) -> Moment {
+    let Ok(then) = jiff::Timestamp::from_millisecond(at.0) else { return at };
+    let then = then.to_zoned(TimeZone::UTC).datetime();
+    let year = year.saturating_add(then.year().saturating_sub(SOME_YEAR));
+    // The 29th of February of a year that has none is the day before.
+    let moved = then.with().year(year).build().or_else(|_| then.with().year(year).day(28).build());
+    moved.and_then(|moved| moved.to_zoned(TimeZone::UTC)).map_or(at, |moved| Moment(moved.timestamp().as_millisecond()))
+}
+
+/// The year of a moment.
+pub(crate) fn year(at: Moment) -> i16 {
+    jiff::Timestamp::from_millisecond(at.0).map_or(1970, |then| then.to_zoned(TimeZone::UTC).year())
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {

@@ -43,6 +43,8 @@ pub(crate) struct Piece {
     pub(crate) weight: usize,
     /// With its rows, where there was room to keep them.
     pub(crate) kept: Option<Series>,
+    /// The year of a log that says none.
+    pub(crate) year: Option<i16>,
 }
 
 /// A piece on its host's clock.
@@ -178,6 +180,7 @@ fn clocks(
     asked: Option<&TimeZone>,
     mut notes: Vec<String>,
 ) -> Vec<Machine> {
+    let pieces = years(pieces, setup);
     let known = known_offsets(&pieces);
     let utc_spans =
         || pieces.iter().filter(|piece| matches!(piece.hull.clock, Clock::Utc { .. })).filter_map(|piece| piece.span);
@@ -273,6 +276,30 @@ fn clocks(
     hosts
 }
 
+/// Puts logs that say no year in the year that brings them nearest to what else there is of the host; none lies ahead of the
+/// capture that they are in, nor of today.
+fn years(mut pieces: Vec<Piece>, setup: Option<&Setup>) -> Vec<Piece> {
+    let told = || pieces.iter().filter(|piece| !piece.hull.without_year).filter_map(|piece| piece.span);
+    let from = told().map(|(from, _)| from).min();
+    let to = told().map(|(_, to)| to).max();
+    let captured = setup.and_then(|setup| setup.read_at).map(Moment::from_seconds);
+    let latest = captured.unwrap_or_else(|| Moment(jiff::Timestamp::now().as_millisecond()));
+    let (from, to) = from.zip(to).unwrap_or((latest, latest));
+    for piece in pieces.iter_mut().filter(|piece| piece.hull.without_year) {
+        let Some((first, last)) = piece.span else { continue };
+        let distance = |year: i16| {
+            let (first, last) = (clock::in_year(first, year), clock::in_year(last, year));
+            (first.0.saturating_sub(to.0)).max(from.0.saturating_sub(last.0)).max(0)
+        };
+        let newest = clock::year(latest);
+        let possible = (newest.saturating_sub(20)..=newest)
+            .filter(|year| clock::in_year(last, *year).0 <= latest.0.saturating_add(NEAR));
+        piece.year = possible.rev().min_by_key(|year| distance(*year));
+        piece.span = piece.year.map(|year| (clock::in_year(first, year), clock::in_year(last, year)));
+    }
+    pieces
+}
+
 /// The host's offsets as the collector says them that says them for the most samples.
 fn known_offsets(pieces: &[Piece]) -> Vec<Offset> {
     let mut by_format: BTreeMap<Format, (usize, Vec<Offset>)> = BTreeMap::new();
@@ -335,6 +362,7 @@ mod tests {
             root: None,
             hull: series,
             span: (rows > 0).then(|| (Moment(from), Moment(from + (rows - 1) * 600_000))),
+            year: None,
             samples: usize::try_from(rows).unwrap(),
             weight: 0,
             kept: None,

@@ -73,7 +73,7 @@ pub(crate) fn gather(
     let bounds = bounds(&hosts, from, to)?;
     sources.extend(hosts.iter().flat_map(|host| host.pieces.iter().map(|placed| source(host, placed))));
     let sources = in_order(sources, &jobs, &found);
-    if sources.iter().all(|source| source.samples == 0) {
+    if sources.iter().all(|source| source.from.is_none()) {
         let captured = hosts.iter().find_map(|host| Some(host.facts.as_ref()?.source.as_str()));
         let mut why = nothing(&sources, &found, paths.is_empty(), captured);
         for packed in packed(&passed) {
@@ -191,9 +191,10 @@ fn cut_up(mut found: Found, mut pieces: Vec<Piece>, jobs: &[Job]) -> (Found, Vec
             group: job.filter(|job| !job.named || !found.entry.is_empty()).map(|job| job.given),
             root: found.root.clone(),
             span: series.span(),
-            samples: series.samples().len(),
+            samples: if series.format.is_log() { series.events().count() } else { series.samples().len() },
             weight: series.weight(),
             hull: series.hull(),
+            year: None,
             kept: Some(series),
         });
     }
@@ -343,8 +344,10 @@ fn packed(passed: &BTreeMap<String, Passed>) -> impl Iterator<Item = String> {
     let packed = passed.iter().map(|(folder, passed)| (folder, passed.packed)).filter(|(_, packed)| *packed > 0);
     packed.map(|(folder, packed)| {
         let files = if packed == 1 { "1 file".to_owned() } else { format!("{packed} files") };
-        let be = if packed == 1 { "is" } else { "are" };
-        format!("{files} in {folder} {be} packed by compress or zip, which is not read: unpack first")
+        let be = if packed == 1 { "is" } else { "are each" };
+        format!(
+            "{files} in {folder} {be} a zip of several files, with a password or of a method that is not read: unpack first"
+        )
     })
 }
 

@@ -162,6 +162,7 @@ impl Reader<'_> {
         let head = compressed::open(file).and_then(|mut plain| Ok((head(&mut plain)?, plain)));
         let (head, plain) = match head {
             Ok(opened) => opened,
+            Err(error) if is_packed(&error) && !self.job.named => return self.hand(entry, label, root, What::Packed),
             Err(error) => {
                 let what = self.lost(Promise::None, format!("cannot be read: {error}"));
                 return self.hand(entry, label, root, what);
@@ -195,7 +196,6 @@ impl Reader<'_> {
         match promise {
             _ if self.job.named && self.wanted.is_none() && promise == Promise::None => What::Refused(why),
             Promise::Sure | Promise::Pcp => What::Refused(why),
-            Promise::Packed => What::Packed,
             Promise::None | Promise::Likely => What::Unknown,
         }
     }
@@ -236,7 +236,8 @@ impl Reader<'_> {
                 let head = head(&mut plain)?;
                 Ok(self.plain(&head, plain, &shown, false))
             });
-            self.hand(&inner, &shown, root(), what.unwrap_or(What::Unknown));
+            let lost = |error: io::Error| if is_packed(&error) { What::Packed } else { What::Unknown };
+            self.hand(&inner, &shown, root(), what.unwrap_or_else(lost));
         });
         let problem = match tarred {
             Ok(tarred) => tarred.torn,
@@ -305,6 +306,11 @@ impl Reader<'_> {
 /// What a captured host has of its kernel's own files: snapshots, no archives.
 fn is_kernels(path: &str) -> bool {
     path.split('/').take(2).any(|part| matches!(part, "proc" | "sys"))
+}
+
+/// Whether something is a zip that is not read here.
+fn is_packed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::Unsupported
 }
 
 fn is_named_as_tar(path: &str) -> bool {

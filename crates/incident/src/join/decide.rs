@@ -1,6 +1,7 @@
 //! What an incident is taken for, and how sure that is.
 
 use super::facts::{Facts, Scans};
+use super::summary::SPARE;
 use crate::page::bytes;
 use crate::{Confidence, Kind, Signature, Strength, Verdict};
 
@@ -10,6 +11,8 @@ const IDLE: f64 = 50.0;
 const HIGH: f64 = 30.0;
 /// An interval from which on it hides much, in milliseconds.
 const COARSE: i64 = 120_000;
+/// Pages a second that are taken back where that is no chance.
+const TAKEN_BACK: f64 = 100.0;
 /// Part of a pool that is left in one that is used.
 const USED: f64 = 0.1;
 
@@ -23,8 +26,25 @@ pub(super) struct Decision {
 
 /// The verdict of what met; `None` where it makes none.
 pub(super) fn decide(facts: &Facts<'_>) -> Option<Decision> {
-    let (verdict, confidence, counted) =
-        reclaim(facts).or_else(|| logins(facts)).or_else(|| compaction(facts)).or_else(|| unexplained(facts))?;
+    // What was counted comes before what it brings about, and that before what is only seen.
+    let order: [fn(&Facts<'_>) -> Option<Taken>; 15] = [
+        killed,
+        killed_in_cgroup,
+        compaction_alone,
+        reclaim,
+        compaction,
+        cgroup,
+        stolen,
+        disk,
+        logins,
+        forks,
+        programs,
+        silence,
+        hung,
+        unexplained,
+        starved,
+    ];
+    let (verdict, confidence, counted) = order.into_iter().find_map(|decide| decide(facts))?;
     let against = against(verdict, facts);
     let confidence = if against.is_empty() || counted { confidence } else { lower(confidence) };
     Some(Decision { verdict, confidence, against, counted })
@@ -39,22 +59,39 @@ const fn lower(confidence: Confidence) -> Confidence {
 
 type Taken = (Verdict, Confidence, bool);
 
-/// Reclaim, by its counters or by what it leaves behind; swapping is reclaim of what has to come back.
+/// Processes that were killed. Where page tables had taken the memory, that is told first.
+fn killed(facts: &Facts<'_>) -> Option<Taken> {
+    let verdict = if facts.large_tables() { Verdict::ReclaimByPageTables } else { Verdict::OutOfMemory };
+    facts.strong(Kind::Oom).then_some((verdict, Confidence::High, true))
+}
+
+/// Processes that were killed at the limit of a cgroup, by the kernel's word.
+fn killed_in_cgroup(facts: &Facts<'_>) -> Option<Taken> {
+    facts.strong(Kind::CgroupOom).then_some((Verdict::CgroupLimit, Confidence::High, true))
+}
+
+/// Reclaim, by its counters or by what it leaves behind; swapping is reclaim of what has to come back. Where scans were counted
+/// and are none, it was none.
 fn reclaim(facts: &Facts<'_>) -> Option<Taken> {
-    let felt = [Kind::KernelCpu, Kind::FreeMemory, Kind::Starved].into_iter().any(|kind| facts.clear(kind));
-    let scanned = facts.strong(Kind::Reclaim) || (facts.clear(Kind::Reclaim) && (felt || facts.clear(Kind::Swap)));
+    let any = facts.scans.any();
+    let felt =
+        [Kind::KernelCpu, Kind::FreeMemory, Kind::Starved, Kind::MemoryStall].into_iter().any(|kind| facts.clear(kind));
+    let scanned = any != Some(false)
+        && (facts.strong(Kind::Reclaim) || (facts.clear(Kind::Reclaim) && (felt || facts.clear(Kind::Swap))));
     let swapped = facts.strong(Kind::Swap) || (facts.clear(Kind::Swap) && felt);
-    let left_behind = facts.low_while_busy();
+    let left_behind = any != Some(false) && facts.low_while_busy();
     // kswapd's scans speak for reclaim where the rest does.
     let by_kswapd = left_behind && facts.strength(Kind::Reclaim).is_some();
-    let not_counted = !matches!(facts.scans, Scans::Counted { .. } | Scans::Stalls(_));
+    // Who waits for memory of which there is little waits for reclaim.
+    let waited = facts.clear(Kind::MemoryStall) && any != Some(false) && facts.spare.is_some_and(|spare| spare < SPARE);
+    let not_counted = any.is_none();
     let consistent = left_behind && not_counted && (facts.kernel_leads() || facts.clear(Kind::Starved));
     let (counted, confidence) = if scanned || swapped {
         // Where reclaim itself was counted, time in the kernel beside it needs no other proof.
         let felt = felt || facts.strength(Kind::KernelCpu).is_some();
         (true, if felt { Confidence::High } else { Confidence::Medium })
-    } else if by_kswapd {
-        (true, Confidence::Medium)
+    } else if by_kswapd || waited {
+        (any == Some(true), Confidence::Medium)
     } else if consistent {
         let high = facts.system.is_some_and(|peak| peak >= HIGH);
         let agree = facts.clear(Kind::Starved) || high;
@@ -68,9 +105,60 @@ fn reclaim(facts: &Facts<'_>) -> Option<Taken> {
         let confidence = if then { confidence } else { confidence.min(Confidence::Medium) };
         return Some((Verdict::ReclaimByPageTables, confidence, counted));
     }
-    let swap_leads = swapped && (!scanned || facts.strong(Kind::Swap));
+    let swap_leads = (swapped && (!scanned || facts.strong(Kind::Swap))) || facts.mostly_swap();
     let verdict = if swap_leads { Verdict::SwapStorm } else { Verdict::ReclaimStorm };
     Some((verdict, confidence, counted))
+}
+
+/// Tasks that waited for memory although nobody scanned for any but at a limit of their own, and the host had some left.
+fn cgroup(facts: &Facts<'_>) -> Option<Taken> {
+    let spare = facts.spare.is_some_and(|spare| spare >= SPARE);
+    if !facts.clear(Kind::MemoryStall) || !spare || facts.clear(Kind::Reclaim) {
+        return None;
+    }
+    // What is taken back without a scan of the host's is taken back in a cgroup.
+    let taken_back = facts.scans.any() == Some(false) && facts.taken_back.is_some_and(|pages| pages >= TAKEN_BACK);
+    if !taken_back && !facts.compaction_counted && facts.kernel_rules() {
+        return None;
+    }
+    let confidence = match (taken_back, facts.scans.any()) {
+        (true, _) => Confidence::High,
+        (false, Some(false)) => Confidence::Medium,
+        (false, _) => Confidence::Low,
+    };
+    Some((Verdict::CgroupLimit, confidence, taken_back))
+}
+
+/// Processors that the hypervisor gave to others.
+fn stolen(facts: &Facts<'_>) -> Option<Taken> {
+    facts.strong(Kind::Steal).then_some((Verdict::Steal, Confidence::High, true))
+}
+
+/// Disks that moved little while many waited for them.
+fn disk(facts: &Facts<'_>) -> Option<Taken> {
+    let confidence = if facts.clear(Kind::Starved) { Confidence::High } else { Confidence::Medium };
+    (facts.strong(Kind::Disk) && !facts.kernel_rules()).then_some((Verdict::DiskStall, confidence, true))
+}
+
+/// Processes that began one after another: so many that nothing else can have the processors, or with the kernel ahead of
+/// them, as no build has it.
+fn forks(facts: &Facts<'_>) -> Option<Taken> {
+    let storm = facts.strong(Kind::Forks);
+    let confidence = if storm && facts.kernel_rules() { Confidence::High } else { Confidence::Medium };
+    (storm || (facts.clear(Kind::Forks) && facts.kernel_rules())).then_some((Verdict::ForkStorm, confidence, true))
+}
+
+/// Programs that wanted far more than there is.
+fn programs(facts: &Facts<'_>) -> Option<Taken> {
+    facts.strong(Kind::UserCpu).then_some((Verdict::UserCpu, Confidence::High, true))
+}
+
+/// Nothing, and then a start.
+fn silence(facts: &Facts<'_>) -> Option<Taken> {
+    // What was felt before it says that the host was not shut down by order.
+    let felt = [Kind::KernelCpu, Kind::FreeMemory, Kind::MemoryStall, Kind::Disk, Kind::Starved];
+    let confidence = if felt.into_iter().any(|kind| facts.clear(kind)) { Confidence::Medium } else { Confidence::Low };
+    facts.strong(Kind::Silence).then_some((Verdict::Hang, confidence, false))
 }
 
 /// Sessions that came or went at once, and were felt.
@@ -80,7 +168,7 @@ fn logins(facts: &Facts<'_>) -> Option<Taken> {
     if !facts.clear(Kind::Logins) || !(felt || facts.strong(Kind::Logins)) {
         return None;
     }
-    let sessions = facts.count.is_some_and(|(name, ..)| name == "sessions");
+    let sessions = facts.count.is_some_and(|count| count.name == "sessions");
     let confidence = match (facts.strong(Kind::Logins), felt) {
         (true, true) => Confidence::High,
         (true, false) => Confidence::Medium,
@@ -90,31 +178,59 @@ fn logins(facts: &Facts<'_>) -> Option<Taken> {
     Some((Verdict::LoginStorm, confidence, facts.strong(Kind::Logins)))
 }
 
+/// Compaction that stands out by itself, beside reclaim that does not.
+fn compaction_alone(facts: &Facts<'_>) -> Option<Taken> {
+    let alone = facts.strong(Kind::Compaction) && !facts.strong(Kind::Reclaim) && !facts.clear(Kind::Swap);
+    compaction(facts).filter(|_| alone)
+}
+
 fn compaction(facts: &Facts<'_>) -> Option<Taken> {
-    let felt = facts.clear(Kind::KernelCpu) || facts.clear(Kind::Starved);
+    let felt = [Kind::KernelCpu, Kind::Starved, Kind::MemoryStall].into_iter().any(|kind| facts.clear(kind));
     let there = facts.strong(Kind::Compaction) || (facts.clear(Kind::Compaction) && felt);
     let confidence = if felt { Confidence::High } else { Confidence::Medium };
     there.then_some((Verdict::CompactionStall, confidence, true))
 }
 
+/// Tasks that hung, or processors that did not come back, without anything that says why.
+fn hung(facts: &Facts<'_>) -> Option<Taken> {
+    let felt =
+        [Kind::KernelCpu, Kind::Starved, Kind::Disk, Kind::MemoryStall].into_iter().any(|kind| facts.clear(kind));
+    let there = facts.strong(Kind::KernelLog) || (facts.clear(Kind::KernelLog) && felt);
+    there.then_some((Verdict::HungTasks, if felt { Confidence::Medium } else { Confidence::Low }, true))
+}
+
 /// What was felt without anything that says why.
 fn unexplained(facts: &Facts<'_>) -> Option<Taken> {
     let busy = facts.clear(Kind::KernelCpu) && facts.clear(Kind::Starved);
-    if facts.strong(Kind::KernelCpu) || busy {
-        return Some((Verdict::KernelCpu, Confidence::Low, false));
-    }
+    (facts.strong(Kind::KernelCpu) || busy).then_some((Verdict::KernelCpu, Confidence::Low, false))
+}
+
+fn starved(facts: &Facts<'_>) -> Option<Taken> {
     facts.strong(Kind::Starved).then_some((Verdict::Starved, Confidence::Low, false))
 }
 
 /// What speaks against a verdict.
 fn against(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
     let mut against = Vec::new();
-    if let Some(idle) = facts.idle.filter(|idle| *idle >= IDLE) {
+    let of_processors = matches!(
+        verdict,
+        Verdict::ReclaimByPageTables
+            | Verdict::ReclaimStorm
+            | Verdict::SwapStorm
+            | Verdict::LoginStorm
+            | Verdict::CompactionStall
+            | Verdict::KernelCpu
+            | Verdict::Starved
+            | Verdict::ForkStorm
+    );
+    let killed = facts.strong(Kind::Oom);
+    if let Some(idle) = facts.idle.filter(|idle| *idle >= IDLE && of_processors && !killed) {
         against.push(format!("processors were idle or waiting for disks in at least {idle:.0} % of every interval"));
     }
     let reclaim = matches!(verdict, Verdict::ReclaimByPageTables | Verdict::ReclaimStorm);
     if let Scans::Counted { direct, kswapd } = facts.scans
         && reclaim
+        && !killed
         && !facts.clear(Kind::Reclaim)
     {
         against.push(format!(
@@ -156,7 +272,7 @@ impl Decision {
         );
         if storm {
             match &facts.scans {
-                Scans::Counted { .. } | Scans::Stalls(_) => {}
+                Scans::Counted { .. } | Scans::Together(..) | Scans::Stalls(_) => {}
                 Scans::Untrusted(why) => raised.push(format!(
                     "scans by kswapd and by processes themselves, which are not to be trusted here ({why}): a newer sysstat, or a log of /proc/vmstat"
                 )),
@@ -165,7 +281,12 @@ impl Decision {
                 ),
             }
         }
+        let about_memory = !matches!(
+            self.verdict,
+            Verdict::ForkStorm | Verdict::DiskStall | Verdict::UserCpu | Verdict::Steal | Verdict::CgroupLimit
+        );
         match facts.tables {
+            _ if !about_memory => {}
             None if facts.tables_read => raised.push(
                 "the size of memory, which no source says beside page tables: one /proc/meminfo of the host".to_owned(),
             ),
@@ -177,12 +298,26 @@ impl Decision {
             }
             Some(_) => {}
         }
-        if matches!(self.verdict, Verdict::LoginStorm) && facts.count.is_none_or(|(name, ..)| name != "sessions") {
+        if matches!(self.verdict, Verdict::LoginStorm) && facts.count.is_none_or(|count| count.name != "sessions") {
             raised.push("the number of sessions: a log of ps, or the server's own".to_owned());
         }
         if matches!(self.verdict, Verdict::KernelCpu) {
             raised.push("what the kernel did: perf record -a -g, or a log of top, while it lasts".to_owned());
         }
+        let own: &[&str] = match self.verdict {
+            Verdict::Hang => &[
+                "what the host said last: journalctl -b -1 -e, its console, and the log of its management controller",
+                "whether it was shut down by order: last -x shutdown reboot",
+            ],
+            Verdict::DiskStall => &["which disk, and how long each request took: iostat -x, or sar -d"],
+            Verdict::UserCpu | Verdict::ForkStorm => &["which programs: a log of top or ps, atop, pidstat"],
+            Verdict::CgroupLimit => &["which cgroup: memory.events and memory.pressure of each, or systemd-cgtop"],
+            Verdict::OutOfMemory => {
+                &["who was killed, and who had the memory: dmesg or journalctl -k, from \"Out of memory\" on"]
+            }
+            _ => &[],
+        };
+        raised.extend(own.iter().map(|words| (*words).to_owned()));
         if facts.coarsest >= COARSE {
             raised.push(format!(
                 "samples a minute or less apart: an average of {} s does not tell how high and how long",

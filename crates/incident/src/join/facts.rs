@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::changes::Change;
 use crate::page::Page;
 use crate::signatures::observations::Observations;
 use crate::signatures::rows::{MINUTE, Rows, apart};
@@ -11,11 +12,15 @@ use crate::{History, Kind, Metric, Moment, Series, Signature, Strength};
 /// %system that is much for an interval of any length.
 const MUCH: f64 = 20.0;
 
+/// Pages that go to swap, for each that is scanned, where reclaim is of programs' memory: a page is scanned a few times before
+/// it goes.
+const OUT: f64 = 0.2;
+
 /// Samples as far apart as this, in milliseconds, thin what one process does.
 const COARSE: i64 = 60_000;
 
 /// Who looks for reclaim looks so far around a window, in milliseconds: kswapd is done before what it did is felt.
-const AROUND: i64 = 10 * MINUTE;
+pub(super) const AROUND: i64 = 10 * MINUTE;
 
 /// Page tables, and the memory they are of.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +51,18 @@ pub(super) struct Rate {
     page: Page,
 }
 
+impl Scans {
+    /// Whether somebody counted, and there was anything; `None` where nobody did.
+    pub(super) fn any(&self) -> Option<bool> {
+        match self {
+            Self::Counted { direct, kswapd } => Some(direct.pages + kswapd.pages >= 1.0),
+            Self::Together(rate, _) => Some(rate.pages >= 1.0),
+            Self::Stalls(stalls) => Some(*stalls > 0.0),
+            Self::Untrusted(_) | Self::Absent => None,
+        }
+    }
+}
+
 impl Rate {
     /// As an amount of memory.
     pub(super) fn words(self) -> String {
@@ -58,6 +75,8 @@ impl Rate {
 pub(super) enum Scans {
     /// Counted; the highest rates of processes themselves and of kswapd.
     Counted { direct: Rate, kswapd: Rate },
+    /// Counted together; the highest rate, and of allocations that had to reclaim, where they were counted.
+    Together(Rate, Option<f64>),
     /// Not counted, but how many allocations a second had to reclaim, at the highest.
     Stalls(f64),
     /// Counters that are there and false, with the reason.
@@ -85,13 +104,34 @@ pub(super) struct Facts<'a> {
     pub(super) scans: Scans,
     /// Whether scans were counted, and there were none in the window nor in the minutes around it.
     pub(super) no_scans: bool,
-    /// Percent of the time in which all tasks waited for memory, at its highest.
-    pub(super) pressure: Option<f64>,
+    /// Who waited for memory, and the percent of the time, at its highest.
+    pub(super) pressure: Option<(&'static str, f64)>,
+    /// Allocations a second that waited for compaction, at their highest.
+    pub(super) compacted: Option<f64>,
+    /// Processes that the kernel killed for their memory.
+    pub(super) killed: f64,
+    /// The least part of memory that was available, or free where nobody tells more.
+    pub(super) spare: Option<f64>,
+    /// Processes and threads begun a second, at their highest.
+    pub(super) forks: Option<f64>,
+    /// Tasks that waited for a disk, at their most, and bytes a second that disks moved, at theirs.
+    pub(super) blocked: Option<f64>,
+    pub(super) moved: Option<f64>,
+    /// Percent that the hypervisor took, and that processors waited for disks, at their highest.
+    pub(super) stolen: Option<f64>,
+    pub(super) iowait: Option<f64>,
+    /// Pages a second that were taken back, at their highest: what is reclaimed at a cgroup's limit is among them, and not
+    /// among the scans.
+    pub(super) taken_back: Option<f64>,
+    /// Whether anybody counts compaction.
+    pub(super) compaction_counted: bool,
+    /// What the last sample before the window shows.
+    pub(super) last_seen: Vec<String>,
     /// Pages a second out to swap and back, at their highest.
     pub(super) swap: Option<(Rate, Rate)>,
-    /// Sessions, or tasks, at the window's begin and at their highest or lowest.
-    pub(super) count: Option<(&'static str, f64, f64)>,
-    /// Page tables at the window's begin and at their highest.
+    /// Sessions, or tasks, where they rose or fell most.
+    pub(super) count: Option<Change>,
+    /// Page tables before and behind that; where no count tells, where they rose or fell most.
     pub(super) grown: Option<(f64, f64)>,
     /// The longest queue for a processor and how many processors there are.
     pub(super) load: Option<(f64, f64)>,
@@ -104,17 +144,18 @@ pub(super) struct Facts<'a> {
 }
 
 /// Rows whose moments are in a window, with the one that it begins at.
-fn rows_in(series: &Series, from: Moment, to: Moment) -> Range<usize> {
+pub(super) fn rows_in(series: &Series, from: Moment, to: Moment) -> Range<usize> {
     let samples = series.samples();
     samples.partition_point(|sample| sample.at < from)..samples.partition_point(|sample| sample.at <= to)
 }
 
+/// The rows of all sources between two moments.
 #[derive(Clone, Copy)]
-struct Window<'a> {
-    observations: &'a Observations<'a>,
-    history: &'a History,
-    from: Moment,
-    to: Moment,
+pub(super) struct Window<'a> {
+    pub(super) observations: &'a Observations<'a>,
+    pub(super) history: &'a History,
+    pub(super) from: Moment,
+    pub(super) to: Moment,
 }
 
 impl Window<'_> {
@@ -184,7 +225,8 @@ impl Window<'_> {
         let Some((series, row, total)) = inside.or_else(anywhere) else {
             return self.captured_pools();
         };
-        let free = series.value(Metric::HugeFree, row)?;
+        // None are none, whatever else was logged.
+        let free = series.value(Metric::HugeFree, row).or((total <= 0.0).then_some(0.0))?;
         Some(Pool { total, available: free - series.value(Metric::HugeReserved, row).unwrap_or(0.0) })
     }
 
@@ -201,10 +243,17 @@ impl Window<'_> {
     }
 
     fn scans(&self) -> Scans {
-        if let Some((direct, kswapd)) = self.rate(Metric::ScanDirect).zip(self.rate(Metric::ScanKswapd)) {
+        // Who does not always tell them apart tells most where it does not.
+        let apart = self.values(Metric::ScanDirect).any(|(series, ..)| series.column(Metric::Scan).is_none());
+        let counted = self.rate(Metric::ScanDirect).zip(self.rate(Metric::ScanKswapd));
+        if let Some((direct, kswapd)) = counted.filter(|_| apart) {
             return Scans::Counted { direct, kswapd };
         }
-        if let Some((.., stalls)) = self.highest(Metric::AllocStall) {
+        let stalls = self.highest(Metric::AllocStall).map(|(.., stalls)| stalls);
+        if let Some(rate) = self.rate(Metric::Scan) {
+            return Scans::Together(rate, stalls);
+        }
+        if let Some(stalls) = stalls {
             return Scans::Stalls(stalls);
         }
         let mut lies = self.history.series.iter().flat_map(|series| &series.untrusted);
@@ -212,20 +261,37 @@ impl Window<'_> {
         lie.map_or(Scans::Absent, |(_, why)| Scans::Untrusted(why.clone()))
     }
 
-    fn count(&self) -> Option<(&'static str, f64, f64)> {
-        let counts = [(Metric::Sessions, "sessions"), (Metric::Processes, "processes"), (Metric::Tasks, "tasks")];
-        counts.into_iter().find_map(|(metric, name)| {
-            let (first, farthest) = self.extremes(metric)?;
-            Some((name, first, farthest))
-        })
+    fn pressure(&self) -> Option<(&'static str, f64)> {
+        let of = |metric, who| self.highest(metric).map(|(.., percent)| (who, percent.min(100.0)));
+        let all = of(Metric::PressureMemoryFull, "all tasks").filter(|(_, percent)| *percent >= 10.0);
+        all.or_else(|| of(Metric::PressureMemorySome, "some task"))
     }
 
-    /// The first value in the window, and the one that is farthest from it.
-    fn extremes(&self, metric: Metric) -> Option<(f64, f64)> {
-        let first = self.values(metric).next()?.2;
-        let apart = |value: &f64| (value - first).abs();
-        let values = self.values(metric).map(|(.., value)| value);
-        Some((first, values.max_by(|one, other| apart(one).total_cmp(&apart(other)))?))
+    /// The least part of memory that was to be had: free, or of caches that are no shared memory.
+    fn spare(&self) -> Option<f64> {
+        let total = self.observations.memory?;
+        let caches = |series: &Series, row: usize| {
+            let cached = series.value(Metric::Cached, row)? - series.value(Metric::Shmem, row)?;
+            Some(cached.max(0.0) + series.value(Metric::Buffers, row).unwrap_or(0.0))
+        };
+        let free = self.values(Metric::MemFree).map(|(series, row, free)| {
+            let told = series.value(Metric::MemAvailable, row);
+            told.unwrap_or_else(|| free + caches(series, row).unwrap_or(0.0))
+        });
+        free.min_by(f64::total_cmp).map(|bytes| bytes / total)
+    }
+
+    /// Kills of the source that tells most of them.
+    fn killed(&self) -> f64 {
+        let of = |series: &Series| {
+            let rows = rows_in(series, Moment(self.from.0.saturating_add(1)), self.to);
+            let kills = rows.filter_map(|row| {
+                let interval = series.samples().get(row)?.interval?;
+                Some(series.value(Metric::OomKill, row)? * interval.as_secs_f64())
+            });
+            kills.sum::<f64>()
+        };
+        self.history.series.iter().map(of).max_by(f64::total_cmp).unwrap_or(0.0).round()
     }
 
     fn load(&self) -> Option<(f64, f64)> {
@@ -253,6 +319,8 @@ impl<'a> Facts<'a> {
         // Around these all rows are there, even where others were thinned away.
         let starved = signatures.iter().filter(|one| one.kind == Kind::Starved);
         let late = starved.filter_map(|one| observations.latest(one.from, one.to));
+        let most = |metric| window.highest(metric).map(|(.., value)| value);
+        let count = window.count();
         Self {
             signatures,
             system: system.map(|(peak, _)| peak),
@@ -264,11 +332,22 @@ impl<'a> Facts<'a> {
             tables_read: history.series.iter().any(|one| one.column(Metric::PageTables).is_some()) || captured(),
             pool: window.pool(),
             scans: window.scans(),
-            no_scans: matches!(wider.scans(), Scans::Counted { direct, kswapd } if direct.pages + kswapd.pages < 1.0),
-            pressure: window.highest(Metric::PressureMemoryFull).map(|(.., percent)| percent.min(100.0)),
+            no_scans: wider.scans().any() == Some(false),
+            pressure: window.pressure(),
+            compacted: most(Metric::CompactStall),
+            killed: window.killed(),
+            spare: window.spare(),
+            forks: most(Metric::Forks),
+            blocked: most(Metric::Blocked),
+            moved: most(Metric::PagedIn).zip(most(Metric::PagedOut)).map(|(read, written)| read.max(written)),
+            stolen: most(Metric::CpuSteal),
+            iowait: most(Metric::CpuIowait),
+            taken_back: most(Metric::Steal),
+            compaction_counted: history.series.iter().any(|one| one.column(Metric::CompactStall).is_some()),
+            last_seen: window.last_seen(),
             swap: window.rate(Metric::SwapOut).zip(window.rate(Metric::SwapIn)),
-            count: window.count(),
-            grown: window.extremes(Metric::PageTables),
+            grown: window.grown(count.as_ref()),
+            count,
             load: window.load(),
             late: late.max(),
             root: history.facts.as_ref().map(|facts| facts.source.clone()),
@@ -296,6 +375,17 @@ impl<'a> Facts<'a> {
         let earliest = |busy: &Signature| busy.from.0.saturating_add(i64::from(self.coarsest < COARSE));
         of(Kind::FreeMemory)
             .any(|low| of(Kind::KernelCpu).any(|busy| earliest(busy) <= low.from.0 && low.from <= busy.to))
+    }
+
+    /// Whether most of what was reclaimed went to swap: pages of programs, not of files.
+    pub(super) fn mostly_swap(&self) -> bool {
+        let scanned = match &self.scans {
+            Scans::Counted { direct, kswapd } => direct.pages + kswapd.pages,
+            Scans::Together(rate, _) => rate.pages,
+            Scans::Stalls(_) | Scans::Untrusted(_) | Scans::Absent => return false,
+        };
+        let swapped = self.swap.is_some_and(|(out, _)| out.pages >= OUT * scanned);
+        swapped && self.strength(Kind::Swap).is_some()
     }
 
     /// Whether the kernel took more than the programs, and much.

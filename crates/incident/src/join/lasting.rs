@@ -6,10 +6,15 @@ use crate::page::bytes;
 use crate::signatures::observations::Observations;
 use crate::signatures::page_tables;
 use crate::signatures::rows::apart;
-use crate::{Confidence, History, Incident, Kind, Metric, Signature, Strength, Verdict};
+use crate::{Confidence, History, Incident, Kind, Metric, Moment, Series, Signature, Strength, Verdict};
 
 /// Page tables that were large for less than this, in milliseconds, in an archive that is longer do not stand.
 const STANDS: i64 = 30 * 60_000;
+
+/// What page tables have to grow by, and how many times what there was: a day's sessions come and go.
+const GREW: f64 = 64.0 * 1_048_576.0;
+const GREW_MUCH: f64 = 4.0 * 1_073_741_824.0;
+const TIMES: f64 = 2.0;
 
 /// Findings, and the signatures that make none and are told by no incident.
 pub(super) fn findings(
@@ -43,8 +48,11 @@ pub(super) fn findings(
     (incidents, rest.collect())
 }
 
-/// Whether page tables were large for long, or in all there is.
+/// Whether page tables were large for long, in all there is, or so large that they speak for themselves.
 fn stands(history: &History, signature: &Signature) -> bool {
+    if signature.strength == Strength::Strong {
+        return true;
+    }
     let stood = apart(signature.from, signature.to);
     let spans = history.series.iter().filter(|series| series.column(Metric::PageTables).is_some());
     let longest = spans.filter_map(|series| {
@@ -62,6 +70,11 @@ fn large(observations: &Observations<'_>, signatures: Vec<Signature>) -> Inciden
     let amount =
         || signatures.iter().flat_map(|one| &one.evidence).next().map_or_else(String::new, |row| row.what.clone());
     let mut summary = facts.tables.map_or_else(amount, summary::share);
+    let grew = observations.history.series.iter().filter_map(|series| Growth::of(series, observations.memory));
+    let grew = grew.max_by(|one, other| one.by().total_cmp(&other.by()));
+    if let Some(growth) = &grew {
+        summary = format!("{summary}; {}", growth.words());
+    }
     if let Some(pool) = facts.pool {
         summary = format!("{summary}; {}", summary::pool(pool));
     }
@@ -83,16 +96,54 @@ fn large(observations: &Observations<'_>, signatures: Vec<Signature>) -> Inciden
     if slope.is_none() {
         raised_by.push("the number of sessions beside it: which share each of them has".to_owned());
     }
+    let verdict = if grew.is_some() { Verdict::PageTablesGrowing } else { Verdict::PageTablesStanding };
     Incident {
         from,
         to,
-        verdict: Verdict::PageTablesStanding,
+        verdict,
         summary,
         confidence: if readings > 1 { Confidence::High } else { Confidence::Medium },
         raised_by,
         against,
-        next: summary::next(Verdict::PageTablesStanding, &facts),
+        next: summary::next(verdict, &facts),
+        who: Vec::new(),
+        elsewhere: Vec::new(),
         signatures,
+    }
+}
+
+/// Page tables that grew until they were large.
+struct Growth {
+    from: (Moment, f64),
+    to: (Moment, f64),
+}
+
+impl Growth {
+    /// From the least before the most to that, where it was much.
+    fn of(series: &Series, total: Option<f64>) -> Option<Self> {
+        let column = series.column(Metric::PageTables)?;
+        let at = |row: usize| Some(series.samples().get(row)?.at);
+        let (last, most) = column.iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
+        let before = column.iter().take_while(|(row, _)| *row <= last);
+        // Of several as small the last: what stood until then did not grow.
+        let (first, least) = before.min_by(|one, other| one.1.total_cmp(&other.1).then(other.0.cmp(&one.0)))?;
+        let much = GREW.max(total.unwrap_or(0.0) * page_tables::NOTICE).min(GREW_MUCH);
+        let grew = most - least >= much && most >= TIMES * least;
+        Some(Self { from: (at(first)?, least), to: (at(last)?, most) }).filter(|_| grew)
+    }
+
+    fn by(&self) -> f64 {
+        self.to.1 - self.from.1
+    }
+
+    fn words(&self) -> String {
+        let seconds = apart(self.from.0, self.to.0) / 1000;
+        let long = match seconds {
+            ..=119 => format!("{seconds} s"),
+            120..=7199 => format!("{} minutes", seconds / 60),
+            _ => format!("{} hours", seconds / 3600),
+        };
+        format!("they grew from {} to {} in {long}", bytes(self.from.1), bytes(self.to.1))
     }
 }
 
@@ -110,6 +161,8 @@ fn unused(observations: &Observations<'_>, signature: &Signature) -> Incident {
         raised_by: if reserved { Vec::new() } else { vec![raised.to_owned()] },
         against: Vec::new(),
         next: summary::next(Verdict::PoolUnused, &facts),
+        who: Vec::new(),
+        elsewhere: Vec::new(),
         signatures,
     }
 }

@@ -14,7 +14,14 @@ const LOOKED: &[(&str, &[Metric])] = &[
     ("free memory", &[Metric::MemFree]),
     (
         "reclaim",
-        &[Metric::ScanDirect, Metric::ScanKswapd, Metric::AllocStall, Metric::PressureMemoryFull, Metric::KswapdCpu],
+        &[
+            Metric::ScanDirect,
+            Metric::ScanKswapd,
+            Metric::Scan,
+            Metric::AllocStall,
+            Metric::PressureMemoryFull,
+            Metric::KswapdCpu,
+        ],
     ),
     ("page tables", &[Metric::PageTables]),
     ("the pool", &[Metric::HugeTotal]),
@@ -25,7 +32,8 @@ const LOOKED: &[(&str, &[Metric])] = &[
 
 /// What was looked at: for a quiet archive that is the whole answer.
 pub(super) fn looked(observations: &Observations<'_>) -> Vec<String> {
-    observations.rows.iter().filter(|rows| !rows.samples().is_empty()).map(of_series).collect()
+    let told = observations.rows.iter().filter(|rows| !rows.samples().is_empty() || rows.series.format.is_log());
+    told.map(of_series).collect()
 }
 
 /// What the sources cannot tell.
@@ -82,6 +90,18 @@ pub(super) fn unknown(observations: &Observations<'_>) -> Vec<String> {
 
 fn of_series(rows: &Rows<'_>) -> String {
     let series = rows.series;
+    if series.format.is_log() {
+        let count = match series.events().count() {
+            0 => "nothing of it".to_owned(),
+            1 => "1 event".to_owned(),
+            many => format!("{many} events"),
+        };
+        let subjects = match series.format {
+            Format::SystemLog => "kills for memory, hung tasks, lockups, failed allocations, boots",
+            _ => "starts, ends, and what the server lacked",
+        };
+        return format!("{} ({}): {subjects}: {count}", series.source, series.format);
+    }
     let has = |metrics: &[Metric]| metrics.iter().any(|metric| series.column(*metric).is_some());
     let mut subjects: Vec<&str> = LOOKED.iter().filter(|(_, metrics)| has(metrics)).map(|(name, _)| *name).collect();
     subjects.push("the collector's own pace");

@@ -1,7 +1,10 @@
-//! What `atop -P CPU,CPL,MEM,SWP,PAG,PSI` prints, and atop's own files through atop, which reads those of its own version.
+//! What `atop -P CPU,CPL,MEM,SWP,PAG,PSI` prints, and atop's own files ([`raw`]); those of a layout that is not known through
+//! atop, which reads those of its own version.
 //!
 //! Fields are those of atop 2.8's manual, PARSEABLE OUTPUT; later versions add behind them, and what an earlier one lacks
 //! is absent. Times are UTC. Samples behind RESET are since the boot: what they hold of moments is kept.
+
+mod raw;
 
 use std::io::Read;
 use std::path::Path;
@@ -32,24 +35,27 @@ pub(super) fn begins(text: &[u8]) -> bool {
     lines.next().is_some_and(|line| Head::parse(line).is_some_and(|(_, rest)| !rest.is_empty()))
 }
 
-/// Reads a file that atop wrote, through atop.
+/// Reads a file that atop wrote.
 ///
 /// # Errors
-/// atop is not installed, or is not of the version that wrote it.
+/// It makes no sense, or its layout is not known and atop is not installed, or is not of the version that wrote it.
 pub fn file(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
-    let mut head = [0; 6];
-    stream.read_exact(&mut head).map_err(|error| Refused(error.to_string()))?;
-    let version = u16::from_le_bytes([head[4], head[5]]) & 0x7fff;
-    let version = format!("{}.{}", version >> 8, version & 0xff);
+    let (header, bytes) = raw::Header::read(stream)?;
+    match header.layout() {
+        Some(layout) => header.samples(layout, stream, source),
+        None => through_atop(&header.version(), &mut bytes.as_slice().chain(stream), source),
+    }
+}
+
+fn through_atop(version: &str, whole: &mut dyn Read, source: &str) -> Result<Series, Refused> {
     let arguments = ["-r", "-", "-P", &LABELS.join(",")].map(str::to_owned);
-    let mut whole = head.as_slice().chain(stream);
     let outcome =
-        ATOP.run(Cage::new(), Path::new("/"), &arguments, Some(&mut whole), |printed| parse(printed, source, false))?;
+        ATOP.run(Cage::new(), Path::new("/"), &arguments, Some(whole), |printed| parse(printed, source, false))?;
     let why =
         |words: &str| Refused(format!("was written by atop {version}, and is not read by the atop here: {words}"));
     match (outcome.parsed, outcome.complaint) {
         (Ok(mut series), complaint) => {
-            series.version = Some(version);
+            series.version = Some(version.to_owned());
             if let Some(complaint) = complaint {
                 series.problem(complaint);
             }
@@ -152,13 +158,19 @@ impl Reader {
             return;
         }
         if self.at != Some(head.epoch) {
-            self.begin(&head);
+            self.begin(head.epoch, head.seconds, Some(head.wall));
+        }
+        if head.label == "PSI" && words.first() != Some(&"y") {
+            return;
         }
         let values = words.iter().map(|word| word.parse().ok()).collect();
-        let fields =
-            Fields { values, seconds: (!self.reset && head.seconds > 0).then(|| Bytes(head.seconds).as_f64()) };
-        match head.label {
-            "PSI" if words.first() != Some(&"y") => {}
+        self.fields(head.label, values, head.seconds);
+    }
+
+    /// Takes the fields of one label of the sample at hand.
+    fn fields(&mut self, label: &str, values: Vec<Option<f64>>, seconds: u64) {
+        let fields = Fields { values, seconds: (!self.reset && seconds > 0).then(|| Bytes(seconds).as_f64()) };
+        match label {
             "CPU" => fields.processors(&mut self.series),
             "CPL" => fields.load(&mut self.series),
             "MEM" => fields.memory(&mut self.series),
@@ -168,15 +180,21 @@ impl Reader {
         }
     }
 
-    fn begin(&mut self, head: &Head<'_>) {
-        self.at = Some(head.epoch);
-        let at = Moment::from_seconds(head.epoch);
-        let interval = (!self.reset && head.seconds > 0).then(|| Duration::from_secs(head.seconds));
-        if self.reset && !self.series.samples().is_empty() {
-            self.series.marks.push(crate::Mark { at, kind: crate::MarkKind::Restart });
+    /// Begins a sample, which is of so many seconds.
+    fn begin(&mut self, epoch: i64, seconds: u64, wall: Option<i64>) {
+        self.at = Some(epoch);
+        let at = Moment::from_seconds(epoch);
+        let interval = (!self.reset && seconds > 0).then(|| Duration::from_secs(seconds));
+        if let Some(last) = self.series.samples().last().filter(|_| self.reset) {
+            // What comes first is since the boot.
+            let up = i64::try_from(seconds).unwrap_or(i64::MAX);
+            let booted = Moment::from_seconds(epoch.saturating_sub(up));
+            let kind = if booted < last.at { crate::MarkKind::Resumed } else { crate::MarkKind::Restart };
+            self.series.marks.push(crate::Mark { at, kind });
         }
         self.series.push(at, interval);
-        let offset = i32::try_from(head.wall - head.epoch).ok().filter(|offset| self.zoned && offset.abs() <= 54_000);
+        let offset = wall.and_then(|wall| i32::try_from(wall - epoch).ok());
+        let offset = offset.filter(|offset| self.zoned && offset.abs() <= 54_000);
         if let (Clock::Utc { offsets }, Some(seconds)) = (&mut self.series.clock, offset)
             && offsets.last().is_none_or(|last| last.seconds != seconds)
         {
@@ -249,6 +267,8 @@ impl Fields {
             (Metric::Dirty, 6),
             (Metric::SlabReclaimable, 7),
             (Metric::Shmem, 9),
+            (Metric::MemAvailable, 24),
+            (Metric::AnonHuge, 25),
         ] {
             set(series, metric, self.get(place).map(|pages| pages * page));
         }
@@ -274,6 +294,7 @@ impl Fields {
         let (scans, stalls) = (self.rate(1), self.rate(2));
         set(series, Metric::AllocStall, stalls);
         // atop adds kswapd's scans to those of processes. Where no process had to reclaim, all are kswapd's.
+        set(series, Metric::Scan, scans);
         if let (Some(scans), Some(0.0)) = (scans, stalls) {
             series.set(Metric::ScanKswapd, scans);
             series.set(Metric::ScanDirect, 0.0);

@@ -9,15 +9,19 @@ pub mod oswatcher;
 pub mod pcp;
 pub mod proc_log;
 mod ps;
+pub mod server_log;
 mod slabinfo;
 mod stamp;
 pub mod sysstat;
+pub mod system_log;
 mod tool;
 mod top;
 pub mod vmstat;
 
 use std::fmt;
 use std::io::{Cursor, Read};
+
+use hugewise_model::Engine;
 
 use crate::Series;
 
@@ -48,10 +52,8 @@ pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
     let mut stream = hugewise_host::compressed::open(stream).map_err(unreadable)?;
     let mut head = Vec::new();
     stream.by_ref().take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
-    if let Some(packed) = packer(&head) {
-        return Err(Refused(format!("is packed by {packed}, which is not read: unpack it first")));
-    }
     let format = Format::of(&head);
+    let foreign = if format.is_none() { foreign(&head) } else { None };
     let mut whole = Cursor::new(head).chain(stream);
     match format {
         Some(Format::Sysstat) => sysstat::read(&mut whole, source).map(|series| vec![series]),
@@ -67,16 +69,28 @@ pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
         )),
         Some(Format::OsWatcher) => oswatcher::read(&mut whole, source),
         Some(Format::ProcLog) => proc_log::read(&mut whole, source).map(|series| vec![series]),
-        None => Err(Refused("is of no format that is known".into())),
+        Some(Format::ServerLog(engine)) => server_log::read(&mut whole, source, engine).map(|series| vec![series]),
+        Some(Format::SystemLog) => system_log::read(&mut whole, source).map(|series| vec![series]),
+        None => Err(Refused(match foreign {
+            Some(of) => format!("is {of}, which is not read"),
+            None => "is of no format that is known".into(),
+        })),
     }
 }
 
-/// Who packed a file that is not unpacked here.
-fn packer(head: &[u8]) -> Option<&'static str> {
-    match head {
-        [0x1f, 0x9d, ..] => Some("compress, as .Z"),
-        [b'P', b'K', 3, 4, ..] => Some("zip"),
-        _ => None,
+/// What is known by name and not read.
+fn foreign(head: &[u8]) -> Option<&'static str> {
+    let text = String::from_utf8_lossy(head);
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let any = |what: &str| text.lines().take(40).any(|line| line.contains(what));
+    if any("# Collectl:") || first.starts_with("#<----") || first.starts_with("waiting for ") && any("#<----") {
+        Some("of collectl")
+    } else if first.starts_with("\"Dstat ") || first.starts_with("\"pcp-dstat") || any("----total-cpu-usage----") {
+        Some("of dstat")
+    } else if first.starts_with("avg-cpu:") || first.starts_with("Device ") || first.starts_with("Device:") {
+        Some("what iostat prints")
+    } else {
+        None
     }
 }
 
@@ -91,17 +105,14 @@ pub(crate) enum Promise {
     Sure,
     /// A part of a PCP archive.
     Pcp,
-    /// Packed in a way that is not unpacked here.
-    Packed,
 }
 
 impl Promise {
     /// Of a file's first bytes, unpacked.
     pub(crate) fn of(head: &[u8]) -> Self {
-        if packer(head).is_some() {
-            return Self::Packed;
-        }
         match Format::of(head) {
+            // A loss, which is told.
+            None if foreign(head).is_some() => Self::Sure,
             None => Self::None,
             Some(Format::Pcp) => Self::Pcp,
             Some(Format::Sysstat | Format::Atop | Format::AtopText | Format::Nmon) => Self::Sure,
@@ -134,6 +145,10 @@ enum Format {
     OsWatcher,
     /// Dates with /proc/meminfo or /proc/vmstat behind each.
     ProcLog,
+    /// What dmesg and journalctl print, and what rsyslog writes.
+    SystemLog,
+    /// What a database server writes.
+    ServerLog(Engine),
 }
 
 impl Format {
@@ -156,7 +171,8 @@ impl Format {
             _ if text.starts_with(b"Linux ") => Some(Self::Sar),
             _ if vmstat::begins(text) => Some(Self::Vmstat),
             _ if proc_log::begins(text) => Some(Self::ProcLog),
-            _ => None,
+            _ if system_log::begins(text) => Some(Self::SystemLog),
+            _ => server_log::engine(text).map(Self::ServerLog),
         }
     }
 }
@@ -198,10 +214,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_known_and_not_read_is_refused_by_name() {
+        let linux = "Linux 5.14.0-503.el9.x86_64 (db1) \t11/21/26 \t_x86_64_\t(2 CPU)\n\n";
+        for (text, who) in [
+            (format!("{linux}08:00:01      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command\n08:00:02 0 7 9.0 90.0 0.0 0.0 99.0 1 x\n"), "pidstat"),
+            (format!("{linux}# Time        UID       PID    %usr %system  Command\n 08:00:02 0 7 9.0 90.0 x\n"), "pidstat"),
+            (format!("{linux}avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n  1.0 0.0 1.0 0.0 0.0 98.0\n"), "iostat"),
+            (format!("{linux}11/21/26 08:00:01\nDevice            r/s     rkB/s\nsda 1.0 2.0\n"), "iostat"),
+            ("avg-cpu:  %user   %nice %system\n".to_owned(), "iostat"),
+            ("################################################################################\n# Collectl:   V4.3.1-1  HiRes: 1  Options: -f /tmp\n".to_owned(), "collectl"),
+            ("waiting for 1 second sample...\n#<--------CPU--------><----------Disks----------->\n#cpu sys inter  ctxsw KBRead\n".to_owned(), "collectl"),
+            ("\"Dstat 0.7.3 CSV output\"\n".to_owned(), "dstat"),
+            ("AAA,progname,topas_nmon\nAAA,AIX,7.2.4.2\nAAA,host,ora1\nCPU_ALL,CPU Total ora1,User%,Sys%,Wait%,Idle%\nZZZZ,T0001,08:00:00,21-NOV-2026\nCPU_ALL,T0001,10,20,0,70\n".to_owned(), "AIX"),
+        ] {
+            let refused = read(text.as_bytes(), "x").unwrap_err().0;
+            assert!(refused.contains(who) && refused.contains("not read"), "{text}: {refused}");
+        }
+        // sar with tables of processes behind its own is sar's.
+        let both = format!(
+            "{linux}08:00:01 CPU %user %nice %system %iowait %steal %idle\n08:00:11 all 1.0 0.0 2.0 0.0 0.0 97.0\n\n08:00:01 UID PID %usr %system Command\n08:00:11 0 7 9.0 90.0 x\n"
+        );
+        let series = read(both.as_bytes(), "x").unwrap();
+        assert_eq!(series[0].value(crate::Metric::CpuSystem, 0), Some(2.0));
+    }
+
+    #[test]
     fn what_is_of_no_format_is_refused() {
         assert_eq!(read(&b"hello"[..], "x"), Err(Refused("is of no format that is known".into())));
         assert!(read(&b"\x1f\x8b\x08torn"[..], "x").unwrap_err().0.contains("is cut off"));
-        assert!(read(&b"PK\x03\x04x"[..], "x.zip").unwrap_err().0.contains("zip"));
+        assert!(read(&b"PK\x03\x04x"[..], "x.zip").unwrap_err().0.contains("is cut off"));
         assert!(read(&b"\xd5\x96\x21\x75"[..], "x").unwrap_err().0.contains("big-endian"));
     }
 }

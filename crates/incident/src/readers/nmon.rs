@@ -94,6 +94,11 @@ pub(super) fn begins(text: &[u8]) -> bool {
 pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
     let mut reader = Reader { series: Series::new(source, crate::Format::Nmon), ..Reader::default() };
     let end = lines::each(stream, LONGEST_LINE, |line| reader.line(line));
+    if let Some(system) = reader.system {
+        return Err(Refused(format!(
+            "was written by nmon on {system}, which is not read: it counts other things than Linux"
+        )));
+    }
     if reader.times.is_empty() {
         let why = if let End::Failed(error) = end { error } else { "has no snapshot of nmon with its time".into() };
         return Err(Refused(why));
@@ -116,6 +121,8 @@ struct Reader {
     values: BTreeMap<u32, Vec<(Metric, Of, f64)>>,
     threads: BTreeMap<u32, f64>,
     too_many: bool,
+    /// Another system than Linux.
+    system: Option<&'static str>,
 }
 
 impl Reader {
@@ -173,6 +180,9 @@ impl Reader {
         let first = rest.first().map(|word| (*word).to_owned()).filter(|word| !word.is_empty());
         match name {
             "host" => self.series.host = first,
+            // AAA,AIX,7.2.4.2 and AAA,VIOS,3.1: of AIX.
+            "AIX" | "VIOS" => self.system = Some("AIX"),
+            "OS" if first.as_deref().is_some_and(|system| system.starts_with("SunOS")) => self.system = Some("Solaris"),
             "version" => self.series.version = first,
             // AAA,OS,Linux,6.1.0-13-amd64,#1 SMP ...,x86_64
             "OS" => {

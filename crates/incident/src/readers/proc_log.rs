@@ -292,6 +292,10 @@ impl<S: Fn(&str) -> Option<Stamp>> Reader<S> {
                 self.series.set(*metric, Bytes(page).times(*pages).as_f64());
             }
         }
+        // None are none, whatever their size.
+        for (metric, _) in block.pages.iter().filter(|(_, pages)| block.page.is_none() && *pages == 0) {
+            self.series.set(*metric, 0.0);
+        }
         self.rates(&block, passed);
         // One without counters leaves the interval to the next that has some.
         if !block.counters.is_empty() || self.before.is_none() {

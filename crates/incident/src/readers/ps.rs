@@ -19,6 +19,13 @@ pub(super) struct Table {
     pub(super) sessions: u32,
     /// How many processes run each command; the kernel's threads are left out.
     pub(super) commands: BTreeMap<String, u32>,
+    /// KiB that they have resident, by command, where the table says it: what they share is counted in each.
+    pub(super) resident: BTreeMap<String, u64>,
+    /// Those that wait without a break (state D), by command, where the table says it.
+    pub(super) stuck: BTreeMap<String, u32>,
+    /// The columns of these two.
+    rss: Option<usize>,
+    state: Option<usize>,
 }
 
 impl Table {
@@ -33,9 +40,14 @@ impl Table {
     /// A table with this heading.
     pub(super) fn new(heading: &str) -> Self {
         let words: Vec<&str> = heading.split_ascii_whitespace().collect();
+        // A start of several words (lstart) puts what stands behind it in no place that can be told.
+        let sure = !words.contains(&"STARTED");
+        let column = |name: &str| words.iter().position(|word| *word == name).filter(|_| sure);
         Self {
             command: words.len().checked_sub(1),
             threads: words.iter().any(|word| matches!(*word, "LWP" | "SPID" | "TID")),
+            rss: column("RSS"),
+            state: column("S").or_else(|| column("STAT")),
             ..Self::default()
         }
     }
@@ -53,6 +65,17 @@ impl Table {
         self.lines = self.lines.saturating_add(1);
         self.sessions = self.sessions.saturating_add(u32::from(is_session(command)));
         let Some(name) = name(command) else { return };
+        let resident = self.rss.and_then(|at| words.get(at)?.parse::<u64>().ok());
+        let stuck = self.state.and_then(|at| words.get(at)).map(|state| state.starts_with('D'));
+        if self.resident.len() < MOST_NAMES || self.resident.contains_key(&name) {
+            if let Some(kib) = resident {
+                let sum = self.resident.entry(name.clone()).or_default();
+                *sum = sum.saturating_add(kib);
+            }
+            if let Some(stuck) = stuck {
+                *self.stuck.entry(name.clone()).or_default() += u32::from(stuck);
+            }
+        }
         if let Some(count) = self.commands.get_mut(&name) {
             *count += 1;
         } else if self.commands.len() < MOST_NAMES {
@@ -143,5 +166,27 @@ mod tests {
             // This one, and those of whoever else looks just then.
             assert_eq!(table.commands.contains_key("ps"), text.contains(" ps "), "{text}");
         }
+    }
+
+    /// awk adds up the same column of the same table.
+    #[test]
+    fn what_ps_says_of_memory_is_what_awk_adds_up() {
+        let output = Command::new("ps").arg("aux").env("LC_ALL", "C").output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &text).unwrap();
+        let script = "NR > 1 && $11 !~ /^\\[/ { sum += $6; if ($8 ~ /^D/) stuck++ } END { print sum + 0, stuck + 0 }";
+        let summed = Command::new("awk").arg(script).arg(file.path()).output().unwrap();
+        let table = table(&text);
+        let (resident, stuck) = (table.resident.values().sum::<u64>(), table.stuck.values().sum::<u32>());
+        assert_eq!(String::from_utf8_lossy(&summed.stdout).trim(), format!("{resident} {stuck}"));
+        assert!(resident > 0);
+    }
+
+    #[test]
+    fn columns_that_cannot_be_told_are_left_alone() {
+        let text = "  PID                  STARTED   RSS S CMD\n    1 Sat Nov 21 10:00:00 2026 12345 D init\n";
+        let table = table(text);
+        assert!(table.resident.is_empty() && table.stuck.is_empty(), "{table:?}");
     }
 }

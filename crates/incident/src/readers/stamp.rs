@@ -5,7 +5,8 @@ use super::calendar::{iso_date, midnight, time_of_day};
 use crate::series::{Moment, Offset};
 use crate::{Clock, Series};
 
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+pub(super) const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// A moment as a line tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +98,7 @@ impl Stamp {
 
     /// The moment by the series' clock, which the first stamp decides: UTC where it says an offset.
     pub(super) fn by(&self, series: &mut Series) -> Moment {
-        if series.samples().is_empty() {
+        if series.span().is_none() {
             series.clock = match self.offset {
                 Some(_) => Clock::Utc { offsets: Vec::new() },
                 None => Clock::Wall { zone: self.zone.clone() },

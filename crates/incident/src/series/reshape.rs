@@ -1,20 +1,26 @@
 //! Series cut, put on another clock, thinned.
 
-use super::{Column, Moment, Sample, Series};
+use super::{Column, Mark, MarkKind, Moment, Sample, Series};
 
 impl Series {
-    /// The first and the last moment; `None` without samples.
+    /// The first and the last moment, of its samples or of a log's lines; `None` without either.
     pub fn span(&self) -> Option<(Moment, Moment)> {
         // A clock that went back leaves rows out of order.
         let moments = || self.samples.iter().map(|sample| sample.at);
-        Some((moments().min()?, moments().max()?))
+        moments().min().zip(moments().max()).or(self.covered)
     }
 
     /// About how many bytes its rows take.
     pub fn weight(&self) -> usize {
         let columns = self.columns.iter().chain(self.commands.values());
         let values: usize = columns.map(|column| column.values.len() + column.present.len()).sum();
-        values * size_of::<f64>() + self.samples.len() * size_of::<Sample>()
+        let words = |mark: &Mark| match &mark.kind {
+            MarkKind::Event(event) => event.what.len(),
+            MarkKind::Comment(text) => text.len(),
+            MarkKind::Restart | MarkKind::Resumed => 0,
+        };
+        let marks: usize = self.marks.iter().map(|mark| words(mark) + size_of::<Mark>()).sum();
+        values * size_of::<f64>() + self.samples.len() * size_of::<Sample>() + marks
     }
 
     /// What is known of it beside its rows and marks.
@@ -31,6 +37,7 @@ impl Series {
             counted_in: self.counted_in,
             huge_page: self.huge_page,
             problems: self.problems.clone(),
+            without_year: self.without_year,
             untrusted: self.untrusted.clone(),
             ..Self::default()
         }
@@ -44,6 +51,10 @@ impl Series {
         for problem in &mut self.problems {
             problem.at = problem.at.map(|at| to(at, None));
         }
+        for seam in &mut self.seams {
+            *seam = to(*seam, None);
+        }
+        self.covered = self.covered.map(|(first, last)| (to(first, None), to(last, None)));
         let mut before = None;
         for sample in &mut self.samples {
             sample.at = to(sample.at, before);
@@ -58,6 +69,10 @@ impl Series {
             self.keep(|_, sample| within(sample.at));
         }
         self.marks.retain(|mark| within(mark.at));
+        self.covered = self.covered.and_then(|(first, last)| {
+            let (first, last) = (from.map_or(first, |from| from.max(first)), to.map_or(last, |to| to.min(last)));
+            (first <= last).then_some((first, last))
+        });
     }
 
     /// Leaves the rows for which that holds.
@@ -117,7 +132,7 @@ impl Series {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use crate::{Mark, MarkKind, Metric};
+    use crate::Metric;
 
     use super::*;
 

@@ -22,6 +22,8 @@ const TIMES: f64 = 2.0;
 const SOON: i64 = 12 * MINUTE;
 /// Leaps one after another for longer than this, in milliseconds, are no event.
 const LONG: i64 = 60 * MINUTE;
+/// Part of memory that is available, caches among it, on a host that is not short of any.
+const AVAILABLE: f64 = 0.25;
 /// Where caches gave up this part of the leap, a file was deleted or a cache dropped: no pressure is needed for that.
 const FROM_CACHE: f64 = 0.7;
 
@@ -72,6 +74,13 @@ fn of(rows: &Rows<'_>, reserve: f64) -> Vec<Signature> {
     found
 }
 
+/// What could be had at once: as the kernel reckons it, or free and in caches that are no shared memory.
+pub(crate) fn available(rows: &Rows<'_>, row: usize) -> Option<f64> {
+    let of = |metric| rows.value(metric, row);
+    let caches = || Some((of(Metric::Cached)? - of(Metric::Shmem)?).max(0.0) + of(Metric::Buffers).unwrap_or(0.0));
+    of(Metric::MemAvailable).or_else(|| Some(of(Metric::MemFree)? + caches()?))
+}
+
 /// One leap soon after another is one story; its first rows and its last are kept.
 fn follow(last: &mut Signature, next: Signature) {
     last.to = next.to;
@@ -97,6 +106,11 @@ fn signature(rows: &Rows<'_>, low: (usize, f64), high: (usize, f64), total: f64)
         strength = weaker(strength);
         caveats
             .push(format!("caches shrank by {} at the same time: a file that is deleted does that too", bytes(given)));
+    }
+    // A host that works has its caches full, and little free: they are given up as soon as somebody asks.
+    if let Some(available) = available(rows, low.0).filter(|available| *available >= AVAILABLE * total) {
+        strength = Strength::Weak;
+        caveats.push(format!("{} were available, in caches: it was not short", bytes(available)));
     }
     let what = |value: f64| format!("free memory {}, {:.2} % of {}", bytes(value), value / total * 100.0, bytes(total));
     caveats.push("a large process that ends frees memory too".to_owned());

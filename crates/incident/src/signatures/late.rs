@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use super::rows::{MINUTE, Rows, SECOND, whole};
+use super::silence::LONG;
 use crate::baseline::{FEWEST, median};
 use crate::{Format, Moment, Strength, Tool};
 
@@ -114,7 +115,7 @@ impl Schedule {
             return Some(Late {
                 row,
                 by,
-                strength: Strength::Weak,
+                strength: if is_silence(by, apart) && missing > 1 { Strength::Strong } else { Strength::Weak },
                 what: format!(
                     "{missing} samples on the schedule of {} s are missing before this one",
                     self.period / SECOND
@@ -141,6 +142,11 @@ impl Schedule {
     }
 }
 
+/// Whether a host was silent for so long that it is an event by itself, and not as long as a collector that is off.
+const fn is_silence(by: i64, apart: i64) -> bool {
+    by >= LONG && apart <= OFF
+}
+
 /// A hole in a loop that drifts.
 fn hole(rows: &Rows<'_>, row: usize, period: i64) -> Option<Late> {
     let apart = rows.since_before(row)?;
@@ -158,7 +164,11 @@ fn hole(rows: &Rows<'_>, row: usize, period: i64) -> Option<Late> {
     Some(Late {
         row,
         by,
-        strength: if clear { Strength::Clear } else { Strength::Weak },
+        strength: match clear {
+            true if is_silence(by, apart) => Strength::Strong,
+            true => Strength::Clear,
+            false => Strength::Weak,
+        },
         what: format!("nothing for {} s, usually every {} s: {why}", apart / SECOND, period / SECOND),
         caveat: (apart > OFF).then_some("so long a hole is rather a collector that was off"),
     })

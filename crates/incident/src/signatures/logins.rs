@@ -1,7 +1,7 @@
 //! Many processes or connections began or ended within an interval.
 
 use super::observations::Observations;
-use super::rows::{MINUTE, Rows, Spike, apart};
+use super::rows::{MINUTE, Rows, SECOND, Spike, apart};
 use super::{hides, stronger};
 use crate::baseline::Baseline;
 use crate::page::bytes;
@@ -18,6 +18,8 @@ const STEP_PART: f64 = 0.2;
 const STEP_CLEAR: f64 = 0.5;
 /// Part of a step with which it is called done.
 const ARRIVED: f64 = 0.95;
+/// Rows as many times their pace apart have a hole between them.
+const HOLE: i64 = 3;
 /// Steps wander by this much without anybody's doing.
 const FLOOR: f64 = 8.0;
 /// Processes and threads begun a second, and altogether above the usual.
@@ -99,7 +101,8 @@ fn steps(rows: &Rows<'_>, pairs: &Pairs, direction: f64) -> Vec<Step> {
         };
         let grown = (new - old) * direction;
         let large = grown >= STEP && grown >= STEP_PART * old.min(new);
-        let torn = apart(rows.at(old_row), rows.at(new_row)) > WITHIN.max(2 * rows.usual);
+        // Counts are compared over at least so long, and by up to an interval more.
+        let torn = apart(rows.at(old_row), rows.at(new_row)) > WITHIN.max(rows.usual) + 2 * rows.usual;
         if !large || torn || usual.is_some_and(|usual| usual.z(grown) <= 6.0) || !rows.settled(new_row) {
             continue;
         }
@@ -128,7 +131,22 @@ fn steps(rows: &Rows<'_>, pairs: &Pairs, direction: f64) -> Vec<Step> {
             (step.last, step.to) = (*row, *value);
         }
     }
+    found.retain(|step| !behind_a_hole(rows, present, step));
     found
+}
+
+/// Whether most of a step lies in a time of which there are no rows: what came and went there, and when, is not told.
+fn behind_a_hole(rows: &Rows<'_>, present: &[(usize, f64)], step: &Step) -> bool {
+    let begin = present.partition_point(|(row, _)| *row <= step.first);
+    let pairs = present.iter().zip(present.iter().skip(1)).skip(begin.saturating_sub(1));
+    let within = pairs.take_while(|(_, (row, _))| *row <= step.last);
+    let hole = |one: usize, next: usize| {
+        let torn = (one + 1..=next).any(|row| rows.since_before(row).is_none());
+        torn || apart(rows.at(one), rows.at(next)) > HOLE * rows.usual.max(SECOND)
+    };
+    let lost: f64 =
+        within.filter(|((one, _), (next, _))| hole(*one, *next)).map(|((_, old), (_, new))| new - old).sum();
+    lost.abs() >= 0.5 * (step.to - step.from).abs()
 }
 
 fn stepped(rows: &Rows<'_>, step: &Step, metric: Metric, name: &str) -> Signature {
@@ -148,10 +166,11 @@ fn stepped(rows: &Rows<'_>, step: &Step, metric: Metric, name: &str) -> Signatur
         evidence.push(rows.evidence(step.last, words));
         strength = strength.max(Strength::Clear);
     }
-    let queue = (step.first..=step.last + 1).filter_map(|row| Some((row, queue(rows, row)?)));
-    let longest = queue.max_by(|one, other| one.1.total_cmp(&other.1)).filter(|(_, each)| *each >= QUEUE);
-    if let Some((row, each)) = longest {
-        evidence.push(rows.evidence(row, format!("{each:.0} tasks wanted each processor")));
+    // Their mean: the longest of many short moments is longer than that of a few.
+    let queue: Vec<f64> = (step.first..=step.last).filter_map(|row| queue(rows, row)).collect();
+    let each = queue.iter().sum::<f64>() / queue.len().max(1) as f64;
+    if each >= QUEUE {
+        evidence.push(rows.evidence(step.last, format!("{each:.0} tasks wanted each processor")));
         if grown.is_some() || metric == Metric::Sessions {
             strength = stronger(strength);
         }

@@ -4,18 +4,26 @@
 //! at what meets. `Weak` makes nothing by itself or with others of its like, `Clear` speaks beside another, `Strong` alone.
 
 mod compaction;
+mod disk;
+mod forks;
 mod free_memory;
 pub(crate) mod kernel_cpu;
 mod late;
+mod log;
 mod logins;
+mod memory_stall;
 pub(crate) mod observations;
+mod oom;
 pub(crate) mod page_tables;
 mod pool;
 mod reclaim;
 mod restart;
 pub(crate) mod rows;
+mod silence;
 mod starved;
+mod steal;
 mod swap;
+mod user_cpu;
 
 use std::cmp::Reverse;
 
@@ -34,12 +42,20 @@ pub fn find(history: &History) -> Vec<Signature> {
         kernel_cpu::find,
         free_memory::find,
         reclaim::find,
+        memory_stall::find,
+        oom::find,
+        log::find,
         page_tables::find,
         pool::find,
         logins::find,
+        forks::find,
         swap::find,
         compaction::find,
+        disk::find,
+        user_cpu::find,
+        steal::find,
         starved::find,
+        silence::find,
         restart::find,
     ];
     let observations = Observations::of(history);
@@ -65,11 +81,11 @@ fn foremost(mut found: Vec<Signature>) -> Vec<Signature> {
 
 /// Signatures of one kind that overlap, of several sources or rules, as one.
 fn merged(mut found: Vec<Signature>) -> Vec<Signature> {
-    found.sort_by_key(|signature| signature.from);
+    found.sort_by_key(|signature| (signature.kind, signature.from));
     let mut all: Vec<Signature> = Vec::new();
     for mut next in found {
         match all.last_mut() {
-            Some(last) if next.from <= last.to => {
+            Some(last) if next.kind == last.kind && next.from <= last.to => {
                 last.to = last.to.max(next.to);
                 last.strength = last.strength.max(next.strength);
                 last.evidence.append(&mut next.evidence);

@@ -34,6 +34,12 @@ impl<'a> Observations<'a> {
         }
     }
 
+    /// How many processors the host has, from whichever source tells.
+    pub(crate) fn processors(&self) -> Option<f64> {
+        let told = self.rows.iter().filter_map(|rows| rows.column(Metric::Processors)?.iter().last());
+        told.map(|(_, processors)| processors).find(|processors| *processors >= 1.0)
+    }
+
     /// The most seconds that a row of any collector came late in a window.
     pub(crate) fn latest(&self, from: Moment, to: Moment) -> Option<i64> {
         let late = self.late.get_or_init(|| self.rows.iter().flat_map(late::lateness).collect());

@@ -27,10 +27,6 @@ const KSWAPD: f64 = 1.0 / 600.0;
 const KSWAPD_SCANNED: f64 = 0.2;
 /// kswapd's processor time in percent of one: hosts in trouble had 56 and 76.
 const KSWAPD_CPU: f64 = 50.0;
-/// Percent of time in which all tasks waited for memory, and the percent times seconds of it.
-const PRESSURE: f64 = 10.0;
-const PRESSURE_STRONG: f64 = 30.0;
-const PRESSURE_EXCESS: f64 = 300.0;
 /// Allocations a second that had to reclaim, and how many altogether.
 const STALLS: f64 = 10.0;
 const STALLED: f64 = 1000.0;
@@ -81,6 +77,16 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
             pages: true,
             words: |rate, page| format!("kswapd scanned {}", scanned(rate, page)),
         },
+        // Both together: as kswapd's, which they may be.
+        Rule {
+            metric: Metric::Scan,
+            least: KSWAPD * pages,
+            sum: KSWAPD_SCANNED * pages,
+            strength: Strength::Weak,
+            strong: f64::INFINITY,
+            pages: true,
+            words: |rate, page| format!("kswapd and processes together scanned {}", scanned(rate, page)),
+        },
         Rule {
             metric: Metric::KswapdCpu,
             least: KSWAPD_CPU,
@@ -89,15 +95,6 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
             strong: f64::INFINITY,
             pages: false,
             words: |percent, _| format!("kswapd took {percent:.0} % of a processor"),
-        },
-        Rule {
-            metric: Metric::PressureMemoryFull,
-            least: PRESSURE,
-            sum: PRESSURE_EXCESS,
-            strength: Strength::Clear,
-            strong: PRESSURE_STRONG,
-            pages: false,
-            words: |percent, _| format!("all tasks waited for memory in {percent:.0} % of the time"),
         },
         Rule {
             metric: Metric::AllocStall,

@@ -9,7 +9,7 @@ pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
 }
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {
-    let restarts = rows.restarts().iter();
+    let restarts = rows.boots().iter();
     restarts
         .map(|at| Signature {
             kind: Kind::Restart,

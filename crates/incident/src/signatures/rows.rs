@@ -13,7 +13,7 @@ const SETTLES: i64 = 10 * MINUTE;
 /// What is usual is learnt from this much before and behind, so that a month's files are judged by their days.
 const DAY: i64 = 24 * 60 * MINUTE;
 /// Milliseconds.
-pub(super) const SECOND: i64 = 1000;
+pub(crate) const SECOND: i64 = 1000;
 /// Milliseconds.
 pub(crate) const MINUTE: i64 = 60 * SECOND;
 /// No collector has a pace as slow as this, in milliseconds: a year.
@@ -30,7 +30,10 @@ pub(crate) struct Rows<'a> {
     pub(crate) usual: i64,
     /// What its counters of pages count.
     pub(crate) page: Page,
+    /// Of the host or of the collector alone.
     restarts: Vec<Moment>,
+    /// Of the host.
+    boots: Vec<Moment>,
     /// Whether intervals reach back to the row before, as sysstat's do and those of `vmstat 1 3` every 30 s don't.
     continuous: bool,
 }
@@ -46,14 +49,18 @@ impl<'a> Rows<'a> {
                 Some(next.interval?.as_secs_f64() * 1000.0 / apart(one.at, next.at).max(1) as f64)
             })
             .collect();
-        let marks = series.marks.iter().filter(|mark| mark.kind == MarkKind::Restart);
-        let mut restarts: Vec<Moment> = marks.map(|mark| mark.at).collect();
-        restarts.sort_unstable();
+        let marked = |kinds: &[MarkKind]| {
+            let marks = series.marks.iter().filter(|mark| kinds.contains(&mark.kind));
+            let mut moments: Vec<Moment> = marks.map(|mark| mark.at).collect();
+            moments.sort_unstable();
+            moments
+        };
         Self {
             series,
             usual: median(&mut between).map_or(0, whole).clamp(0, LONGEST),
             page: Page::of(series, host),
-            restarts,
+            restarts: marked(&[MarkKind::Restart, MarkKind::Resumed]),
+            boots: marked(&[MarkKind::Restart]),
             continuous: median(&mut covered).is_some_and(|part| part > 0.9),
         }
     }
@@ -107,25 +114,37 @@ impl<'a> Rows<'a> {
 
     /// Whether the host had time to settle behind its last start.
     pub(super) fn settled(&self, row: usize) -> bool {
-        if self.restarts.is_empty() {
+        if self.boots.is_empty() {
             return true;
         }
         let from = self.from(row);
-        self.last_restart(self.at(row)).is_none_or(|restart| apart(restart, from) >= SETTLES.max(self.usual))
+        last(&self.boots, self.at(row)).is_none_or(|restart| apart(restart, from) >= SETTLES.max(self.usual))
     }
 
     /// Whether the host or the collector began anew between two rows.
     pub(super) fn restarted(&self, before: usize, row: usize) -> bool {
-        self.last_restart(self.at(row)).is_some_and(|restart| restart >= self.at(before))
+        last(&self.restarts, self.at(row)).is_some_and(|restart| restart >= self.at(before))
     }
 
-    fn last_restart(&self, at: Moment) -> Option<Moment> {
-        let place = self.restarts.partition_point(|restart| *restart <= at);
-        self.restarts.get(place.checked_sub(1)?).copied()
+    /// When the host began anew, as far as the collector tells that apart from a start of its own.
+    pub(super) fn boots(&self) -> &[Moment] {
+        &self.boots
     }
 
-    pub(super) fn restarts(&self) -> &[Moment] {
-        &self.restarts
+    /// Whether the time before a row may be that of a file which is not there: files lie on both sides, and it is about as
+    /// long as one of them.
+    pub(super) fn file_may_lack(&self, row: usize) -> bool {
+        let seams = self.series.seams();
+        let at = self.at(row);
+        if !seams.contains(&at) {
+            return false;
+        }
+        let begins = self.samples().first().map(|first| first.at);
+        let edges: Vec<Moment> = begins.into_iter().chain(seams.iter().copied()).collect();
+        let mut files: Vec<f64> =
+            edges.iter().zip(edges.iter().skip(1)).map(|(one, next)| apart(*one, *next) as f64).collect();
+        let hole = row.checked_sub(1).map_or(0, |before| apart(self.at(before), at));
+        median(&mut files).is_none_or(|usual| hole as f64 >= 0.9 * usual)
     }
 
     /// Rows that are judged together, and those that they are judged by.
@@ -240,6 +259,12 @@ impl Spikes {
             _ => self.0.push(Spike { first: row, last: row, peak: value, peak_row: row, usual, excess }),
         }
     }
+}
+
+/// The last of sorted moments that is not after another.
+fn last(moments: &[Moment], at: Moment) -> Option<Moment> {
+    let place = moments.partition_point(|moment| *moment <= at);
+    moments.get(place.checked_sub(1)?).copied()
 }
 
 /// Milliseconds from one moment to another; negative where that is earlier.

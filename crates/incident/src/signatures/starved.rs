@@ -39,6 +39,10 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
     all.map(|late| {
         let mut strength = late.strength;
         let mut caveats: Vec<String> = late.caveat.map(str::to_owned).into_iter().collect();
+        if rows.file_may_lack(late.row) {
+            strength = Strength::Weak;
+            caveats.push("as long as one file of this collector: one may not be here".to_owned());
+        }
         if often {
             strength = Strength::Weak;
             caveats.push("this collector is often late".to_owned());

@@ -43,7 +43,7 @@ pub(super) fn sources(host: &Machine, series: &Series) -> String {
 
 /// One series a collector, those without a host's name too: here all are of one host.
 pub(super) fn join(mut parts: Vec<Series>) -> Vec<Series> {
-    parts.retain(|part| !part.samples().is_empty() || !part.marks.is_empty());
+    parts.retain(|part| part.span().is_some() || !part.marks.is_empty());
     let name = parts.iter().find_map(|part| part.host.clone());
     for part in &mut parts {
         part.host.get_or_insert_default();

@@ -130,6 +130,9 @@ fn series(host: &Machine, kept: &[Mutex<Option<Series>>], window: &Window, load:
         parts.extend(load(&absent).into_iter().filter_map(|(at, series)| Some((*absent.get(at)?, series))));
     }
     let on_clock = |(placed, mut series): (&Placed, Series)| {
+        if let Some(year) = placed.piece.year {
+            series.moved(|at, _| clock::in_year(at, year));
+        }
         if let Some(offsets) = &placed.shift {
             series.moved(|at, after| clock::utc(offsets, at, after));
         }
@@ -218,6 +221,7 @@ mod tests {
                 samples: series.rows(),
                 weight: series.weight(),
                 kept: keep.then_some(series),
+                year: None,
             }
         });
         sort(pieces.collect(), Vec::new(), None).remove(0)

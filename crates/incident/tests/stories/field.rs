@@ -323,16 +323,18 @@ fn a_loop_that_did_not_come_round() {
         log.set(hugewise_incident::Metric::MemFree, all.value(hugewise_incident::Metric::MemFree, row).unwrap());
     }
     let alone = investigated(vec![log.clone()]);
-    assert_eq!(verdicts(&alone), []);
-    let starved: Vec<_> = alone.signatures.iter().filter(|one| one.kind == Kind::Starved).collect();
+    // 27 minutes of silence are an incident by themselves.
+    assert_eq!(verdicts(&alone), [Verdict::Starved]);
+    says(&alone.incidents[0].summary, &["nothing was written for 26 minutes more than usual: the host stood still"]);
+    let starved: Vec<_> = alone.incidents[0].signatures.iter().filter(|one| one.kind == Kind::Starved).collect();
     assert_eq!(starved.len(), 1);
-    assert_eq!(starved[0].strength, Strength::Clear);
+    assert_eq!(starved[0].strength, Strength::Strong);
     says(&starved[0].evidence[0].what, &["the loop itself did not come round"]);
     assert_eq!(starved[0].from, Moment::from_seconds(MIDNIGHT + 20_228));
     let mut scheduled = every(600, 0, DAY);
     scheduled.iter_mut().filter(|at| **at == 20_401).for_each(|at| *at += 212);
     let history = investigated(vec![log, seen(&calm, &scheduled, Keeps::default())]);
     assert_eq!(verdicts(&history), [Verdict::Starved]);
-    says(&history.incidents[0].summary, &["nothing says why", "s late"]);
+    says(&history.incidents[0].summary, &["nothing says why", "26 minutes more than usual"]);
     assert_eq!(history.incidents[0].confidence, Confidence::Low);
 }

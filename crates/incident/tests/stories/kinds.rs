@@ -191,9 +191,9 @@ fn days_that_were_printed_one_by_one_have_no_hole_at_midnight() {
 #[test]
 fn a_host_that_was_down_starves_nobody() {
     let before = every(60, NOON - 7200, NOON);
-    let behind = every(60, NOON + 1800, NOON + 7200);
+    let behind = every(60, NOON + 720, NOON + 7200);
     let mut series = seen(&calm, &before, Keeps::default());
-    series.append(started(seen(&calm, &behind, Keeps::default()), NOON + 1790));
+    series.append(started(seen(&calm, &behind, Keeps::default()), NOON + 710));
     let history = investigated(vec![series]);
     assert_eq!(kinds(&history), [(Kind::Restart, Strength::Clear)]);
     assert_eq!(verdicts(&history), []);

@@ -31,6 +31,11 @@ pub(crate) struct Second {
     pub(crate) tables: f64,
     pub(crate) tasks: f64,
     pub(crate) queue: f64,
+    pub(crate) blocked: f64,
+    /// Percent in which some task and all tasks waited for memory.
+    pub(crate) stalled: (f64, f64),
+    pub(crate) taken_back: f64,
+    pub(crate) killed: f64,
     pub(crate) pool: f64,
     pub(crate) pool_free: f64,
 }
@@ -46,11 +51,13 @@ pub(crate) struct Keeps {
     pub(crate) tables: bool,
     /// As sar does not.
     pub(crate) compaction: bool,
+    /// As sysstat does since 12.3.3.
+    pub(crate) pressure: bool,
 }
 
 impl Default for Keeps {
     fn default() -> Self {
-        Self { total: 16.0 * GIB, processors: 4.0, scans: true, tables: true, compaction: false }
+        Self { total: 16.0 * GIB, processors: 4.0, scans: true, tables: true, compaction: false, pressure: false }
     }
 }
 
@@ -93,6 +100,9 @@ pub(crate) fn seen(host: &dyn Fn(i64) -> Second, moments: &[i64], keeps: Keeps) 
                 swap_out: sum.swap_out + now.swap_out,
                 paged: sum.paged + now.paged,
                 compacted: sum.compacted + now.compacted,
+                stalled: (sum.stalled.0 + now.stalled.0, sum.stalled.1 + now.stalled.1),
+                taken_back: sum.taken_back + now.taken_back,
+                killed: sum.killed + now.killed,
                 ..now
             };
         }
@@ -104,6 +114,7 @@ pub(crate) fn seen(host: &dyn Fn(i64) -> Second, moments: &[i64], keeps: Keeps) 
             (Metric::Cached, sum.cached),
             (Metric::Tasks, sum.tasks),
             (Metric::RunQueue, sum.queue),
+            (Metric::Blocked, sum.blocked),
             (Metric::HugeTotal, sum.pool),
             (Metric::HugeFree, sum.pool_free),
             (Metric::HugeReserved, 0.0),
@@ -131,12 +142,18 @@ pub(crate) fn seen(host: &dyn Fn(i64) -> Second, moments: &[i64], keeps: Keeps) 
             rate(Metric::SwapOut, sum.swap_out);
             rate(Metric::PagedIn, sum.paged / 2.0);
             rate(Metric::PagedOut, sum.paged / 2.0);
+            if keeps.pressure {
+                rate(Metric::PressureMemorySome, sum.stalled.0);
+                rate(Metric::PressureMemoryFull, sum.stalled.1);
+            }
             if keeps.scans {
+                rate(Metric::Steal, sum.taken_back);
                 rate(Metric::ScanDirect, sum.direct);
                 rate(Metric::ScanKswapd, sum.kswapd);
             }
             if keeps.compaction {
                 rate(Metric::CompactStall, sum.compacted);
+                rate(Metric::OomKill, sum.killed);
             }
         }
         before = Some(*at);

@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 mod field;
+mod growth;
 mod harm;
 mod kinds;
 mod made;
 mod property;
+mod silence;
+mod verdicts;

@@ -198,3 +198,24 @@ proptest! {
         prop_assert_eq!(series, read(&bytes).unwrap());
     }
 }
+
+/// sadf leaves out what has another layout than it knows.
+#[test]
+fn an_activity_of_unknown_layout_is_left_out_and_told() {
+    let whole = read(&fixture("12.6.1.xz")).unwrap();
+    let mut bytes = fixture("12.6.1.xz");
+    // Memory is activity 7, of layout 0x8b.
+    let entry = [7u32.to_le_bytes(), 0x8bu32.to_le_bytes()].concat();
+    let place = bytes.windows(8).position(|window| window == entry).unwrap();
+    bytes[place + 4] = 0x99;
+    let series = read(&bytes).unwrap();
+    assert_eq!(series.samples().len(), whole.samples().len());
+    assert!(series.column(Metric::MemFree).is_none() && whole.column(Metric::MemFree).is_some());
+    assert_eq!(series.column(Metric::CpuSystem), whole.column(Metric::CpuSystem));
+    let problems: Vec<String> = series.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(problems, ["activity 7 is laid out in a way that is not known (0x99), and left out"]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &bytes).unwrap();
+    let output = std::process::Command::new("sadf").args(["-d"]).arg(file.path()).args(["--", "-r"]).output().unwrap();
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("kbmemfree"), "sadf reads it");
+}

@@ -48,3 +48,10 @@ fn fixture(name: &str) -> Vec<u8> {
 fn read(mut bytes: &[u8]) -> Result<Series, Refused> {
     readers::sysstat::read(&mut bytes, "sa01")
 }
+
+/// What marks are, as what is printed tells them: it has no uptime, and both kinds of a new start look alike.
+pub(crate) fn printed_marks(series: &hugewise_incident::Series) -> Vec<hugewise_incident::MarkKind> {
+    use hugewise_incident::MarkKind;
+    let kind = |kind: &MarkKind| if *kind == MarkKind::Resumed { MarkKind::Restart } else { kind.clone() };
+    series.marks.iter().map(|mark| kind(&mark.kind)).collect()
+}

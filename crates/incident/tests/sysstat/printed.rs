@@ -20,7 +20,7 @@ fn one(text: &str) -> Series {
 }
 
 fn heads(series: &Series) -> (Option<&str>, Option<&str>, Option<&str>, Vec<MarkKind>) {
-    let kinds = series.marks.iter().map(|mark| mark.kind.clone()).collect();
+    let kinds = super::printed_marks(series);
     (series.host.as_deref(), series.kernel.as_deref(), series.architecture.as_deref(), kinds)
 }
 

@@ -57,8 +57,7 @@ fn sar_of_several_versions_says_what_the_file_says() {
         same(version, &text, &file, super::number(version) < vec![12]);
         assert_eq!((&text.host, &text.kernel, &text.architecture), (&file.host, &file.kernel, &file.architecture));
         assert_eq!(text.clock, Clock::Wall { zone: None });
-        let kinds = |series: &Series| series.marks.iter().map(|mark| mark.kind.clone()).collect::<Vec<_>>();
-        assert_eq!(kinds(&text), kinds(&file), "{version}");
+        assert_eq!(super::printed_marks(&text), super::printed_marks(&file), "{version}");
         // Pages stolen are doubtful where the text does not say which version counted them.
         let doubted: Vec<Metric> = text.untrusted.iter().map(|(metric, _)| *metric).collect();
         assert!(doubted.contains(&Metric::Steal), "{version}");

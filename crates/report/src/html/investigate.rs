@@ -10,6 +10,7 @@ use maud::{Markup, html};
 
 use super::{Extra, page_with};
 use crate::chart::timeline;
+use crate::view::hosts;
 
 mod charts;
 mod prose;
@@ -24,6 +25,11 @@ const SCRIPT: &str = include_str!("investigate/zoom.js");
 /// Columns that the charts of a page have together: a picture is hardly ever wider than half of that.
 const COLUMNS: u32 = 3000;
 
+/// Stories on one page: of a thousand hosts it stays small enough to be mailed.
+const MOST_STORIES: usize = 60;
+/// Files in the table of sources.
+const MOST_SOURCES: usize = 400;
+
 /// Writes the report as a page with charts.
 ///
 /// # Errors
@@ -33,7 +39,8 @@ pub fn write(investigation: &Investigation, out: &mut dyn io::Write) -> io::Resu
 }
 
 fn page(investigation: &Investigation) -> String {
-    let hosts = u32::try_from(investigation.hosts.len()).unwrap_or(u32::MAX).max(1);
+    let told = told(investigation);
+    let hosts = u32::try_from(told.len()).unwrap_or(u32::MAX).max(1);
     let columns = (COLUMNS / hosts).clamp(150, 1500);
     let body = html! {
         header {
@@ -41,7 +48,7 @@ fn page(investigation: &Investigation) -> String {
             h1 { (headline(investigation)) }
             (contents(investigation))
         }
-        @for (number, history) in (1..).zip(&investigation.hosts) { (host(number, history, columns, investigation.hosts.len() > 1)) }
+        @for (number, history) in told { (host(number, history, columns, investigation.hosts.len() > 1)) }
         @if !investigation.unknown.is_empty() {
             section {
                 h2 { "What cannot be told" }
@@ -55,6 +62,17 @@ fn page(investigation: &Investigation) -> String {
     };
     let style = [timeline::STYLE, STYLE].concat();
     page_with(&headline(investigation), &body, &Extra { style: &style, script: Some(SCRIPT) })
+}
+
+/// The hosts whose stories are on the page, each with its number among all: where there are very many, the worst.
+fn told(investigation: &Investigation) -> Vec<(usize, &History)> {
+    let all = (1..).zip(&investigation.hosts);
+    if investigation.hosts.len() <= MOST_STORIES {
+        return all.collect();
+    }
+    let worst = hosts::ranked(investigation);
+    let worst: Vec<&History> = worst.iter().take(MOST_STORIES).map(|line| line.history).collect();
+    all.filter(|(_, history)| worst.iter().any(|one| std::ptr::eq(*one, *history))).collect()
 }
 
 fn headline(investigation: &Investigation) -> String {
@@ -78,6 +96,9 @@ fn name(history: &History) -> String {
 /// The incidents of all hosts in a line each, with links, where there is more than a page to read.
 fn contents(investigation: &Investigation) -> Markup {
     let hosts = &investigation.hosts;
+    if hosts.len() > hosts::MANY {
+        return ranking(investigation);
+    }
     html! {
         @if hosts.len() > 1 {
             ul.contents {
@@ -94,6 +115,51 @@ fn contents(investigation: &Investigation) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Many hosts in a table, the worst first; those without an incident are counted.
+fn ranking(investigation: &Investigation) -> Markup {
+    let told: Vec<(usize, &History)> = told(investigation);
+    let number =
+        |history: &History| told.iter().find(|(_, one)| std::ptr::eq(*one, history)).map(|(number, _)| *number);
+    let ranked = hosts::ranked(investigation);
+    let quiet = ranked.iter().filter(|line| line.worst.is_none()).count();
+    let absent = ranked.iter().filter(|line| line.worst.is_some() && number(line.history).is_none()).count();
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="hosts" {
+            table {
+                thead {
+                    tr {
+                        th scope="col" { "host" }
+                        th.number scope="col" { "incidents" }
+                        @for heading in ["the worst", "confidence", "what it was"] { th scope="col" { (heading) } }
+                    }
+                }
+                tbody {
+                    @for line in &ranked {
+                        @if let Some(worst) = line.worst {
+                            tr {
+                                td {
+                                    @match number(line.history) {
+                                        Some(number) => a href={ "#host-" (number) } { (clean(line.name())) },
+                                        None => (clean(line.name())),
+                                    }
+                                }
+                                td.number { (line.history.incidents.len()) }
+                                td { (prose::window(worst.from, worst.to, &line.history.clock)) }
+                                td { (worst.confidence.to_string()) }
+                                td.wide { (prose::sentence(line.cause())) ": " (clean(line.figures())) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @if quiet > 0 { p.faint { "Nothing was found on " (quiet) " of the " (ranked.len()) " hosts." } }
+        @if absent > 0 {
+            p.faint { "The stories of the worst " (MOST_STORIES) " hosts are below; --host NAME tells that of another." }
         }
     }
 }
@@ -158,6 +224,10 @@ fn about(history: &History, span: (Moment, Moment)) -> String {
 }
 
 fn sources(investigation: &Investigation) -> Markup {
+    // Of very many files those that have problems.
+    let few = investigation.sources.len() <= MOST_SOURCES;
+    let wanted = |source: &&Source| few || source.format.is_none() || !source.problems.is_empty();
+    let shown: Vec<&Source> = investigation.sources.iter().filter(wanted).take(MOST_SOURCES).collect();
     let row = |source: &Source| {
         let when = match (source.from, source.to) {
             (Some(from), Some(to)) => prose::window(from, to, &source.clock),
@@ -184,8 +254,11 @@ fn sources(investigation: &Investigation) -> Markup {
                         th scope="col" { "what is wrong with it" }
                     }
                 }
-                tbody { @for source in &investigation.sources { (row(source)) } }
+                tbody { @for source in &shown { (row(source)) } }
             }
+        }
+        @if shown.len() < investigation.sources.len() {
+            p.faint { (investigation.sources.len() - shown.len()) " more files were read without a problem." }
         }
         @for passed in &investigation.passed_over { p.faint { "Passed over: " (clean(passed)) } }
     }

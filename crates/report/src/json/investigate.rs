@@ -3,7 +3,7 @@
 use std::io;
 
 use hugewise_incident as incident;
-use hugewise_incident::{Clock, Confidence, Format, History, Moment, Strength};
+use hugewise_incident::{Clock, Confidence, Format, History, Moment, Strength, Verdict};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -78,7 +78,8 @@ pub struct Incident {
     /// Which clock all times of this incident are of.
     #[schemars(extend("enum" = ["host", "utc", "wall"]))]
     pub clock: &'static str,
-    /// What it is taken for: `reclaim-by-page-tables`.
+    /// What it is taken for: `reclaim-by-page-tables`. docs/verdicts.md says what each of them means.
+    #[schemars(extend("enum" = Verdict::ALL.iter().map(|verdict| verdict.name()).collect::<Vec<_>>()))]
     pub verdict: &'static str,
     /// The same in a sentence with its figures.
     pub summary: String,
@@ -91,6 +92,12 @@ pub struct Incident {
     pub against: Vec<String>,
     /// What to do next, commands among it.
     pub next: Vec<String>,
+    /// Programs that grew in it, or were stuck in it, where a source lists processes.
+    pub who: Vec<String>,
+    /// The same on other hosts at the same time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub elsewhere: Vec<String>,
     /// What met in it.
     pub signatures: Vec<Signature>,
 }
@@ -222,6 +229,8 @@ impl Incident {
             raised_by: incident.raised_by.clone(),
             against: incident.against.clone(),
             next: incident.next.clone(),
+            who: incident.who.clone(),
+            elsewhere: incident.elsewhere.clone(),
             signatures: incident.signatures.iter().map(|signature| Signature::new(signature, clock)).collect(),
         }
     }

@@ -9,6 +9,7 @@ pub(crate) mod cases;
 pub mod chain;
 pub(crate) mod closing;
 pub(crate) mod host;
+pub(crate) mod hosts;
 pub(crate) mod instances;
 pub(crate) mod nothing;
 pub(crate) mod size;

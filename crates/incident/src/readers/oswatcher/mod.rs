@@ -119,8 +119,10 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, Refused>
             return Ok(vec![log]);
         }
         return Err(Refused(if text.lines().any(|line| named.stamp(line).is_some()) {
-            "is of OSWatcher or made like it, of a tool that is not read: vmstat, meminfo, top, ps and slabinfo are"
-                .into()
+            let of = unread(&text).unwrap_or("a tool");
+            format!(
+                "is of OSWatcher or made like it, of {of}, which is not read: vmstat, meminfo, top, ps and slabinfo are"
+            )
         } else {
             "has no dates".into()
         }));
@@ -143,6 +145,22 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, Refused>
         series.problem(problem);
     }
     Ok([Some(series.finished()), log.and_then(|log| log.finished(&end))].into_iter().flatten().collect())
+}
+
+/// Tools of OSWatcher and ExaWatcher that are not read, by what they print.
+fn unread(text: &str) -> Option<&'static str> {
+    const WORDS: &[(&str, &str)] = &[
+        ("avg-cpu:", "iostat"),
+        ("Device", "iostat"),
+        ("%usr", "mpstat"),
+        ("Active Internet connections", "netstat"),
+        ("Kernel Interface table", "netstat"),
+        ("Ip:", "netstat"),
+        ("traceroute to", "traceroute"),
+        ("RX packets", "ifconfig"),
+        ("link/ether", "ip"),
+    ];
+    WORDS.iter().find(|(word, _)| text.contains(word)).map(|(_, tool)| *tool)
 }
 
 struct Reader<'a> {

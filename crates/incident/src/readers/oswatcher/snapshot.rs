@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use hugewise_model::Bytes;
+
 use crate::Tool;
 use crate::readers::calendar::{DAY, time_of_day};
 use crate::readers::slabinfo::Slabs;
 use crate::readers::stamp::Stamp;
 use crate::readers::top::Pass;
 use crate::readers::{ps, vmstat};
+use crate::series::Use;
 use crate::{Metric, Moment, Series};
 
 /// `vmstat 1 3`, the first line of which is since the boot: more lines run on.
@@ -18,7 +21,10 @@ const MOST_PASSES: usize = 2;
 /// Commands that never have so many processes have no column.
 const MANY: u32 = 10;
 /// Commands that have one at most.
-const MOST_FOLLOWED: usize = 256;
+const MOST_FOLLOWED: usize = 128;
+/// Commands with the most memory in a table, and the KiB from which on one is followed for it.
+const LARGEST: usize = 8;
+const LARGE: u64 = 128 << 10;
 
 /// A line of vmstat.
 struct Line {
@@ -260,8 +266,24 @@ impl Snapshot {
                 self.followed.insert(name.clone());
             }
         }
+        let mut largest: Vec<(&u64, &String)> = table.resident.iter().map(|(name, kib)| (kib, name)).collect();
+        largest.sort_unstable_by(|one, other| other.cmp(one));
+        for (_, name) in largest.into_iter().take(LARGEST).filter(|(kib, _)| **kib >= LARGE) {
+            if self.followed.len() < MOST_FOLLOWED {
+                self.followed.insert(name.clone());
+            }
+        }
         for name in &self.followed {
-            self.series.set_command(name, table.commands.get(name).copied().unwrap_or(0));
+            let processes = table.commands.get(name).copied().unwrap_or(0);
+            self.series.set_use(name, Use::Processes, f64::from(processes));
+            // Where the table tells of any, who is not in it has none.
+            if !table.resident.is_empty() {
+                let kib = table.resident.get(name).copied().unwrap_or(0);
+                self.series.set_use(name, Use::Resident, Bytes::from_kib(kib).as_f64());
+            }
+            if !table.stuck.is_empty() {
+                self.series.set_use(name, Use::Stuck, f64::from(table.stuck.get(name).copied().unwrap_or(0)));
+            }
         }
     }
 

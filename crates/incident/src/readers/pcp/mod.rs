@@ -1,7 +1,7 @@
 //! PCP archives, through `pmrep`, which prints their samples as they were recorded.
 //!
-//! pmlogger fetches groups of metrics one behind the other: what it does within half a second, and does not hold the
-//! same metric twice, is one sample. Counters are asked for raw, so that a gap in the archive stays one and what falls has no rate. A metric that the
+//! pmlogger fetches groups of metrics one behind the other: what it does within half a second is one sample, and a metric that
+//! is in several groups is taken once. Counters are asked for raw, so that a gap in the archive stays one and what falls has no rate. A metric that the
 //! archive lacks is absent. Moments are UTC.
 
 mod metrics;
@@ -243,11 +243,14 @@ impl Reader {
             return;
         }
         let Some(at) = moment(first) else { return };
-        self.row(at, words);
+        let fresh = self.row(at, words);
         // Parts of all processors' time, and sums over zones.
         let mut times: Vec<(&str, Metric, f64, bool)> = Vec::new();
         let mut sums: Vec<(Metric, f64)> = Vec::new();
-        for ((column, before), word) in self.columns.iter().zip(&mut self.before).zip(words) {
+        for (((column, before), word), fresh) in self.columns.iter().zip(&mut self.before).zip(words).zip(fresh) {
+            if !fresh {
+                continue;
+            }
             let (name, metric, of) = match column {
                 Column::Known(name, metric, of) => (*name, *metric, *of),
                 Column::Kernel => {
@@ -302,8 +305,9 @@ impl Reader {
         self.processors(&times);
     }
 
-    /// Begins a row, unless the line adds to the one at hand.
-    fn row(&mut self, at: Moment, words: &[String]) {
+    /// Begins a row, unless the line adds to the one at hand; says which of its columns the row did not have yet: what another
+    /// group fetched again milliseconds later is no sample of milliseconds.
+    fn row(&mut self, at: Moment, words: &[String]) -> Vec<bool> {
         // Facts stand in every line.
         let has = |(column, word): (&Column, &String)| {
             let known = matches!(column, Column::Known(name, ..) if !matches!(*name, "hinv.ncpu" | "mem.physmem"));
@@ -311,16 +315,15 @@ impl Reader {
         };
         let has: Vec<bool> = self.columns.iter().zip(words).map(has).collect();
         let last = self.series.samples().last().map(|last| last.at);
-        let near = last.is_some_and(|last| (0..TOGETHER).contains(&(at.0 - last.0)));
-        let twice = self.filled.iter().zip(&has).any(|(filled, has)| *filled && *has);
-        if near && !twice {
+        if last.is_some_and(|last| (0..TOGETHER).contains(&(at.0 - last.0))) {
+            let fresh = self.filled.iter().map(|filled| !filled).collect();
             self.filled.iter_mut().zip(has).for_each(|(filled, has)| *filled |= has);
-            return;
+            return fresh;
         }
         let interval = last.and_then(|last| at.since(last));
         self.series.push(at, interval.filter(|interval| !interval.is_zero()));
-        self.filled.fill(false);
-        self.filled.iter_mut().zip(has).for_each(|(filled, has)| *filled = has);
+        self.filled.clone_from(&has);
+        vec![true; has.len()]
     }
 
     fn processors(&mut self, times: &[(&str, Metric, f64, bool)]) {
@@ -446,10 +449,25 @@ mod tests {
             2026-11-22 00:00:10.100,8,200,,\n2026-11-22 00:00:10.130,8,,6,\n2026-11-22 00:00:10.200,8,210,,\n";
         let series = read(&mut text.as_bytes(), "pcp").unwrap();
         let of = |metric| (0..series.samples().len()).map(|row| series.value(metric, row)).collect::<Vec<_>>();
-        assert_eq!(of(Metric::MemFree), [Some(5120.0), Some(6144.0), None]);
-        assert_eq!(of(Metric::Tasks), [Some(7.0), None, None]);
-        assert_eq!(of(Metric::Faults), [None, Some(10.0), Some(100.0)]);
+        assert_eq!(of(Metric::MemFree), [Some(5120.0), Some(6144.0)]);
+        assert_eq!(of(Metric::Tasks), [Some(7.0), None]);
+        // 10 faults within 70 ms are of the sample that another group took, and are counted with the next one's.
+        assert_eq!(of(Metric::Faults), [None, Some(10.0)]);
         assert_eq!(series.samples()[1].interval.unwrap().as_secs(), 10);
+    }
+
+    /// 3 of 100 ticks of 10 s were the kernel's, and 5 of the 16 that passed until the second group was fetched.
+    #[test]
+    fn two_groups_that_log_the_processors_16_ms_apart_are_one_row() {
+        let mut text = "Time,\"kernel.all.cpu.idle\",\"kernel.all.cpu.sys\"\n".to_owned();
+        for second in 0..4 {
+            let (idle, system) = (second * 9700, second * 300);
+            text += &format!("2026-11-22 00:00:{}0.100,{idle},{system}\n", second);
+            text += &format!("2026-11-22 00:00:{}0.116,{},{}\n", second, idle + 11, system + 5);
+        }
+        let series = read(&mut text.as_bytes(), "pcp").unwrap();
+        let of = (0..series.samples().len()).map(|row| series.value(Metric::CpuSystem, row)).collect::<Vec<_>>();
+        assert_eq!(of, [None, Some(3.0), Some(3.0), Some(3.0)]);
     }
 
     #[test]

@@ -171,6 +171,21 @@ const FIELDS: &[(u32, &[Known])] = &[
     (42, &[(Slot::Ull(0), Metric::PressureMemorySome, STALL), (Slot::Ull(1), Metric::PressureMemoryFull, STALL)]),
 ];
 
+/// Layouts of activities are numbered from here on.
+const FIRST_LAYOUT: u32 = 0x8a;
+
+/// Whether an activity's layout is one that is known; sadf leaves out what has another, too. Those that are not read have
+/// none to be known.
+fn is_known(id: u32, layout: u32) -> bool {
+    let newest = match id {
+        3 | 9 => 0x8c,
+        CPU | 2 | 7 | 34 => 0x8b,
+        4 | 5 | 21 | 40..=42 => FIRST_LAYOUT,
+        _ => return true,
+    };
+    (FIRST_LAYOUT..=newest).contains(&layout)
+}
+
 /// Since which version a field is written: `sadf -c` gives files of older ones the field, and nothing in it.
 const fn since(metric: Metric) -> Version {
     match metric {
@@ -240,6 +255,8 @@ pub(super) struct Activity {
     /// Bytes of an item with all its subitems.
     pub(super) length: usize,
     pub(super) content: Content,
+    /// The number of a layout that is not known: nothing of it is read.
+    pub(super) unknown: Option<u32>,
 }
 
 impl Activity {
@@ -268,14 +285,23 @@ impl Activity {
         } else {
             fields(id, version, length, |slot| shape.place(slot))
         };
-        Self::new(id, field(4)? != 0, field(2)?, field(3)?, size, content)
+        Some(Self::new(id, field(4)? != 0, field(2)?, field(3)?, size, content)?.of_layout(field(1)?))
     }
 
     fn new(id: u32, counted: bool, items: u32, subitems: u32, size: u32, content: Content) -> Option<Self> {
         let sound = items <= MOST_ITEMS && (1..=MOST_SUBITEMS).contains(&subitems) && size <= LONGEST_ITEM;
         let length = usize::try_from(size).ok()?.checked_mul(usize::try_from(subitems).ok()?)?;
-        let activity = Self { id, counted, items, length, content };
+        let activity = Self { id, counted, items, length, content, unknown: None };
         (sound && size > 0 && activity.bounded(items)).then_some(activity)
+    }
+
+    /// The same with its layout's number.
+    pub(super) fn of_layout(mut self, layout: u32) -> Self {
+        if !is_known(self.id, layout) {
+            self.content = Content::Skipped;
+            self.unknown = Some(layout);
+        }
+        self
     }
 
     /// Whether there can be so many items.

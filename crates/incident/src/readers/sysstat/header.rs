@@ -248,6 +248,6 @@ fn old_activity(bytes: &[u8], size: usize) -> Option<Activity> {
     if size == 12 {
         Activity::old(field(0)?, field(1)?, 1, field(2)?)
     } else {
-        Activity::old(field(0)?, field(2)?, field(3)?, field(4)?)
+        Some(Activity::old(field(0)?, field(2)?, field(3)?, field(4)?)?.of_layout(field(1)?))
     }
 }

@@ -119,6 +119,12 @@ impl Reader {
         }
         let mut fields = Vec::new();
         for activity in &header.activities {
+            if let Some(layout) = activity.unknown {
+                let id = activity.id;
+                series.problem(format!(
+                    "activity {id} is laid out in a way that is not known ({layout:#x}), and left out"
+                ));
+            }
             if let Content::Fields(of) = &activity.content {
                 fields.extend(of.iter().map(|field| (field.metric, field.kind)));
             }
@@ -326,6 +332,9 @@ impl Reader {
             // The host was started without the collector's noting it.
             self.series.marks.push(Mark { at, kind: MarkKind::Restart });
         }
+        if !self.compares {
+            self.resumed(header);
+        }
         let passed = passed.filter(|passed| self.compares && *passed > 0);
         let interval = passed.and_then(|hundredths| hundredths.checked_mul(10)).map(Duration::from_millis);
         self.series.push(at, interval);
@@ -363,6 +372,19 @@ impl Reader {
         self.now.processors.since(before, |metric, value| series.set(metric, value));
         std::mem::swap(&mut self.now, &mut self.before);
         self.compares = true;
+    }
+}
+
+impl Reader {
+    /// A restart of the collector alone: the host had been up since before the last sample.
+    fn resumed(&mut self, header: &RecordHeader) {
+        let Some(last) = self.series.samples().last().map(|last| last.at) else { return };
+        let up = i64::try_from(header.uptime).unwrap_or(i64::MAX).saturating_mul(10);
+        let booted = Moment::from_seconds(header.time).0.saturating_sub(up);
+        let restarts = self.series.marks.iter_mut().filter(|mark| mark.kind == MarkKind::Restart && mark.at >= last);
+        if booted < last.0 {
+            restarts.for_each(|mark| mark.kind = MarkKind::Resumed);
+        }
     }
 }
 

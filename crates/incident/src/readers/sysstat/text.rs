@@ -45,7 +45,24 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, Refused>
     if reader.hosts.is_empty() {
         return Err(Refused("does not begin as what sar prints".into()));
     }
-    Ok(reader.hosts.into_iter().map(Host::finished).collect())
+    let samples = reader.hosts.iter().any(|host| !host.series.samples().is_empty() || !host.series.marks.is_empty());
+    match reader.other {
+        Some(other) if !samples => Err(Refused(format!("is what {other} prints, which is not read"))),
+        _ => Ok(reader.hosts.into_iter().map(Host::finished).collect()),
+    }
+}
+
+/// Who else prints the same first line, by headings that sar does not have.
+fn other(headings: &[&str]) -> Option<&'static str> {
+    let of_processes = headings.iter().any(|word| matches!(*word, "PID" | "TGID" | "TID" | "Command"));
+    let of_disks = matches!(headings.first(), Some(&("avg-cpu:" | "Device" | "Device:")));
+    if of_processes {
+        Some("pidstat")
+    } else if of_disks {
+        Some("iostat")
+    } else {
+        None
+    }
 }
 
 /// One host's series as it grows.
@@ -96,6 +113,8 @@ struct Reader {
     first: Option<i64>,
     latest: Option<i64>,
     table: Table,
+    /// Whose table was seen that is not sar's.
+    other: Option<&'static str>,
 }
 
 /// The table that lines are of.
@@ -119,6 +138,7 @@ impl Reader {
             first: None,
             latest: None,
             table: Table::default(),
+            other: None,
         }
     }
 
@@ -132,7 +152,13 @@ impl Reader {
             return;
         }
         let mut words = line.split_ascii_whitespace().peekable();
-        let Some(mut time) = words.next().and_then(time_of_day) else { return };
+        let Some(mut time) = words.peek().copied().and_then(time_of_day) else {
+            // pidstat -h and iostat put no time before their headings.
+            let headings: Vec<&str> = words.map(|word| word.trim_start_matches('#')).take(40).collect();
+            self.other = self.other.or_else(|| other(&headings));
+            return;
+        };
+        words.next();
         if let Some(half) = words.next_if(|word| matches!(*word, "AM" | "PM")) {
             let hour = time / 3600 % 12;
             time = time % 3600 + 3600 * (hour + if half == "PM" { 12 } else { 0 });
@@ -210,6 +236,12 @@ impl Reader {
 
     /// The headings of a table, with the time that its first line's interval begins at.
     fn columns(&mut self, time: i64, columns: &[&str]) {
+        if let Some(other) = other(columns) {
+            // A process's share is not the host's.
+            self.other = Some(other);
+            self.table = Table { before: self.table.before, ..Table::default() };
+            return;
+        }
         let latest = self.latest.unwrap_or(self.midnight);
         // A table goes back to where others began, or on from where they are.
         let mut at = if self.first.is_none() {

@@ -69,6 +69,7 @@ const CHARTS: &[Spec] = &[
         &[
             (&[Metric::ScanDirect], "by processes themselves", 0),
             (&[Metric::ScanKswapd], "by kswapd", 2),
+            (&[Metric::Scan], "by either, not told apart", 3),
             (&[Metric::AllocStall], "allocations that waited", 4),
         ],
     ),
@@ -156,7 +157,7 @@ pub(super) fn span(history: &History) -> Option<(Moment, Moment)> {
 pub(super) fn axis(history: &History, span: (Moment, Moment)) -> Axis {
     let bands = history.incidents.iter().zip(1..);
     let restarts = |series: &Series| {
-        let restart = |mark: &&hugewise_incident::Mark| mark.kind == MarkKind::Restart;
+        let restart = |mark: &&hugewise_incident::Mark| matches!(mark.kind, MarkKind::Restart | MarkKind::Resumed);
         series.marks.iter().filter(restart).map(|mark| mark.at).collect::<Vec<_>>()
     };
     let mut marks: Vec<Moment> = history.series.iter().flat_map(restarts).collect();

@@ -20,12 +20,22 @@ const fn kind_words(kind: Kind) -> &'static str {
         Kind::KernelCpu => "Time in the kernel",
         Kind::FreeMemory => "Free memory",
         Kind::Reclaim => "Reclaim",
+        Kind::MemoryStall => "Waiting for memory",
+        Kind::Oom => "Killed for memory",
         Kind::PageTables => "Page tables",
         Kind::Pool => "Huge page pool",
         Kind::Logins => "Log-ins and log-outs",
+        Kind::Forks => "Processes begun",
         Kind::Swap => "Swap",
         Kind::Compaction => "Compaction",
+        Kind::Disk => "Waiting for disks",
+        Kind::UserCpu => "Programs",
+        Kind::Steal => "Taken by the hypervisor",
         Kind::Starved => "The collector came late",
+        Kind::CgroupOom => "Killed at a cgroup's limit",
+        Kind::KernelLog => "The kernel's log",
+        Kind::ServerLog => "A server's log",
+        Kind::Silence => "Silence, then a start",
         Kind::Restart => "Restart",
     }
 }
@@ -171,6 +181,8 @@ pub(super) fn incident(number: usize, incident: &Incident, history: &History) ->
             p { span.tag { (incident.verdict.name()) } " " span.tag { (incident.confidence) " confidence" } }
             @for one in &incident.signatures { (signature(one, history, days)) }
             (list("What this does not prove", &caveats(&incident.signatures)))
+            (list("Who", &incident.who))
+            (list("On other hosts", &incident.elsewhere))
             (list("What speaks against it", &incident.against))
             (list("What would make it surer", &incident.raised_by))
             (list("Next", &incident.next))
@@ -187,7 +199,7 @@ pub(super) fn all(history: &History) -> Markup {
         .flat_map(|series| &series.marks)
         .filter_map(|mark| match &mark.kind {
             MarkKind::Comment(text) => Some((mark.at, text.as_str())),
-            MarkKind::Restart => None,
+            MarkKind::Restart | MarkKind::Resumed | MarkKind::Event(_) => None,
         })
         .take(MOST_MARKS)
         .collect();

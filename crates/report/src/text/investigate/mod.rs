@@ -10,6 +10,8 @@ use hugewise_model::Bytes;
 use super::counted;
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
+use crate::table::{self, Cell, Column};
+use crate::view::hosts;
 use crate::{Layout, date};
 
 /// Column of the labels under an incident, and of the text beside them.
@@ -25,6 +27,11 @@ const MOST_LINES: usize = 12;
 /// Where `out` cannot be written.
 pub fn write(investigation: &Investigation, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
     let mut screen = Screen::new(out, layout);
+    if investigation.hosts.len() > hosts::MANY {
+        many(&mut screen, investigation)?;
+        screen.blank()?;
+        return closing(&mut screen, investigation);
+    }
     for (at, history) in investigation.hosts.iter().enumerate() {
         if at > 0 {
             screen.blank()?;
@@ -35,6 +42,48 @@ pub fn write(investigation: &Investigation, out: &mut dyn io::Write, layout: Lay
         screen.blank()?;
     }
     closing(&mut screen, investigation)
+}
+
+const HOSTS: [Column; 5] = [
+    Column { heading: "host", short: "host", right: false, least: Some(8) },
+    Column { heading: "incidents", short: "inc.", right: true, least: None },
+    Column { heading: "worst", short: "worst", right: false, least: None },
+    Column { heading: "sure", short: "sure", right: false, least: None },
+    Column { heading: "what it was", short: "what it was", right: false, least: Some(12) },
+];
+
+/// Many hosts, a line each, the worst first; those without an incident are counted.
+fn many(screen: &mut Screen<'_>, investigation: &Investigation) -> io::Result<()> {
+    let ranked = hosts::ranked(investigation);
+    let mut rows = Vec::new();
+    for line in &ranked {
+        let Some(worst) = line.worst else { continue };
+        let clock = &line.history.clock;
+        rows.push(vec![
+            Cell::new(Role::Strong, line.name()),
+            Cell::new(Role::Text, line.history.incidents.len().to_string()),
+            Cell::new(Role::Text, between(worst.from, worst.to, clock)).briefly(day_and_time(worst.from, clock)),
+            Cell::new(Role::Text, worst.confidence.to_string()),
+            Cell::new(Role::Text, format!("{}: {}", worst.verdict.name(), line.figures())),
+        ]);
+    }
+    let quiet = ranked.len() - rows.len();
+    if !rows.is_empty() {
+        table::write_narrowing(screen, &HOSTS, &rows, &[3])?;
+        screen.blank()?;
+    }
+    if quiet > 0 {
+        let others = if rows.is_empty() { "hosts" } else { "other hosts" };
+        screen.flow(0, &Spans::new().add(Role::Quiet, &format!("{quiet} {others}: nothing found.")))?;
+    }
+    if let Some(first) = ranked.first().filter(|line| line.worst.is_some()) {
+        let words = Spans::new()
+            .add(Role::Text, "The story of one: the same command with ")
+            .add(Role::Strong, &format!("--host {}", first.name()))
+            .add(Role::Text, ".");
+        screen.flow(0, &words)?;
+    }
+    Ok(())
 }
 
 fn host(screen: &mut Screen<'_>, history: &History, investigation: &Investigation) -> io::Result<()> {
@@ -105,7 +154,7 @@ fn list(screen: &mut Screen<'_>, lines: &[Spans]) -> io::Result<()> {
 /// What of this host was read, by format.
 fn sources(screen: &mut Screen<'_>, history: &History, investigation: &Investigation) -> io::Result<()> {
     let mut formats: Vec<(Format, usize, usize)> = Vec::new();
-    let own = |source: &&Source| source.host == history.host && source.clock == history.clock && source.samples > 0;
+    let own = |source: &&Source| source.host == history.host && source.clock == history.clock && source.from.is_some();
     for source in investigation.sources.iter().filter(own) {
         let Some(format) = source.format else { continue };
         match formats.iter_mut().find(|(name, ..)| *name == format) {
@@ -114,7 +163,8 @@ fn sources(screen: &mut Screen<'_>, history: &History, investigation: &Investiga
         }
     }
     let field = |(format, files, samples): &(Format, usize, usize)| {
-        let text = format!("{}, {}", counted(*files, "file", "files"), counted(*samples, "sample", "samples"));
+        let (one, many) = if format.is_log() { ("event", "events") } else { ("sample", "samples") };
+        let text = format!("{}, {}", counted(*files, "file", "files"), counted(*samples, one, many));
         Spans::new().add(Role::Quiet, &format!("{format} ")).add(Role::Text, &text)
     };
     if formats.is_empty() {
@@ -189,9 +239,14 @@ fn incident(screen: &mut Screen<'_>, history: &History, number: usize, incident:
             caveats.push(caveat.clone());
         }
     }
-    for (label, lines) in
-        [("but", &caveats), ("against", &incident.against), ("surer", &incident.raised_by), ("next", &incident.next)]
-    {
+    for (label, lines) in [
+        ("but", &caveats),
+        ("who", &incident.who),
+        ("also", &incident.elsewhere),
+        ("against", &incident.against),
+        ("surer", &incident.raised_by),
+        ("next", &incident.next),
+    ] {
         for (at, line) in lines.iter().enumerate() {
             let label = labelled(if at == 0 { label } else { "" });
             screen.flow(TEXT, &label.add(Role::Text, line))?;
@@ -328,6 +383,21 @@ mod tests {
     #[test]
     fn a_storm_on_its_timeline() {
         insta::assert_snapshot!(text(&stories::storm(), 80));
+    }
+
+    /// Nine hosts: the table names the two that had incidents, counts the seven others, and tells no story.
+    #[test]
+    fn many_hosts_are_a_table() {
+        let mut many = Investigation::default();
+        for number in 0..9 {
+            let mut one = if number % 4 == 1 { stories::storm() } else { stories::quiet() };
+            one.hosts[0].host = Some(format!("db{number}"));
+            many.hosts.append(&mut one.hosts);
+        }
+        let shown = text(&many, 80);
+        assert!(shown.contains("db1 ") && shown.contains("db5 ") && !shown.contains("db2"), "{shown}");
+        assert!(shown.contains("7 other hosts: nothing found.") && shown.contains("--host db1"), "{shown}");
+        assert!(shown.lines().count() < 12, "{shown}");
     }
 
     #[test]

@@ -1,0 +1,107 @@
+//! A zip of one file, as collectors and people pack a log. One of several files is refused: the first of them alone would look
+//! like all of it.
+
+use std::io::{self, BufRead, Read};
+
+use flate2::bufread::DeflateDecoder;
+
+const LOCAL: [u8; 4] = *b"PK\x03\x04";
+const DESCRIPTOR: [u8; 4] = *b"PK\x07\x08";
+/// Flags: packed with a password; the lengths stand behind what is packed.
+const SECRET: u16 = 1;
+const LENGTHS_BEHIND: u16 = 8;
+
+/// What is a zip, and not one that is read here.
+fn unsupported(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, why.to_owned())
+}
+
+/// Unpacks as it is read.
+pub(super) enum Zip<R> {
+    Before(R),
+    Stored(io::Take<R>),
+    Deflated(Box<DeflateDecoder<R>>, bool),
+    Done,
+}
+
+impl<R: BufRead> Zip<R> {
+    pub(super) const fn new(stream: R) -> Self {
+        Self::Before(stream)
+    }
+
+    fn begin(mut stream: R) -> io::Result<Self> {
+        let mut header = [0; 30];
+        stream.read_exact(&mut header)?;
+        let short = |place: usize| {
+            u16::from_le_bytes([header.get(place).copied().unwrap_or(0), header.get(place + 1).copied().unwrap_or(0)])
+        };
+        let (flags, method) = (short(6), short(8));
+        let size = u64::from(short(18)) | u64::from(short(20)) << 16;
+        if flags & SECRET != 0 {
+            return Err(unsupported("zip with a password: unpack it first"));
+        }
+        let names = u64::from(short(26)) + u64::from(short(28));
+        if io::copy(&mut (&mut stream).take(names), &mut io::sink())? < names {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        match method {
+            0 if flags & LENGTHS_BEHIND == 0 => Ok(Self::Stored(stream.take(size))),
+            8 => Ok(Self::Deflated(Box::new(DeflateDecoder::new(stream)), flags & LENGTHS_BEHIND != 0)),
+            _ => Err(unsupported(&format!("zip by method {method}: unpack it first"))),
+        }
+    }
+
+    /// Nothing but the list of files may follow.
+    fn end(mut stream: R, lengths_behind: bool) -> io::Result<()> {
+        let mut next = [0; 4];
+        let mut read = |bytes: &mut [u8]| match stream.read_exact(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+            other => other.map(|()| true),
+        };
+        if !read(&mut next)? {
+            return Ok(());
+        }
+        if lengths_behind {
+            // A checksum and two lengths, with or without a mark before them.
+            let mut rest = [0; 12];
+            let length = if next == DESCRIPTOR { 12 } else { 8 };
+            if !read(rest.get_mut(..length).unwrap_or_default())? || !read(&mut next)? {
+                return Ok(());
+            }
+        }
+        if next == LOCAL {
+            return Err(unsupported("zip of several files: unpack it first"));
+        }
+        Ok(())
+    }
+}
+
+impl<R: BufRead> Read for Zip<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match std::mem::replace(self, Self::Done) {
+                Self::Done => return Ok(0),
+                Self::Before(stream) => *self = Self::begin(stream)?,
+                Self::Stored(mut stored) => {
+                    let read = stored.read(buffer)?;
+                    if read > 0 || buffer.is_empty() {
+                        *self = Self::Stored(stored);
+                        return Ok(read);
+                    }
+                    if stored.limit() > 0 {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                    Self::end(stored.into_inner(), false)?;
+                }
+                Self::Deflated(mut packed, lengths_behind) => {
+                    let read = packed.read(buffer)?;
+                    if read > 0 || buffer.is_empty() {
+                        *self = Self::Deflated(packed, lengths_behind);
+                        return Ok(read);
+                    }
+                    Self::end(packed.into_inner(), lengths_behind)?;
+                }
+            }
+        }
+    }
+}

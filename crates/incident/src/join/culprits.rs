@@ -1,0 +1,80 @@
+//! Who did it: programs that grew in an incident's window, and those that were stuck in it, where a source lists processes.
+
+use super::facts::rows_in;
+use crate::page::bytes;
+use crate::series::{Column, Use};
+use crate::signatures::observations::Observations;
+use crate::{Moment, Series};
+
+/// Growth that is worth a word: this part of memory, and this many bytes.
+const GROWN: f64 = 0.03;
+const GROWN_BY: f64 = 256.0 * 1_048_576.0;
+/// Processes of one program that are stuck at once, from which on it is no chance.
+const STUCK: f64 = 3.0;
+/// Processes by which a program's number has to rise, and to how many times as many.
+const MORE: f64 = 20.0;
+const TIMES: f64 = 1.25;
+/// Lines.
+const MOST: usize = 4;
+
+/// What a program did, with how much that weighs beside others of its kind.
+type Line = (f64, String);
+
+/// The programs, those that weigh most first.
+pub(super) fn of(observations: &Observations<'_>, from: Moment, to: Moment) -> Vec<String> {
+    let memory = observations.memory;
+    let mut lines = Vec::new();
+    for series in &observations.history.series {
+        let mut of_kind = |what: Use, line: &dyn Fn(&str, Seen) -> Option<Line>| {
+            let mut found: Vec<Line> = series
+                .uses(what)
+                .filter_map(|(command, column)| line(command, seen(series, column, from, to)?))
+                .collect();
+            found.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+            lines.extend(found.into_iter().take(2).map(|(_, line)| line));
+        };
+        let processes = |command: &str| {
+            let (_, column) = series.uses(Use::Processes).find(|(name, _)| *name == command)?;
+            Some(seen(series, column, from, to)?.most)
+        };
+        of_kind(Use::Resident, &|command, seen| {
+            let growth = seen.most - seen.before?;
+            let enough = growth >= GROWN_BY && memory.is_none_or(|memory| growth >= GROWN * memory);
+            let many = processes(command).filter(|count| *count > 1.0);
+            let many = many.map(|count| format!(" in {count:.0} processes, what they share counted in each"));
+            let (before, most) = (bytes(seen.before?), bytes(seen.most));
+            let line = format!("{command} grew from {before} to {most}{}", many.unwrap_or_default());
+            enough.then_some((growth, line))
+        });
+        of_kind(Use::Processes, &|command, seen| {
+            let before = seen.before?;
+            let more = seen.most - before;
+            let line = format!("processes of {command} rose from {before:.0} to {:.0}", seen.most);
+            (more >= MORE && seen.most >= TIMES * before).then_some((more, line))
+        });
+        of_kind(Use::Stuck, &|command, seen| {
+            let line = format!("up to {:.0} processes of {command} were stuck at once (state D)", seen.most);
+            (seen.most >= STUCK && seen.before.is_none_or(|before| seen.most >= 2.0 * before))
+                .then_some((seen.most, line))
+        });
+    }
+    lines.dedup();
+    lines.truncate(MOST);
+    lines
+}
+
+/// A value before a window and the most of it within.
+struct Seen {
+    before: Option<f64>,
+    most: f64,
+}
+
+fn seen(series: &Series, column: &Column, from: Moment, to: Moment) -> Option<Seen> {
+    let rows = rows_in(series, from, to);
+    // The window's first sample is often of its first seconds, and one behind it of what it left.
+    let last = (rows.end + 1).min(series.samples().len());
+    let most = (rows.start..last).filter_map(|row| column.get(row)).reduce(f64::max)?;
+    let before = (0..rows.start).rev().take(5).filter_map(|row| column.get(row)).reduce(f64::min);
+    let before = before.or_else(|| column.get(rows.start));
+    Some(Seen { before, most })
+}

@@ -1,0 +1,404 @@
+//! What database servers wrote: when they started and on which pages, when they ran out of memory, processes or connections,
+//! and when clients gave up.
+//!
+//! Texts are those of Oracle's alert log (11.2 to 23ai), of PostgreSQL's log in its default form, and of the error logs of
+//! MariaDB and MySQL. What else they say is left out.
+
+use std::io::Read;
+
+use hugewise_model::Engine;
+
+use super::lines;
+use super::stamp::Stamp;
+use crate::event::{Event, EventKind};
+use crate::series::{Mark, MarkKind};
+use crate::{Format, Moment, Refused, Series};
+
+/// No line that is kept is longer.
+const LONGEST_LINE: u64 = 8 << 10;
+/// Events of one file that are kept, those that came first.
+const MOST_EVENTS: usize = 20_000;
+/// Lines of a file that are looked at to tell whose it is.
+const LOOKED_AT: usize = 200;
+
+/// Whose log it is, by its first lines.
+pub(super) fn engine(text: &[u8]) -> Option<Engine> {
+    let text = String::from_utf8_lossy(text);
+    let mut oracles_stamps = 0;
+    for line in text.lines().take(LOOKED_AT) {
+        if let Some((_, message)) = postgresql(line)
+            && LEVELS.iter().any(|level| message.starts_with(level))
+        {
+            return Some(Engine::PostgreSql);
+        }
+        if let Some((_, message)) = mysql(line) {
+            let mariadb = text.contains("MariaDB") || text.contains("mariadbd");
+            let is = ["[Note]", "[Warning]", "[ERROR]", "[System]"].iter().any(|level| message.contains(level));
+            if is {
+                return Some(if mariadb { Engine::MariaDb } else { Engine::MySql });
+            }
+        }
+        oracles_stamps += u32::from(Stamp::parse(line).is_some());
+        let marks = [
+            "Starting ORACLE instance",
+            "advanced to log sequence",
+            "Completed: ALTER DATABASE",
+            "Large Pages Information",
+        ];
+        if marks.iter().any(|mark| line.contains(mark))
+            && (oracles_stamps > 0 || text.lines().any(|line| Stamp::parse(line).is_some()))
+        {
+            return Some(Engine::Oracle);
+        }
+    }
+    None
+}
+
+/// Reads such a log.
+///
+/// # Errors
+/// No line of it has a time, or it cannot be read.
+pub fn read(stream: &mut dyn Read, source: &str, engine: Engine) -> Result<Series, Refused> {
+    let mut reader =
+        Reader { series: Series::new(source, Format::ServerLog(engine)), at: None, left_out: 0, in_table: false };
+    let end = lines::each(stream, LONGEST_LINE, |line| match engine {
+        Engine::Oracle => reader.oracle(line),
+        Engine::PostgreSql => reader.of(postgresql(line), POSTGRESQL),
+        _ => reader.of(mysql(line), MYSQL),
+    });
+    let Reader { mut series, left_out, .. } = reader;
+    if series.span().is_none() {
+        return Err(Refused("no line of it has a time".into()));
+    }
+    if let Some(problem) = end.problem() {
+        series.problem(problem);
+    }
+    if left_out > 0 {
+        series.problem(format!("has more than {MOST_EVENTS} events; {left_out} that came later are left out"));
+    }
+    Ok(series.finished())
+}
+
+struct Reader {
+    series: Series,
+    /// The last stamp, which what follows is of.
+    at: Option<Moment>,
+    left_out: usize,
+    /// Whether Oracle's table of page sizes has begun.
+    in_table: bool,
+}
+
+/// Words of a message, what they mean, and how that is said.
+type Meaning = (&'static str, EventKind, &'static str);
+
+/// Levels that PostgreSQL writes before a message.
+const LEVELS: [&str; 6] = ["LOG:  ", "FATAL:  ", "PANIC:  ", "ERROR:  ", "WARNING:  ", "HINT:  "];
+
+const POSTGRESQL: &[Meaning] = &[
+    ("database system is ready to accept connections", EventKind::ServerStarted, "PostgreSQL started"),
+    (
+        "could not map anonymous shared memory",
+        EventKind::ServerFailed,
+        "PostgreSQL could not get its shared memory, and did not start",
+    ),
+    ("huge pages not supported", EventKind::ServerFailed, "PostgreSQL was to have huge pages and could not"),
+    (
+        "was terminated by signal 9",
+        EventKind::ServerFailed,
+        "a process of PostgreSQL was killed, and all sessions with it",
+    ),
+    ("database system was interrupted", EventKind::ServerFailed, "PostgreSQL had not been shut down before this start"),
+    ("could not fork new process", EventKind::ServerTrouble, "PostgreSQL could not start a process for a session"),
+    (
+        "sorry, too many clients already",
+        EventKind::ServerTrouble,
+        "PostgreSQL refused a session: max_connections was reached",
+    ),
+    (
+        "remaining connection slots are reserved",
+        EventKind::ServerTrouble,
+        "PostgreSQL refused a session: max_connections was reached",
+    ),
+    (
+        "canceling authentication due to timeout",
+        EventKind::ServerTrouble,
+        "a log-in took longer than authentication_timeout",
+    ),
+    ("ERROR:  out of memory", EventKind::ServerTrouble, "a session of PostgreSQL was refused memory"),
+    ("FATAL:  out of memory", EventKind::ServerTrouble, "a session of PostgreSQL was refused memory"),
+    ("checkpoints are occurring too frequently", EventKind::ServerTrouble, "PostgreSQL's checkpoints came too often"),
+];
+
+const MYSQL: &[Meaning] = &[
+    ("ready for connections", EventKind::ServerStarted, "the server started"),
+    (
+        "Cannot allocate memory for the buffer pool",
+        EventKind::ServerFailed,
+        "InnoDB could not get memory for its buffer pool",
+    ),
+    ("Failed to allocate", EventKind::ServerTrouble, "InnoDB was refused memory, or huge pages for it"),
+    ("Too many connections", EventKind::ServerTrouble, "a session was refused: max_connections was reached"),
+    ("Can't create thread", EventKind::ServerTrouble, "the server could not start a thread for a session"),
+    ("Out of memory", EventKind::ServerTrouble, "the server was refused memory"),
+    ("got signal ", EventKind::ServerFailed, "the server crashed"),
+    ("Starting crash recovery", EventKind::ServerFailed, "the server had not been shut down before this start"),
+];
+
+const ORACLE: &[Meaning] = &[
+    ("terminating the instance", EventKind::ServerFailed, "Oracle ended the instance"),
+    ("Instance terminated by", EventKind::ServerFailed, "the instance ended"),
+    ("ORA-27102", EventKind::ServerFailed, "ORA-27102: the kernel refused Oracle memory"),
+    (
+        "ORA-27106",
+        EventKind::ServerFailed,
+        "ORA-27106: huge pages were missing, and the instance did not start without them",
+    ),
+    ("ORA-27125", EventKind::ServerFailed, "ORA-27125: Oracle was refused a shared memory segment"),
+    (
+        "ORA-27137",
+        EventKind::ServerFailed,
+        "ORA-27137: huge pages were missing, and the instance did not start without them",
+    ),
+    ("ORA-00845", EventKind::ServerFailed, "ORA-00845: /dev/shm was too small for MEMORY_TARGET"),
+    ("ORA-04030", EventKind::ServerTrouble, "ORA-04030: a process was refused private memory"),
+    ("ORA-04031", EventKind::ServerTrouble, "ORA-04031: a pool of the SGA was exhausted"),
+    ("ORA-04036", EventKind::ServerTrouble, "ORA-04036: the PGA reached its limit"),
+    ("ORA-00020", EventKind::ServerTrouble, "ORA-00020: PROCESSES was reached"),
+    ("ORA-00018", EventKind::ServerTrouble, "ORA-00018: SESSIONS was reached"),
+    ("ORA-00445", EventKind::ServerTrouble, "ORA-00445: a background process did not start within two minutes"),
+    (
+        "inbound connection timed out",
+        EventKind::ServerTrouble,
+        "ORA-03136: a log-in took longer than SQLNET.INBOUND_CONNECT_TIMEOUT",
+    ),
+    ("Heavy swapping detected", EventKind::ServerTrouble, "Oracle saw the host swap heavily"),
+    (
+        "Time drift detected",
+        EventKind::ServerTrouble,
+        "Oracle's clock stood still for seconds: its process was not run",
+    ),
+    ("Checkpoint not complete", EventKind::ServerTrouble, "Oracle waited for a checkpoint before it could switch logs"),
+];
+
+impl Reader {
+    fn stamp(&mut self, stamp: &Stamp) {
+        let at = stamp.by(&mut self.series);
+        self.series.covers(at);
+        self.at = Some(at);
+    }
+
+    fn of(&mut self, line: Option<(Stamp, &str)>, meanings: &[Meaning]) {
+        let Some((stamp, message)) = line else { return };
+        self.stamp(&stamp);
+        self.meant(message, meanings);
+    }
+
+    fn meant(&mut self, message: &str, meanings: &[Meaning]) {
+        if let Some((_, kind, what)) = meanings.iter().find(|(words, ..)| message.contains(words)) {
+            self.event(*kind, (*what).to_owned());
+        }
+    }
+
+    fn event(&mut self, kind: EventKind, what: String) {
+        let Some(at) = self.at else { return };
+        let event = Event { kind, what };
+        // A message of several lines says one thing.
+        let again =
+            self.series.marks.last().is_some_and(|last| last.at == at && last.kind == MarkKind::Event(event.clone()));
+        if again {
+            return;
+        }
+        if self.series.marks.len() < MOST_EVENTS {
+            self.series.marks.push(Mark { at, kind: MarkKind::Event(event) });
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// The alert log as text: a stamp has a line of its own, and what follows is of it.
+    fn oracle(&mut self, line: &str) {
+        if let Some(stamp) = Stamp::parse(line) {
+            return self.stamp(&stamp);
+        }
+        let text = line.trim();
+        if text.starts_with("Starting ORACLE instance") {
+            self.in_table = false;
+            return self.event(EventKind::ServerStarted, "Oracle started an instance".to_owned());
+        }
+        if text.starts_with("PAGESIZE") && text.contains("ALLOCATED_PAGES") {
+            self.in_table = true;
+        } else if self.in_table {
+            match Row::of(text) {
+                Some(row) => {
+                    if let Some(what) = row.words() {
+                        self.event(EventKind::ServerStarted, what);
+                    }
+                }
+                None => self.in_table = text.is_empty(),
+            }
+        } else if let Some(rest) = text.strip_prefix("Total Shared Global Region in Large Pages = ") {
+            self.event(EventKind::ServerStarted, format!("{} of Oracle's SGA went to huge pages", short(rest)));
+        }
+        self.meant(text, ORACLE);
+    }
+}
+
+/// `40 GB (100%)` without what else a line may hold.
+fn short(text: &str) -> String {
+    let end = text.find(')').map_or(text.len(), |end| end + 1);
+    text.get(..end).unwrap_or(text).chars().filter(|letter| !letter.is_control()).take(40).collect()
+}
+
+/// A row of Oracle's table: `2048K 0 2049 0 NONE`.
+struct Row {
+    kib: u64,
+    expected: u64,
+    allocated: u64,
+}
+
+impl Row {
+    fn of(text: &str) -> Option<Self> {
+        let mut words = text.split_ascii_whitespace();
+        let kib = words.next()?.strip_suffix('K')?.parse().ok()?;
+        let (_, expected, allocated) = (words.next()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(Self { kib, expected, allocated })
+    }
+
+    /// Of a huge page; base pages are what is left.
+    fn words(&self) -> Option<String> {
+        let page = hugewise_model::PageSize::from_kib(self.kib).filter(|_| self.kib > 64)?;
+        Some(format!("Oracle got {} of {} huge pages of {page}", self.allocated, self.expected))
+    }
+}
+
+/// `2026-11-21 22:47:35.123 UTC [4711] FATAL:  text`, with whatever stands between the time and the level.
+fn postgresql(line: &str) -> Option<(Stamp, &str)> {
+    let mut words = line.splitn(4, ' ');
+    let (date, time, zone) = (words.next()?, words.next()?, words.next()?);
+    let stamp = Stamp::parse(&format!("{date} {time} {zone}"))?;
+    // The first level counts: a statement may hold the words of another.
+    let colon = line.find(":  ")?;
+    let level = line.get(..colon)?.rsplit(' ').next()?;
+    let message = line.get(colon - level.len()..)?;
+    LEVELS.iter().any(|level| message.starts_with(level)).then_some((stamp, message))
+}
+
+/// `2026-11-21 22:47:35 0 [Note] text` and `2026-11-21T22:47:35.123456Z 0 [System] [MY-010931] [Server] text`.
+fn mysql(line: &str) -> Option<(Stamp, &str)> {
+    let (first, rest) = line.split_once(' ')?;
+    let (stamp, rest) = if first.contains('T') {
+        (Stamp::parse(first)?, rest)
+    } else {
+        let (time, rest) = rest.trim_start().split_once(' ')?;
+        (Stamp::parse(&format!("{first} {time}"))?, rest)
+    };
+    let (thread, message) = rest.trim_start().split_once(' ')?;
+    let is_number = !thread.is_empty() && thread.bytes().all(|digit| digit.is_ascii_digit());
+    is_number.then_some((stamp, message))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// `date -u -d '2026-11-21 22:47:35' +%s`
+    const THEN: i64 = 1_795_301_255_000;
+
+    fn events(text: &str) -> (Engine, Vec<(i64, EventKind, String)>) {
+        let engine = engine(text.as_bytes()).unwrap();
+        let series = read(&mut text.as_bytes(), "log", engine).unwrap();
+        (engine, series.events().map(|(at, event)| (at.0 - THEN, event.kind, event.what.clone())).collect())
+    }
+
+    #[test]
+    fn an_alert_log_tells_starts_and_trouble() {
+        let text = "\
+2026-11-21T22:47:35.000000+00:00
+Starting ORACLE instance (normal) (OS id: 5402)
+2026-11-21T22:47:36.000000+00:00
+  PAGESIZE  AVAILABLE_PAGES  EXPECTED_PAGES  ALLOCATED_PAGES  ERROR(s)
+2026-11-21T22:47:36.000000+00:00
+        4K       Configured               5         1049093        NONE
+     2048K                0            2049                0        NONE
+2026-11-21T22:48:35.000000+00:00
+WARNING: inbound connection timed out (ORA-3136)
+2026-11-21T22:49:35.000000+00:00
+Errors in file /u01/app/oracle/diag/x.trc:
+ORA-00445: background process \"m001\" did not start after 120 seconds
+";
+        let (engine, all) = events(text);
+        assert_eq!(engine, Engine::Oracle);
+        assert_eq!(
+            all,
+            [
+                (0, EventKind::ServerStarted, "Oracle started an instance".to_owned()),
+                (1000, EventKind::ServerStarted, "Oracle got 0 of 2049 huge pages of 2 MiB".to_owned()),
+                (
+                    60_000,
+                    EventKind::ServerTrouble,
+                    "ORA-03136: a log-in took longer than SQLNET.INBOUND_CONNECT_TIMEOUT".to_owned()
+                ),
+                (
+                    120_000,
+                    EventKind::ServerTrouble,
+                    "ORA-00445: a background process did not start within two minutes".to_owned()
+                ),
+            ]
+        );
+        let old = "\
+Sat Nov 21 22:47:35 2026
+Starting ORACLE instance (normal)
+************************ Large Pages Information *******************
+Total Shared Global Region in Large Pages = 40 GB (100%)
+";
+        let (_, all) = events(old);
+        assert_eq!(all[1].2, "40 GB (100%) of Oracle's SGA went to huge pages");
+    }
+
+    /// Texts as PostgreSQL 15 writes them.
+    #[test]
+    fn postgresql_tells_refusals() {
+        let text = "\
+2026-11-21 22:47:35.000 UTC [4711] LOG:  database system is ready to accept connections
+2026-11-21 22:47:36.000 UTC [4712] app@shop FATAL:  sorry, too many clients already
+2026-11-21 22:47:37.000 UTC [4713] STATEMENT:  select 'LOG:  was terminated by signal 9'
+2026-11-21 22:47:38.000 UTC [4711] LOG:  server process (PID 4720) was terminated by signal 9: Killed
+";
+        let (engine, all) = events(text);
+        assert_eq!(engine, Engine::PostgreSql);
+        let kinds: Vec<_> = all.iter().map(|(at, kind, _)| (*at, *kind)).collect();
+        assert_eq!(
+            kinds,
+            [(0, EventKind::ServerStarted), (1000, EventKind::ServerTrouble), (3000, EventKind::ServerFailed),]
+        );
+    }
+
+    /// Texts as MariaDB 10.11 and MySQL 8.0 write them.
+    #[test]
+    fn mariadb_and_mysql_tell_starts_and_refusals() {
+        let (engine, all) = events(
+            "2026-11-21 22:47:35 0 [Note] Starting MariaDB 10.11.14-MariaDB source revision\n\
+             2026-11-21 22:47:36 0 [Note] /usr/sbin/mariadbd: ready for connections.\n\
+             2026-11-21 22:47:37 7 [Warning] Too many connections\n",
+        );
+        assert_eq!(engine, Engine::MariaDb);
+        assert_eq!(
+            all.iter().map(|(at, kind, _)| (*at, *kind)).collect::<Vec<_>>(),
+            [(1000, EventKind::ServerStarted), (2000, EventKind::ServerTrouble),]
+        );
+        let (engine, all) = events(
+            "2026-11-21T22:47:35.000000Z 0 [System] [MY-010931] [Server] /usr/sbin/mysqld: ready for connections.\n",
+        );
+        assert_eq!((engine, all.len()), (Engine::MySql, 1));
+    }
+
+    #[test]
+    fn other_files_are_nobodys() {
+        for text in
+            ["", "hello\nworld\n", "Sat Nov 21 22:47:35 UTC 2026\nMemTotal: 1 kB\n", "2026-11-21 22:47:35 0 hello\n"]
+        {
+            assert_eq!(engine(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Tasks that wait for disks which move little: a disk, a controller or a path to storage in trouble. Who moves much waits
+//! too, and is a backup, a copy or a load.
+
+use super::hides;
+use super::observations::Observations;
+use super::rows::{OUTSTANDING, Rows, Spike};
+use crate::baseline::median;
+use crate::page::bytes;
+use crate::{Kind, Metric, Signature, Strength};
+
+/// Tasks that wait for a disk: a few always do where one is busy, and a database's writers are some more.
+const BLOCKED: f64 = 8.0;
+/// A minute of them.
+const BLOCKED_EXCESS: f64 = BLOCKED * 60.0;
+/// Percent of time in which all tasks wait for a disk, or processors are idle over it, and a minute of it.
+const WAITED: f64 = 50.0;
+const WAITED_EXCESS: f64 = WAITED * 60.0;
+/// Bytes a second with which disks are at work.
+const MOVED: f64 = 20.0 * 1_048_576.0;
+/// %idle and %iowait with which the load is of tasks that wait.
+const IDLE: f64 = 50.0;
+/// Load of a minute that processors which are idle are not the cause of, beyond the tasks that run.
+const LOAD: f64 = 8.0;
+
+pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
+    observations.rows.iter().flat_map(of).collect()
+}
+
+fn of(rows: &Rows<'_>) -> Vec<Signature> {
+    let waiting = |row: usize| waiting(rows, row);
+    let mut found: Vec<Signature> = Vec::new();
+    for spike in rows.spikes(waiting, BLOCKED, BLOCKED / OUTSTANDING) {
+        if spike.excess >= BLOCKED_EXCESS {
+            found.push(signature(rows, &spike, Strength::Strong, |row| {
+                Some(format!("{:.0} tasks waited for a disk; usual here {:.0}", waiting(row)?, spike.usual))
+            }));
+        }
+    }
+    let part = [
+        (Metric::PressureIoFull, "all tasks waited for a disk in"),
+        (Metric::CpuIowait, "processors were idle over requests to disks in"),
+    ];
+    for (metric, words) in part {
+        for spike in rows.spikes(|row| rows.value(metric, row), WAITED, WAITED / OUTSTANDING) {
+            if spike.excess >= WAITED_EXCESS {
+                found.push(signature(rows, &spike, Strength::Clear, |row| {
+                    Some(format!(
+                        "{words} {:.0} % of the time; usual here {:.0}",
+                        rows.value(metric, row)?,
+                        spike.usual
+                    ))
+                }));
+            }
+        }
+    }
+    found
+}
+
+/// Tasks that wait for a disk, as counted; as the load tells where processors have nothing to do.
+fn waiting(rows: &Rows<'_>, row: usize) -> Option<f64> {
+    if rows.column(Metric::Blocked).is_some() {
+        return rows.value(Metric::Blocked, row);
+    }
+    let load = rows.value(Metric::Load1, row)?;
+    let idle = rows.value(Metric::CpuIdle, row)? + rows.value(Metric::CpuIowait, row).unwrap_or(0.0);
+    // The load is an average of a minute, and rises and falls behind what it is of.
+    Some(if idle >= IDLE && load >= LOAD { load - rows.value(Metric::RunQueue, row).unwrap_or(0.0) } else { 0.0 })
+}
+
+fn signature(rows: &Rows<'_>, spike: &Spike, strength: Strength, words: impl Fn(usize) -> Option<String>) -> Signature {
+    let mut moved: Vec<f64> = (spike.first..=spike.last).filter_map(|row| moved(rows, row)).collect();
+    let moved = median(&mut moved);
+    let mut strength = strength;
+    let mut caveats: Vec<String> = hides(rows.usual).into_iter().collect();
+    match moved {
+        Some(moved) if moved >= MOVED => {
+            strength = Strength::Weak;
+            caveats.push(format!("disks moved {} a second with it: they were at work", bytes(moved)));
+        }
+        Some(_) => {}
+        None => {
+            strength = strength.min(Strength::Clear);
+            caveats.push("how much disks moved is not told".to_owned());
+        }
+    }
+    if !spike.settled(rows) {
+        strength = Strength::Weak;
+        caveats.push("the host or the collector had just started".to_owned());
+    }
+    let evidence = spike.rows().into_iter().filter_map(|row| {
+        let moved = self::moved(rows, row).map(|moved| format!(", {} a second moved", bytes(moved)));
+        Some(rows.evidence(row, format!("{}{}", words(row)?, moved.unwrap_or_default())))
+    });
+    Signature {
+        kind: Kind::Disk,
+        from: rows.from(spike.first),
+        to: rows.at(spike.last),
+        strength,
+        evidence: evidence.collect(),
+        caveats,
+    }
+}
+
+/// Bytes a second to and from disks, swap among them.
+fn moved(rows: &Rows<'_>, row: usize) -> Option<f64> {
+    Some(rows.value(Metric::PagedIn, row)? + rows.value(Metric::PagedOut, row).unwrap_or(0.0))
+}

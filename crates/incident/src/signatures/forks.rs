@@ -1,0 +1,48 @@
+//! Processes that begin one after another: a script that runs away, a loop of commands, a service that dies at its start.
+
+use super::hides;
+use super::observations::Observations;
+use super::rows::{Rows, Spike};
+use crate::{Kind, Metric, Signature, Strength};
+
+/// Processes and threads begun a second for each processor: to begin one, load a program and end takes a millisecond of a
+/// processor and more. Compilers of a large build begin some dozens, and have the time for themselves.
+const FORKS: f64 = 75.0;
+/// Nothing but beginning and ending: 700 were seen of loops around `/bin/true`.
+const STRONG: f64 = 400.0;
+/// Altogether above the usual, for each processor: half a minute of the least.
+const FORKED: f64 = FORKS * 30.0;
+/// Processors where nobody tells how many there are.
+const PROCESSORS: f64 = 4.0;
+
+pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
+    let processors = observations.processors().unwrap_or(PROCESSORS);
+    observations.rows.iter().flat_map(|rows| of(rows, processors)).collect()
+}
+
+fn of(rows: &Rows<'_>, processors: f64) -> Vec<Signature> {
+    let Some(column) = rows.column(Metric::Forks) else { return Vec::new() };
+    let spikes = rows.spikes(|row| column.get(row), FORKS * processors, FORKS * processors / 6.0);
+    let strength = |spike: &Spike| match (spike.settled(rows), spike.peak >= STRONG * processors) {
+        (false, _) => Strength::Weak,
+        (true, false) => Strength::Clear,
+        (true, true) => Strength::Strong,
+    };
+    let signature = |spike: &Spike| Signature {
+        kind: Kind::Forks,
+        from: rows.from(spike.first),
+        to: rows.at(spike.last),
+        strength: strength(spike),
+        evidence: spike
+            .rows()
+            .into_iter()
+            .filter_map(|row| {
+                let rate = column.get(row)?;
+                let words = format!("{rate:.0} processes and threads began a second; usual here {:.1}", spike.usual);
+                Some(rows.evidence(row, words))
+            })
+            .collect(),
+        caveats: hides(rows.usual).into_iter().collect(),
+    };
+    spikes.iter().filter(|spike| spike.excess >= FORKED * processors).map(signature).collect()
+}

@@ -1,0 +1,178 @@
+//! Troubles of memory that look alike, each told apart, and those of processors and disks.
+
+use hugewise_incident::{Confidence, History, Verdict};
+
+use super::made::{GIB, Keeps, MIB, Second, every, investigated, noise, says, seen, verdicts};
+
+const NOON: i64 = 12 * 3600;
+const ALL: Keeps =
+    Keeps { total: 16.0 * GIB, processors: 4.0, scans: true, tables: true, compaction: true, pressure: true };
+
+fn calm(second: i64) -> Second {
+    Second {
+        user: 20.0 + 3.0 * noise(5, second, 1),
+        system: 2.0 + 0.5 * noise(5, second, 2),
+        free: 6.0 * GIB,
+        cached: 4.0 * GIB,
+        tables: 48.0 * MIB,
+        tasks: 400.0,
+        queue: 2.0,
+        blocked: 0.5,
+        ..Second::default()
+    }
+}
+
+fn at_noon(change: impl Fn(Second) -> Second, interval: i64, keeps: Keeps) -> History {
+    let host = |second| if (NOON..NOON + 300).contains(&second) { change(calm(second)) } else { calm(second) };
+    let around = if interval == 1 { 1800 } else { 6 * 3600 };
+    investigated(vec![seen(&host, &every(interval, NOON - around, NOON + around), keeps)])
+}
+
+fn only(change: impl Fn(Second) -> Second, keeps: Keeps, verdict: Verdict) -> History {
+    for interval in [1, 10] {
+        assert_eq!(verdicts(&at_noon(&change, interval, keeps)), [verdict], "{interval} s");
+    }
+    let history = at_noon(&change, 60, keeps);
+    assert_eq!(verdicts(&history), [verdict], "60 s");
+    history
+}
+
+/// What the kernel counts as waiting for memory is compaction's too.
+#[test]
+fn compaction_at_97_percent_is_no_reclaim() {
+    let change = |calm| Second { system: 96.0, user: 2.0, compacted: 900.0, stalled: (97.0, 80.0), ..calm };
+    let incident = &only(change, ALL, Verdict::CompactionStall).incidents[0];
+    assert_eq!(incident.confidence, Confidence::High);
+    says(
+        &incident.summary,
+        &["up to 900 allocations a second waited for compaction", "all tasks waited for memory in up to 80 %"],
+    );
+    assert!(!incident.summary.contains("scanned"), "{}", incident.summary);
+}
+
+#[test]
+fn a_cgroup_at_its_limit_on_a_host_with_free_memory() {
+    // Taken back in the cgroup alone: what the host scans is none of it.
+    let change = |calm| Second { system: 30.0, iowait: 20.0, stalled: (92.0, 60.0), taken_back: 8000.0, ..calm };
+    let incident = &only(change, ALL, Verdict::CgroupLimit).incidents[0];
+    assert_eq!(incident.confidence, Confidence::High);
+    says(
+        &incident.summary,
+        &[
+            "at the memory limit of a cgroup",
+            "at least 38 % of memory was to be had",
+            "all tasks waited for memory in up to 60 %",
+        ],
+    );
+    says(&incident.next.join("\n"), &["memory.max"]);
+    assert!(!incident.next.join("\n").contains("hugewise size"), "{:?}", incident.next);
+    // Beside others that have work, not all tasks wait.
+    only(|calm| Second { stalled: (92.0, 3.0), taken_back: 8000.0, ..calm }, ALL, Verdict::CgroupLimit);
+}
+
+#[test]
+fn processes_that_were_killed_are_the_verdict() {
+    let storm = |calm| Second {
+        system: 70.0,
+        direct: 60_000.0,
+        kswapd: 50_000.0,
+        free: 0.06 * GIB,
+        killed: 0.02,
+        stalled: (90.0, 60.0),
+        ..calm
+    };
+    let incident = &only(storm, ALL, Verdict::OutOfMemory).incidents[0];
+    says(&incident.summary, &["out of memory: the kernel killed 6 processes for memory"]);
+    says(&incident.next.join("\n"), &["which programs have the memory"]);
+    says(&incident.raised_by.join("\n"), &["dmesg"]);
+    assert!(!incident.next.join("\n").contains("hugewise size"), "{:?}", incident.next);
+    // At a cgroup's limit the host has memory to spare.
+    let limit = only(|calm| Second { killed: 0.02, stalled: (80.0, 60.0), ..calm }, ALL, Verdict::OutOfMemory);
+    says(&limit.incidents[0].summary, &["at the limit of a cgroup as it seems"]);
+    // Page tables that took the memory are named first.
+    let tables = |calm| Second { tables: 3.0 * GIB, ..storm(calm) };
+    says(&only(tables, ALL, Verdict::ReclaimByPageTables).incidents[0].summary, &["killed 6 processes"]);
+}
+
+/// 523 MiB in five minutes, one way.
+#[test]
+fn memory_of_programs_that_goes_to_swap_is_named_so() {
+    let out = |calm| Second {
+        system: 35.0,
+        kswapd: 3000.0,
+        direct: 2500.0,
+        swap_out: 1500.0,
+        free: 0.09 * GIB,
+        cached: 0.5 * GIB,
+        stalled: (60.0, 25.0),
+        ..calm
+    };
+    let incident = &only(out, ALL, Verdict::SwapStorm).incidents[0];
+    says(&incident.summary, &["swap storm", "5.9 MiB a second went to swap"]);
+    // Where the page cache is what is taken back, a little swap beside it is not the story.
+    only(
+        |calm| Second { swap_out: 1100.0, direct: 30_000.0, kswapd: 40_000.0, ..out(calm) },
+        ALL,
+        Verdict::ReclaimStorm,
+    );
+}
+
+#[test]
+fn no_scans_make_no_reclaim() {
+    // A large program that ends at once: free memory leaps while the kernel is busy.
+    let host = |second: i64| {
+        let calm = calm(second);
+        let (system, free) = match second {
+            ..NOON => (calm.system, 0.1 * GIB),
+            _ if second < NOON + 120 => (60.0, 0.1 * GIB),
+            _ => (calm.system, 7.0 * GIB),
+        };
+        Second { system, free, ..calm }
+    };
+    for interval in [1, 10, 60] {
+        let history = investigated(vec![seen(&host, &every(interval, NOON - 3600, NOON + 3600), ALL)]);
+        assert_eq!(verdicts(&history), [Verdict::KernelCpu], "{interval}");
+    }
+}
+
+#[test]
+fn a_storm_of_forks_takes_more_of_the_kernel_than_of_programs() {
+    let incident =
+        &only(|calm| Second { forks: 1900.0, system: 65.0, user: 30.0, ..calm }, ALL, Verdict::ForkStorm).incidents[0];
+    says(
+        &incident.summary,
+        &["fork storm: up to 1900 processes and threads began a second", "%system rose from 2 to 65"],
+    );
+}
+
+#[test]
+fn thirty_writers_on_a_disk_that_does_nothing() {
+    let change = |calm| Second { iowait: 60.0, blocked: 30.0, paged: 50_000.0, tasks: 430.0, ..calm };
+    let incident = &only(change, ALL, Verdict::DiskStall).incidents[0];
+    says(&incident.summary, &["up to 30 tasks waited for a disk", "%iowait rose to 60"]);
+    says(&incident.next.join("\n"), &["iostat -x"]);
+    // A load that moves 300 MB a second is at work.
+    let busy = |calm| Second { paged: 3e8, ..change(calm) };
+    for interval in [1, 10, 60] {
+        assert_eq!(verdicts(&at_noon(busy, interval, ALL)), [], "{interval}");
+    }
+}
+
+#[test]
+fn programs_and_the_hypervisor_take_processors_too() {
+    let incident =
+        &only(|calm| Second { user: 96.0, system: 3.0, queue: 60.0, ..calm }, ALL, Verdict::UserCpu).incidents[0];
+    says(&incident.summary, &["up to 60 tasks wanted 4 processors"]);
+    let incident =
+        &only(|calm| Second { user: 15.0, steal: 70.0, queue: 8.0, ..calm }, ALL, Verdict::Steal).incidents[0];
+    says(&incident.summary, &["it took up to 70 % of them"]);
+}
+
+#[test]
+fn each_verdict_is_documented() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/verdicts.md")).unwrap();
+    let documented: Vec<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(name, _)| name).collect();
+    let names: Vec<&str> = Verdict::ALL.iter().map(|verdict| verdict.name()).collect();
+    assert_eq!(documented, names);
+}

@@ -1,0 +1,83 @@
+//! What an investigation found on many hosts: a line each, the worst first.
+
+use std::cmp::Reverse;
+
+use hugewise_incident::{History, Incident, Investigation, Moment};
+
+/// With more hosts than this a report begins with their table, and tells the story of those that are asked for.
+pub(crate) const MANY: usize = 8;
+
+/// One host of many.
+pub(crate) struct HostLine<'a> {
+    pub(crate) history: &'a History,
+    /// The incident that is surest, of these the longest; `None` where nothing was found.
+    pub(crate) worst: Option<&'a Incident>,
+}
+
+impl HostLine<'_> {
+    pub(crate) fn name(&self) -> &str {
+        self.history.host.as_deref().unwrap_or("a host without a name")
+    }
+
+    /// The cause in a sentence without its figures: what stands before the first colon of the incident's own.
+    pub(crate) fn cause(&self) -> &str {
+        let summary = self.worst.map_or("", |incident| incident.summary.as_str());
+        summary.split_once(": ").map_or(summary, |(cause, _)| cause)
+    }
+
+    /// The incident's figures: what stands behind that colon.
+    pub(crate) fn figures(&self) -> &str {
+        let summary = self.worst.map_or("", |incident| incident.summary.as_str());
+        summary.split_once(": ").map_or("", |(_, figures)| figures)
+    }
+}
+
+/// All hosts, those with the surest and the most incidents first, those without any last.
+pub(crate) fn ranked(investigation: &Investigation) -> Vec<HostLine<'_>> {
+    let lasts = |incident: &Incident| incident.to.since(incident.from).unwrap_or_default();
+    let worst = |history: &'_ History| -> Option<usize> {
+        (0..history.incidents.len())
+            .max_by_key(|at| history.incidents.get(*at).map(|one| (one.confidence, lasts(one), Reverse(*at))))
+    };
+    let mut lines: Vec<HostLine<'_>> = investigation
+        .hosts
+        .iter()
+        .map(|history| HostLine { history, worst: worst(history).and_then(|at| history.incidents.get(at)) })
+        .collect();
+    lines.sort_by_cached_key(|line| {
+        let confidence = line.worst.map(|incident| incident.confidence);
+        let when = line.worst.map_or(Moment::default(), |incident| incident.from);
+        (Reverse(confidence), Reverse(line.history.incidents.len()), line.history.host.clone(), when)
+    });
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_incident::Confidence;
+
+    use super::*;
+    use crate::stories;
+
+    #[test]
+    fn the_surest_come_first_and_the_quiet_last() {
+        let mut many = Investigation::default();
+        for (name, confidence, incidents) in [
+            ("a", None, 0),
+            ("b", Some(Confidence::Low), 1),
+            ("c", Some(Confidence::High), 1),
+            ("d", Some(Confidence::High), 3),
+        ] {
+            let mut history = stories::storm().hosts.remove(0);
+            history.host = Some(name.into());
+            let incident = confidence.map(|confidence| Incident { confidence, ..stories::incident(stories::MIDNIGHT) });
+            history.incidents = incident.into_iter().cycle().take(incidents).collect();
+            many.hosts.push(history);
+        }
+        let lines = ranked(&many);
+        assert_eq!(lines.iter().map(HostLine::name).collect::<Vec<_>>(), ["d", "c", "b", "a"]);
+        assert_eq!(lines[0].cause(), "reclaim storm driven by page tables");
+        assert!(lines[0].figures().starts_with("24 % of memory"), "{}", lines[0].figures());
+        assert!(lines[3].worst.is_none() && lines[3].cause().is_empty());
+    }
+}
