@@ -10,8 +10,8 @@ use crate::baseline::{FEWEST, median};
 use crate::page::bytes;
 use crate::{Kind, Metric, Moment, Signature, Strength};
 
-/// As long as this is rather a host that nobody wanted to run.
-const OFF: i64 = 12 * 60 * MINUTE;
+/// As long as this is rather a host that nobody wanted to run: over a night.
+const OFF: i64 = 6 * 60 * MINUTE;
 /// So many of them are a habit.
 const HABIT: usize = 3;
 /// How far before the last sample it is looked for what ended, in milliseconds.
