@@ -218,6 +218,52 @@ fn a_folder_and_its_tars_are_read_alike() {
 }
 
 #[test]
+fn nodes_with_the_same_trouble_are_told_of_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let story = std::fs::read_to_string(fixtures("collectors/two-freezes.sar")).unwrap();
+    for node in ["rac1", "rac2"] {
+        put(folder.path(), &format!("nodes/{node}.sar"), story.replace("(db7)", &format!("({node})")));
+    }
+    let report = json(folder.path(), &["nodes"]);
+    let incidents = report["incidents"].as_array().unwrap();
+    assert_eq!(incidents.len(), 4, "{report:#}");
+    for incident in incidents {
+        let other = if incident["host"] == "rac1" { "rac2" } else { "rac1" };
+        let told = format!(
+            "{other} had the same, which began in the same second by their wall clocks: look for what they share"
+        );
+        assert_eq!(incident["elsewhere"], json!([told]));
+    }
+    let said = within(folder.path(), &["nodes"]);
+    assert!(said.out.contains("also    rac2 had the same"), "{}", said.out);
+    // One host alone has nothing of the kind.
+    let alone = json(folder.path(), &["nodes/rac1.sar"]);
+    assert_eq!(alone["incidents"][0].get("elsewhere"), None);
+}
+
+/// Nothing was written from 03:10 on, and the host started at 03:52: an incident, and the exit code says so.
+#[test]
+fn a_hang_that_ended_in_a_reset_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let heading = "CPU %user %nice %system %iowait %steal %idle";
+    let mut text = format!("Linux 5.14.0 (db1) \t11/21/26 \t_x86_64_\t(4 CPU)\n\n00:00:01  {heading}\n");
+    let line = |text: &mut String, slot: u32| {
+        let (hour, minute, system) = (slot / 6, slot % 6 * 10, 2 + slot % 3);
+        writeln!(text, "{hour:02}:{minute:02}:01  all 10.00 0.00 {system}.00 1.00 0.00 {}.00", 89 - system).unwrap();
+    };
+    (1..20).for_each(|slot| line(&mut text, slot));
+    write!(text, "\n03:52:20     LINUX RESTART\t(4 CPU)\n\n04:00:01  {heading}\n").unwrap();
+    (25..100).for_each(|slot| line(&mut text, slot));
+    put(folder.path(), "sar21", text);
+    let said = within(folder.path(), &["sar21"]);
+    assert_eq!(said.code, 1, "{}", said.out);
+    assert!(said.out.contains("03:10:01 to 03:52:20  hang  confidence low"), "{}", said.out);
+    for words in ["nothing was written for 42 minutes", "last -x shutdown reboot"] {
+        assert!(said.out.contains(words), "{words}: {}", said.out);
+    }
+}
+
+#[test]
 fn what_zip_and_compress_packed_is_read() {
     let folder = tempfile::tempdir().unwrap();
     storm(folder.path());

@@ -39,7 +39,7 @@ pub(crate) fn told(hosts: &mut [History]) {
                     && let Some(name) = names.get(*other)
                 {
                     seen.push(*other);
-                    lines.push(line(name, incident, *from));
+                    lines.push(line(name, incident, *from, clock));
                 }
             }
             let more = lines.len().saturating_sub(MOST);
@@ -52,14 +52,16 @@ pub(crate) fn told(hosts: &mut [History]) {
     }
 }
 
-fn line(name: &str, incident: &Incident, from: Moment) -> String {
+fn line(name: &str, incident: &Incident, from: Moment, clock: &Clock) -> String {
     let seconds = apart(incident.from, from) / SECOND;
     let when = match seconds {
         0 => "in the same second".to_owned(),
         1.. => format!("{seconds} s later"),
         _ => format!("{} s earlier", -seconds),
     };
-    format!("{name} had the same, which began {when}: look for what they share")
+    // Nobody says whether walls of two hosts show one time.
+    let by = if matches!(clock, Clock::Wall { zone: None }) { " by their wall clocks" } else { "" };
+    format!("{name} had the same, which began {when}{by}: look for what they share")
 }
 
 /// What has a beginning.

@@ -11,6 +11,7 @@ mod facts;
 mod lasting;
 mod scope;
 mod summary;
+mod window;
 
 use self::facts::Facts;
 use crate::signatures::observations::Observations;

@@ -1,6 +1,6 @@
 //! What rose or fell in a window, and what was seen last before a host fell silent.
 
-use super::facts::{AROUND, Window, rows_in};
+use super::window::{AROUND, Window, rows_in};
 use crate::page::bytes;
 use crate::signatures::page_tables;
 use crate::signatures::rows::apart;

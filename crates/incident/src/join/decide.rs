@@ -1,7 +1,6 @@
 //! What an incident is taken for, and how sure that is.
 
-use super::facts::{Facts, Scans};
-use super::summary::SPARE;
+use super::facts::{Facts, SPARE, Scans};
 use crate::page::bytes;
 use crate::{Confidence, Kind, Signature, Strength, Verdict};
 

@@ -1,26 +1,24 @@
 //! What a host looked like in a window of time: the figures that verdicts are made of.
 
-use std::ops::Range;
-
 use super::changes::Change;
+use super::window::{AROUND, Window, rows_in};
 use crate::page::Page;
 use crate::signatures::observations::Observations;
-use crate::signatures::rows::{MINUTE, Rows, apart};
+use crate::signatures::rows::{Rows, apart};
 use crate::signatures::{kernel_cpu, page_tables};
-use crate::{History, Kind, Metric, Moment, Series, Signature, Strength};
+use crate::{Kind, Metric, Moment, Series, Signature, Strength};
 
 /// %system that is much for an interval of any length.
 const MUCH: f64 = 20.0;
 
+/// Part of memory that is to be had on a host which is not short of it.
+pub(super) const SPARE: f64 = 0.1;
 /// Pages that go to swap, for each that is scanned, where reclaim is of programs' memory: a page is scanned a few times before
 /// it goes.
 const OUT: f64 = 0.2;
 
 /// Samples as far apart as this, in milliseconds, thin what one process does.
 const COARSE: i64 = 60_000;
-
-/// Who looks for reclaim looks so far around a window, in milliseconds: kswapd is done before what it did is felt.
-pub(super) const AROUND: i64 = 10 * MINUTE;
 
 /// Page tables, and the memory they are of.
 #[derive(Clone, Copy, Debug)]
@@ -141,21 +139,6 @@ pub(super) struct Facts<'a> {
     pub(super) root: Option<String>,
     /// Time between samples of the coarsest source that shows it, in milliseconds.
     pub(super) coarsest: i64,
-}
-
-/// Rows whose moments are in a window, with the one that it begins at.
-pub(super) fn rows_in(series: &Series, from: Moment, to: Moment) -> Range<usize> {
-    let samples = series.samples();
-    samples.partition_point(|sample| sample.at < from)..samples.partition_point(|sample| sample.at <= to)
-}
-
-/// The rows of all sources between two moments.
-#[derive(Clone, Copy)]
-pub(super) struct Window<'a> {
-    pub(super) observations: &'a Observations<'a>,
-    pub(super) history: &'a History,
-    pub(super) from: Moment,
-    pub(super) to: Moment,
 }
 
 impl Window<'_> {

@@ -1,7 +1,7 @@
 //! An incident in a sentence with its figures, and what to do next.
 
 use super::decide::Decision;
-use super::facts::{Facts, Pool, Scans, Tables};
+use super::facts::{Facts, Pool, SPARE, Scans, Tables};
 use crate::page::bytes;
 use crate::signatures::page_tables::NOTICE;
 use crate::signatures::rows::{MINUTE, apart};
@@ -11,8 +11,6 @@ use crate::{Kind, Strength, Verdict};
 const UNUSED: f64 = 0.5;
 /// Samples farther apart than this hide much, in milliseconds.
 const COARSE: i64 = 120_000;
-/// Part of memory that is to be had on a host which is not short of it.
-pub(super) const SPARE: f64 = 0.1;
 /// What to do about a cgroup's limit.
 const LIMIT: &str = "systemctl show -p MemoryMax,MemoryHigh UNIT, or memory.max and memory.high below /sys/fs/cgroup: which limit is reached";
 /// How the words of a log begin that say whom the kernel killed.

@@ -4,6 +4,7 @@
 //! Fields are those of atop 2.8's manual, PARSEABLE OUTPUT; later versions add behind them, and what an earlier one lacks
 //! is absent. Times are UTC. Samples behind RESET are since the boot: what they hold of moments is kept.
 
+mod layout;
 mod raw;
 
 use std::io::Read;

@@ -6,8 +6,7 @@
 
 use std::ops::Range;
 
-use super::rows::{MINUTE, Rows, SECOND, whole};
-use super::silence::LONG;
+use super::rows::{MINUTE, Rows, SECOND, SILENT, whole};
 use crate::baseline::{FEWEST, median};
 use crate::{Format, Moment, Strength, Tool};
 
@@ -144,7 +143,7 @@ impl Schedule {
 
 /// Whether a host was silent for so long that it is an event by itself, and not as long as a collector that is off.
 const fn is_silence(by: i64, apart: i64) -> bool {
-    by >= LONG && apart <= OFF
+    by >= SILENT && apart <= OFF
 }
 
 /// A hole in a loop that drifts.

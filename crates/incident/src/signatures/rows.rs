@@ -16,6 +16,9 @@ const DAY: i64 = 24 * 60 * MINUTE;
 pub(crate) const SECOND: i64 = 1000;
 /// Milliseconds.
 pub(crate) const MINUTE: i64 = 60 * SECOND;
+/// Milliseconds beyond a collector's own pace that no reboot takes: firmware tests the memory of large hosts for a quarter of an
+/// hour.
+pub(super) const SILENT: i64 = 20 * MINUTE;
 /// No collector has a pace as slow as this, in milliseconds: a year.
 const LONGEST: i64 = 365 * DAY;
 /// Hits that are nearer to each other than this are one spike: a storm of minutes has calm seconds.

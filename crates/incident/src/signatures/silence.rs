@@ -5,16 +5,13 @@
 //! all the time is told by the host's uptime, where the source has it ([`MarkKind::Resumed`](crate::MarkKind::Resumed)).
 
 use super::observations::Observations;
-use super::rows::{MINUTE, Rows, SECOND, apart};
+use super::rows::{MINUTE, Rows, SECOND, SILENT, apart};
 use crate::baseline::{FEWEST, median};
 use crate::page::bytes;
 use crate::{Kind, Metric, Moment, Signature, Strength};
 
-/// Milliseconds beyond the collector's own pace that no reboot takes: firmware tests the memory of large hosts for a
-/// quarter of an hour.
-pub(super) const LONG: i64 = 20 * MINUTE;
-/// As long as this is rather a host that nobody wanted to run.
-const OFF: i64 = 12 * 60 * MINUTE;
+/// As long as this is rather a host that nobody wanted to run: over a night.
+const OFF: i64 = 6 * 60 * MINUTE;
 /// So many of them are a habit.
 const HABIT: usize = 3;
 /// How far before the last sample it is looked for what ended, in milliseconds.
@@ -38,7 +35,7 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
 fn silence(rows: &Rows<'_>, boot: Moment) -> Option<(usize, Moment)> {
     let behind = rows.samples().partition_point(|sample| sample.at < boot);
     let last = behind.checked_sub(1)?;
-    let long = apart(rows.at(last), boot).saturating_sub(rows.usual) >= LONG;
+    let long = apart(rows.at(last), boot).saturating_sub(rows.usual) >= SILENT;
     let first = behind.checked_sub(FEWEST / 2)?;
     let paced = apart(rows.at(first), rows.at(last)) <= rows.usual.saturating_mul(2 * 6);
     (long && paced).then_some((last, boot))

@@ -170,7 +170,7 @@ fn programs_and_the_hypervisor_take_processors_too() {
 
 #[test]
 fn each_verdict_is_documented() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/verdicts.md")).unwrap();
+    let page = include_str!("../../../../docs/verdicts.md");
     let documented: Vec<&str> =
         page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`')).map(|(name, _)| name).collect();
     let names: Vec<&str> = Verdict::ALL.iter().map(|verdict| verdict.name()).collect();
