@@ -249,7 +249,7 @@ pub(crate) fn wants(kind: Kind, settings: &Settings) -> (u64, u64) {
 
 impl Spec {
     /// The same host, as it was drawn before there was more to draw.
-    pub(crate) fn as_it_was(self) -> Self {
+    pub(crate) fn before_more_was_drawn(self) -> Self {
         Self { to_be: None, asm: false, ..self }
     }
 

@@ -219,8 +219,9 @@ pub(crate) fn foretold(world: &World, seen: &Seen, moments: &BTreeMap<usize, Mom
             if open || (place > 0 && (parts || beside)) {
                 continue;
             }
-            let policy = if place == 0 { server.running.policy } else { settings.policy };
-            let without = matches!(policy, Policy::Off | Policy::Automatic);
+            // Whoever leaves automatic memory management is under it now, and of whoever goes there nothing is wanted now.
+            let is_without = |policy: Policy| matches!(policy, Policy::Off | Policy::Automatic);
+            let without = is_without(settings.policy) || (place == 0 && is_without(server.running.policy));
             let exempt = matches!(outlook.standing, Standing::NotCounted(_)) && without;
             let exempt = exempt || (place == 0 && foretold == "all" && is_out_of_sight(world, *at));
             if !exempt && outlook.standing.as_str() != truth.as_str() {

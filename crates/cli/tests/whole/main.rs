@@ -161,7 +161,7 @@ const ONCE_WRONG_SINCE: [(u64, u32); 3] = [(9101, 311), (9101, 600), (9102, 952)
 
 #[test]
 fn hosts_that_were_wrong_once_are_right() {
-    let before = ONCE_WRONG.map(|(seed, host)| (seed, host, drawn(seed, host).as_it_was()));
+    let before = ONCE_WRONG.map(|(seed, host)| (seed, host, drawn(seed, host).before_more_was_drawn()));
     let since = ONCE_WRONG_SINCE.map(|(seed, host)| (seed, host, drawn(seed, host)));
     for (seed, host, spec) in before.into_iter().chain(since) {
         let wrong = surveyed(std::iter::once((host, spec)));
