@@ -65,7 +65,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],
         Some(Obstacle::Cgroup) => cgroup_limit::raises_for(facts, instance),
         Some(Obstacle::Start) => vec![startup::remedy(instance)],
-        Some(Obstacle::Lock) => super::restart_loses_pages::unlocks(instance),
+        Some(Obstacle::Lock) => unlocks(instance),
         Some(Obstacle::Mount) => vec![mounts::remedy(facts.host, instance)],
         Some(Obstacle::DefaultSize) => vec![Remedy::by_hand(default_size(instance))],
         Some(Obstacle::Nodes) => vec![cpuset()],
@@ -91,6 +91,13 @@ pub(super) fn rights(facts: &Facts<'_>, instance: &Instance) -> Vec<Remedy> {
         Memlock::Useless(_) => vec![Remedy::SetGroup(instance.id())],
         Memlock::Unknown(_) => vec![Remedy::SetGroup(instance.id()), Remedy::RaiseMemlock(instance.id())],
     }
+}
+
+/// What lets a server start that may not lock its memory.
+pub(super) fn unlocks(instance: &Instance) -> Vec<Remedy> {
+    let name = (Kind::of(instance.engine).locks_all)(instance).map_or("its setting", |setting| setting.name.as_str());
+    let then = format!("set {name}=FALSE once it is on huge pages: they are never swapped, and need no lock");
+    vec![Remedy::RaiseMemlock(instance.id()), Remedy::Consider(then)]
 }
 
 /// What a person does about a boot whose default size is another.

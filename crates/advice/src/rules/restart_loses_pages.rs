@@ -1,4 +1,3 @@
-use hugewise_engines::Kind;
 use hugewise_model::{Asked, Finding, HugePageUse, Instance, Lack, Level, Reason, Remedy};
 
 use crate::demand::starting;
@@ -66,7 +65,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     let remedies = match restart.obstacle {
         Some(Obstacle::Start) => vec![startup::remedy(instance)],
-        Some(Obstacle::Lock) => super::restart_loses_pages::unlocks(instance),
+        Some(Obstacle::Lock) => super::boot_loses_pages::unlocks(instance),
         Some(Obstacle::Right) => super::boot_loses_pages::rights(facts, instance),
         Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],
         Some(Obstacle::Cgroup) => super::cgroup_limit::raises_for(facts, instance),
@@ -79,13 +78,6 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         _ => vec![Remedy::SetSetting(instance.id())],
     };
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
-}
-
-/// What lets a server start that may not lock its memory.
-pub(super) fn unlocks(instance: &Instance) -> Vec<Remedy> {
-    let name = (Kind::of(instance.engine).locks_all)(instance).map_or("its setting", |setting| setting.name.as_str());
-    let then = format!("set {name}=FALSE once it is on huge pages: they are never swapped, and need no lock");
-    vec![Remedy::RaiseMemlock(instance.id()), Remedy::Consider(then)]
 }
 
 /// What nobody knows of the next start of a server whose settings were understood as it started.
