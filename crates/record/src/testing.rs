@@ -1,7 +1,8 @@
 //! For tests and fuzz targets of other crates: blocks as the recorder writes them.
 
-use crate::ring::{Record, RingFile, Writer};
+use crate::ring::{About, BLOCK, HEADERS, Header, Kind, Record, RingFile, Writer, put_at};
 use crate::{Event, Sample};
+
 
 /// A block that is being filled and written at each step.
 pub struct Blocks(Writer);
@@ -34,4 +35,23 @@ impl Blocks {
         // What a test wants to see is then not there.
         let _ = ring.write(sequence, self.0.sealed(false));
     }
+}
+
+/// A ring of eight blocks whose blocks hold these bytes as their records, with whole headers and checksums: what gets past them.
+pub fn with_checksums(payload: &[u8]) -> Vec<u8> {
+    let header = Header { kind: Kind::Seconds, blocks: 8, ring: 7, about: About::default() };
+    let mut ring = [header.encode(), header.encode()].concat();
+    for (sequence, part) in (0_u64..8).zip(payload.chunks(crate::ring::PAYLOAD)) {
+        let mut block = [0; BLOCK];
+        put_at(&mut block, 0, b"HWRB");
+        put_at(&mut block, 8, &sequence.to_le_bytes());
+        put_at(&mut block, 16, &header.ring.to_le_bytes());
+        put_at(&mut block, 40, &u16::try_from(part.len()).unwrap_or(0).to_le_bytes());
+        put_at(&mut block, 48, part);
+        let sum = crate::crc::crc32c(block.get(8..).unwrap_or_default());
+        put_at(&mut block, 4, &sum.to_le_bytes());
+        ring.extend_from_slice(&block);
+    }
+    ring.resize((HEADERS + 8) * BLOCK, 0);
+    ring
 }

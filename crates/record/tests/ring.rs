@@ -234,6 +234,19 @@ proptest! {
         prop_assert_eq!(seconds(&bytes).1.torn, 1);
     }
 
+    /// Records that nobody wrote, in blocks with the right checksums.
+    #[test]
+    fn records_of_any_bytes_do_no_harm(records in prop::collection::vec((1..7_u8, prop::collection::vec(any::<u8>(), 0..80)), 0..60)) {
+        let mut payload = Vec::new();
+        for (kind, content) in records {
+            payload.push(kind);
+            payload.extend(u16::try_from(content.len()).unwrap().to_le_bytes());
+            payload.extend(content);
+        }
+        let ring = hugewise_record::testing::with_checksums(&payload);
+        prop_assert_eq!(read(&mut &ring[..], &mut |_, _| {}).unwrap().torn, 0);
+    }
+
     #[test]
     fn any_bytes_behind_a_header_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..3 * BLOCK), whole in 0..2_usize) {
         let mut ring = ring_of_32()[..HEADERS * BLOCK * whole].to_vec();

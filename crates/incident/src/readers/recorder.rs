@@ -294,3 +294,150 @@ impl Stretch {
 fn as_f64(value: u64) -> f64 {
     Bytes(value).as_f64()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::disallowed_methods)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use hugewise_record::ring::{About, Folder, Kind, Opened};
+    use hugewise_record::testing::Blocks;
+    use hugewise_record::{Event, EventKind};
+
+    use super::*;
+
+    const BEGIN: i64 = 1_795_306_507_000;
+
+    fn open(folder: &Path, blocks: u64) -> Opened {
+        let about = About {
+            host: "db1".into(),
+            kernel: "5.14.0".into(),
+            began: BEGIN,
+            base_page: 4096,
+            ticks: 100,
+            offset: 3600,
+            interval_ms: 1000,
+            ..About::default()
+        };
+        Folder::open(folder).unwrap().ring(Kind::Seconds, blocks, &about).unwrap()
+    }
+
+    /// Two processors, one of which is in the kernel; 300 faults and 20 scanned pages a second; memory waited for half of it.
+    fn sample(second: u64) -> Sample {
+        let mut sample = Sample::default();
+        (sample.wall, sample.uptime) = (BEGIN + i64::try_from(second).unwrap() * 1000, 50_000 + second * 1000);
+        for (field, value) in [
+            (Field::CpuUser, 40 * second),
+            (Field::CpuSystem, 90 * second),
+            (Field::CpuSoftirq, 10 * second),
+            (Field::CpuIdle, 60 * second),
+            (Field::Faults, 300 * second),
+            (Field::ScanDirect, 20 * second),
+            (Field::PressureMemorySome, 500_000 * second),
+            (Field::KswapdCpu, 250_000_000 * second),
+            (Field::MemFree, 1000),
+            (Field::HugeTotal, 10),
+            (Field::HugePageSize, 2048),
+            (Field::Load1, 1205),
+            (Field::SwapTotal, 500),
+            (Field::SwapFree, 100),
+        ] {
+            sample.set(field, value);
+        }
+        sample
+    }
+
+    fn read_file(folder: &Path) -> Result<Series, Refused> {
+        read(&mut &fs::read(folder.join("seconds.ring")).unwrap()[..], "seconds.ring")
+    }
+
+    fn write(folder: &Path, blocks: u64, seconds: std::ops::Range<u64>) {
+        let opened = open(folder, blocks);
+        let mut writer = Blocks::of(&opened.ring, opened.next);
+        for second in seconds {
+            writer.push(&opened.ring, &sample(second));
+        }
+    }
+
+    #[test]
+    fn rates_and_levels_are_those_of_the_counters() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), 64, 1..9);
+        let series = read_file(folder.path()).unwrap();
+        assert_eq!((series.host.as_deref(), series.samples().len()), (Some("db1"), 8));
+        assert_eq!(series.clock.offset_at(Moment(BEGIN)), Some(3600));
+        assert_eq!(series.samples().first().unwrap().interval, None);
+        let of = |metric, row| series.value(metric, row);
+        for (metric, value) in [
+            (Metric::CpuUser, 20.0),
+            (Metric::CpuSystem, 50.0),
+            (Metric::CpuSoftirq, 5.0),
+            (Metric::CpuIdle, 30.0),
+            (Metric::Faults, 300.0),
+            (Metric::ScanDirect, 20.0),
+            (Metric::PressureMemorySome, 50.0),
+            (Metric::KswapdCpu, 25.0),
+        ] {
+            assert_eq!(of(metric, 0), None, "{metric:?}");
+            for row in 1..8 {
+                let read = of(metric, row).unwrap();
+                assert!((read - value).abs() < 1e-6, "{metric:?} {row} {read}");
+            }
+        }
+        assert_eq!(of(Metric::MemFree, 0), Some(1_024_000.0));
+        assert_eq!(of(Metric::HugeTotal, 0), Some(20_971_520.0));
+        assert_eq!(of(Metric::Load1, 0), Some(12.05));
+        assert_eq!(of(Metric::SwapUsed, 0), Some(409_600.0));
+        // What was not there is not zero.
+        assert_eq!([Metric::CpuSteal, Metric::OomKill, Metric::PageTables].map(|metric| of(metric, 3)), [None; 3]);
+    }
+
+    #[test]
+    fn a_ring_that_went_round_is_in_the_order_of_time_and_another_run_begins_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), 8, 1..50);
+        write(folder.path(), 8, 100..105);
+        let series = read_file(folder.path()).unwrap();
+        let seconds: Vec<i64> = series.samples().iter().map(|sample| (sample.at.0 - BEGIN) / 1000).collect();
+        assert!(seconds.is_sorted(), "{seconds:?}");
+        assert_eq!(seconds.iter().filter(|second| **second >= 100).count(), 5);
+        let first = seconds.iter().position(|second| *second == 100).unwrap();
+        assert_eq!(series.samples().get(first).unwrap().interval, None);
+        assert_eq!(series.value(Metric::Faults, first), None);
+        assert!(series.value(Metric::Faults, first + 1).is_some());
+        assert_eq!(series.problems, []);
+    }
+
+    #[test]
+    fn what_the_kernel_said_is_a_mark() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = open(folder.path(), 64);
+        let mut writer = Blocks::of(&opened.ring, opened.next);
+        writer.push(&opened.ring, &sample(1));
+        writer.push_event(&opened.ring, &Event::new(BEGIN + 1500, EventKind::OutOfMemory, b"Out of memory: Killed process 9"));
+        let series = read_file(folder.path()).unwrap();
+        let [mark] = series.marks.as_slice() else { panic!("{:?}", series.marks) };
+        assert_eq!((mark.at, &mark.kind), (Moment(BEGIN + 1500), &MarkKind::Comment("Out of memory: Killed process 9".into())));
+    }
+
+    #[test]
+    fn one_that_is_empty_torn_or_of_another_version_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(open(folder.path(), 8));
+        assert!(read_file(folder.path()).unwrap_err().0.contains("no sample yet"));
+        write(folder.path(), 8, 1..33);
+        let path = folder.path().join("seconds.ring");
+        let whole = fs::read(&path).unwrap();
+        let mut torn = whole.clone();
+        for block in [3, 5] {
+            *torn.get_mut((2 + block) * 4096 + 100).unwrap() ^= 1;
+        }
+        let series = read(&mut &torn[..], "x").unwrap();
+        assert_eq!((series.samples().len(), series.problems.len()), (24, 1));
+        assert!(series.problems.first().unwrap().what.contains("2 blocks are torn"));
+        let series = read(&mut whole.get(..6 * 4096).unwrap(), "x").unwrap();
+        assert!(series.problems.first().unwrap().what.contains("cut off"));
+        assert!(read(&mut &b"\x89HWR\r\n\x1a\n"[..], "x").unwrap_err().0.contains("cut off"));
+    }
+}
