@@ -21,3 +21,7 @@ pub use field::{Field, Unit};
 pub use notes::{Event, EventKind, Instance, Instances, Process, Processes};
 pub use record::{Error, Options, record};
 pub use sample::{Pool, Sample};
+
+#[cfg(test)]
+#[global_allocator]
+static COUNTING: hugewise_lab::counting::Counting = hugewise_lab::counting::Counting;

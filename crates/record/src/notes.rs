@@ -284,14 +284,8 @@ pub enum EventKind {
 
 impl EventKind {
     /// Its number in the format.
-    const ALL: [Self; 6] = [
-        Self::OutOfMemory,
-        Self::HungTask,
-        Self::AllocationFailure,
-        Self::Lockup,
-        Self::Damage,
-        Self::Recorder,
-    ];
+    const ALL: [Self; 6] =
+        [Self::OutOfMemory, Self::HungTask, Self::AllocationFailure, Self::Lockup, Self::Damage, Self::Recorder];
 
     /// As other programs know it.
     pub const fn name(self) -> &'static str {
@@ -371,7 +365,13 @@ mod tests {
 
     #[test]
     fn what_was_put_is_taken_and_a_part_of_it_is_nothing() {
-        let mut processes = Processes { wall: 1_795_306_507_123, interval_ms: 5001, processes: 412, blocked: 1, ..Processes::default() };
+        let mut processes = Processes {
+            wall: 1_795_306_507_123,
+            interval_ms: 5001,
+            processes: 412,
+            blocked: 1,
+            ..Processes::default()
+        };
         let hung = Process {
             pid: 4_194_303,
             state: b'D',
@@ -394,7 +394,12 @@ mod tests {
 
         let mut instances = Instances { wall: -5, age_ms: 61_000, ..Instances::default() };
         for sessions in [None, Some(0), Some(300)] {
-            instances.push(Instance { name: Name::new("oracle DB1".as_bytes()), processes: 320, sessions, page_tables_kib: 7 });
+            instances.push(Instance {
+                name: Name::new("oracle DB1".as_bytes()),
+                processes: 320,
+                sessions,
+                page_tables_kib: 7,
+            });
         }
         assert_eq!(round(|put| instances.encode(put), Instances::decode), instances);
 
@@ -427,7 +432,12 @@ mod tests {
         processes.encode(&mut put);
         assert!(put.used().is_some());
         let mut instances = Instances::default();
-        let one = Instance { name: Name::new(&[b'n'; 48]), processes: 1 << 40, sessions: Some(1 << 40), page_tables_kib: 1 << 40 };
+        let one = Instance {
+            name: Name::new(&[b'n'; 48]),
+            processes: 1 << 40,
+            sessions: Some(1 << 40),
+            page_tables_kib: 1 << 40,
+        };
         assert_eq!((0..100).filter(|_| instances.push(one)).count(), MOST_INSTANCES);
         let mut put = Put::new(&mut room);
         instances.encode(&mut put);

@@ -3,7 +3,6 @@
 use crate::ring::{About, BLOCK, HEADERS, Header, Kind, Record, RingFile, Writer, put_at};
 use crate::{Event, Sample};
 
-
 /// A block that is being filled and written at each step.
 pub struct Blocks(Writer);
 

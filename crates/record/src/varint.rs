@@ -126,9 +126,12 @@ mod tests {
 
     #[test]
     fn a_number_takes_a_byte_for_each_seven_bits() {
-        for (number, bytes) in [(0, &[0][..]), (127, &[127]), (300, &[0xac, 2]), (u64::MAX, &[
-            255, 255, 255, 255, 255, 255, 255, 255, 255, 1,
-        ])] {
+        for (number, bytes) in [
+            (0, &[0][..]),
+            (127, &[127]),
+            (300, &[0xac, 2]),
+            (u64::MAX, &[255, 255, 255, 255, 255, 255, 255, 255, 255, 1]),
+        ] {
             let mut room = [0; 16];
             let mut put = Put::new(&mut room);
             put.number(number);

@@ -58,8 +58,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     println!("  program that finds the servers{:8.2} ms", looks * 1e3 / passed);
     println!("of one processor               {percent:8.2} %   (wanted: at most {WANTED_PERCENT})");
-    let (resident, most, locked) = (recorder.mib("status", "VmRSS")?, recorder.mib("status", "VmHWM")?, recorder.mib("smaps_rollup", "Locked")?);
-    println!("memory                         {resident:8.1} MiB, {most:.1} at most, {locked:.1} locked (wanted: at most {WANTED_MIB})");
+    let (resident, most, locked) =
+        (recorder.mib("status", "VmRSS")?, recorder.mib("status", "VmHWM")?, recorder.mib("smaps_rollup", "Locked")?);
+    println!(
+        "memory                         {resident:8.1} MiB, {most:.1} at most, {locked:.1} locked (wanted: at most {WANTED_MIB})"
+    );
     #[allow(clippy::cast_precision_loss, reason = "megabytes of a day")]
     let a_day = recorder.written()?.saturating_sub(written) as f64 / passed * 86_400.0 / 1e6;
     println!("written to the disk            {a_day:8.0} MB a day");

@@ -154,7 +154,7 @@ impl Image {
         match self {
             Self::Plain | Self::OldKernel => &[],
             Self::Tuned => &["tuned"],
-            Self::Collectors => &["sysstat"],
+            Self::Collectors => &["sysstat", "atop", "pcp"],
         }
     }
 
@@ -162,7 +162,9 @@ impl Image {
         match self {
             Self::Plain | Self::OldKernel => FIRST_BOOT.to_owned(),
             Self::Tuned => format!("{FIRST_BOOT}systemctl start tuned\ntuned-adm profile virtual-guest\nsync\n"),
-            Self::Collectors => format!("{FIRST_BOOT}systemctl --quiet disable postgresql\nsync\n"),
+            Self::Collectors => format!(
+                "{FIRST_BOOT}systemctl --quiet disable postgresql atop atopacct pmcd pmie pmlogger pmproxy\nsync\n"
+            ),
         }
     }
 

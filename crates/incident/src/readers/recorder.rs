@@ -207,7 +207,8 @@ impl Stretches<'_> {
             Entry::Processes(processes) => stretch.processes(processes),
             Entry::Instances(instances) => {
                 // Of servers that do not tell, none are known: that is not zero.
-                let told: Option<u64> = instances.listed().iter().filter_map(|one| one.sessions).reduce(|all, of| all + of);
+                let told: Option<u64> =
+                    instances.listed().iter().filter_map(|one| one.sessions).reduce(|all, of| all + of);
                 if let Some(sessions) = told {
                     stretch.series.set(Metric::Sessions, as_f64(sessions));
                 }
@@ -415,10 +416,16 @@ mod tests {
         let opened = open(folder.path(), 64);
         let mut writer = Blocks::of(&opened.ring, opened.next);
         writer.push(&opened.ring, &sample(1));
-        writer.push_event(&opened.ring, &Event::new(BEGIN + 1500, EventKind::OutOfMemory, b"Out of memory: Killed process 9"));
+        writer.push_event(
+            &opened.ring,
+            &Event::new(BEGIN + 1500, EventKind::OutOfMemory, b"Out of memory: Killed process 9"),
+        );
         let series = read_file(folder.path()).unwrap();
         let [mark] = series.marks.as_slice() else { panic!("{:?}", series.marks) };
-        assert_eq!((mark.at, &mark.kind), (Moment(BEGIN + 1500), &MarkKind::Comment("Out of memory: Killed process 9".into())));
+        assert_eq!(
+            (mark.at, &mark.kind),
+            (Moment(BEGIN + 1500), &MarkKind::Comment("Out of memory: Killed process 9".into()))
+        );
     }
 
     #[test]

@@ -10,8 +10,7 @@ const MOST_LINES: usize = 1024;
 /// Counters that kernels have by zone or kind, which are added: the name, and what may stand behind it.
 const IN_PARTS: [&[u8]; 6] =
     [b"pgscan_kswapd", b"pgscan_direct", b"pgsteal_kswapd", b"pgsteal_direct", b"allocstall", b"workingset_refault"];
-const PARTS: [&[u8]; 8] =
-    [b"_dma", b"_dma32", b"_normal", b"_high", b"_movable", b"_device", b"_anon", b"_file"];
+const PARTS: [&[u8]; 8] = [b"_dma", b"_dma32", b"_normal", b"_high", b"_movable", b"_device", b"_anon", b"_file"];
 
 /// Which line of a file is which field. The kernel has them in the same order each time: a line is looked up where another one
 /// stood there before.
@@ -73,9 +72,8 @@ fn find(file: File, name: &[u8]) -> Option<Field> {
         return called(b"thp_split_page");
     }
     called(name).or_else(|| {
-        let whole = IN_PARTS.iter().find(|whole| {
-            name.strip_prefix(**whole).is_some_and(|part| PARTS.contains(&part))
-        })?;
+        let whole =
+            IN_PARTS.iter().find(|whole| name.strip_prefix(**whole).is_some_and(|part| PARTS.contains(&part)))?;
         called(whole)
     })
 }
@@ -179,7 +177,8 @@ mod tests {
         let sample = read(&mut lines, text);
         assert_eq!((sample.get(Field::DirectThrottle), sample.get(Field::ThpSplitPage)), (Some(4), Some(2)));
         assert_eq!(sample.get(Field::OomKill), None);
-        let sample = read(&mut Lines::meminfo(), "MemTotal:  16 kB\nActive(anon):  3 kB\nHugePages_Free: 0\nMemFree: x kB\n");
+        let sample =
+            read(&mut Lines::meminfo(), "MemTotal:  16 kB\nActive(anon):  3 kB\nHugePages_Free: 0\nMemFree: x kB\n");
         assert_eq!(sample.fields().count(), 3);
         assert_eq!((sample.get(Field::ActiveAnon), sample.get(Field::HugeFree)), (Some(3), Some(0)));
     }
@@ -190,9 +189,10 @@ mod tests {
         stat(b"cpu  1 2 3 4\ncpu0 1 2 3 4\ncpu1 0 0 0 0\nintr 99 1 2 3\nctxt 5\nprocs_running 2\n", &mut sample);
         use Field::{Blocked, ContextSwitches, CpuIdle, CpuIowait, Interrupts, Processors, Running};
         let of = |field| sample.get(field);
-        assert_eq!([CpuIdle, CpuIowait, Processors, Interrupts, ContextSwitches, Running, Blocked].map(of), [
-            Some(4), None, Some(2), Some(99), Some(5), Some(2), None
-        ]);
+        assert_eq!(
+            [CpuIdle, CpuIowait, Processors, Interrupts, ContextSwitches, Running, Blocked].map(of),
+            [Some(4), None, Some(2), Some(99), Some(5), Some(2), None]
+        );
         loadavg(b"0.20 12.05 0.12 1/80 11206\n", &mut sample);
         assert_eq!((sample.get(Field::Load1), sample.get(Field::Load5)), (Some(20), Some(1205)));
         assert_eq!(sample.get(Field::Tasks), Some(80));

@@ -57,7 +57,9 @@ mod tests {
         for disk in ["sda", "sdaa", "vdb", "xvda", "nvme0n1", "nvme10n12", "mmcblk0", "dasda"] {
             assert!(is_disk(disk.as_bytes()), "{disk}");
         }
-        for other in ["sda1", "dm-0", "md127", "loop3", "nvme0n1p2", "nvme0c1n1", "mmcblk0p1", "ram0", "zram0", "sr0", ""] {
+        for other in
+            ["sda1", "dm-0", "md127", "loop3", "nvme0n1p2", "nvme0c1n1", "mmcblk0p1", "ram0", "zram0", "sr0", ""]
+        {
             assert!(!is_disk(other.as_bytes()), "{other}");
         }
         let mut sample = Sample::default();
@@ -66,9 +68,12 @@ mod tests {
             &mut sample,
         );
         let of = |field| sample.get(field);
-        use Field::{DiskBusy, DiskInFlight, DiskReads, DiskSectorsRead, DiskSectorsWritten, DiskWeighted, DiskWrites, Disks};
+        use Field::{
+            DiskBusy, DiskInFlight, DiskReads, DiskSectorsRead, DiskSectorsWritten, DiskWeighted, DiskWrites, Disks,
+        };
         assert_eq!(
-            [Disks, DiskReads, DiskSectorsRead, DiskWrites, DiskSectorsWritten, DiskInFlight, DiskBusy, DiskWeighted].map(of),
+            [Disks, DiskReads, DiskSectorsRead, DiskWrites, DiskSectorsWritten, DiskInFlight, DiskBusy, DiskWeighted]
+                .map(of),
             [2, 11, 88, 22, 176, 1, 16, 33].map(Some)
         );
     }

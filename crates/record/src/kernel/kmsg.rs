@@ -111,7 +111,10 @@ mod tests {
         assert_eq!(said.text(), "oracle_99 invoked oom-killer: gfp_mask=0x100cca(GFP_HIGHUSER_MOVABLE), order=0");
         for (text, kind) in [
             ("3,1,2,-;INFO: task jbd2/dm-0-8:512 blocked for more than 122 seconds.", EventKind::HungTask),
-            ("4,1,2,-;warn_alloc: kworker: page allocation failure: order:5, mode:0x40dc0", EventKind::AllocationFailure),
+            (
+                "4,1,2,-;warn_alloc: kworker: page allocation failure: order:5, mode:0x40dc0",
+                EventKind::AllocationFailure,
+            ),
             ("0,1,2,-;watchdog: BUG: soft lockup - CPU#3 stuck for 23s! [oracle_1:99]", EventKind::Lockup),
             ("1,1,2,-;BUG: Bad page state in process ora_dbw0", EventKind::Damage),
         ] {

@@ -9,8 +9,8 @@ mod pools;
 mod words;
 
 pub(crate) use held::Held;
-pub use kmsg::event as kernel_message;
 pub(crate) use kmsg::Messages;
+pub use kmsg::event as kernel_message;
 pub(crate) use words::{Words, number, word};
 
 use crate::field::Field;
@@ -128,17 +128,23 @@ mod tests {
             let line = text.lines().find(|line| line.split([':', ' ']).next() == Some(name)).unwrap();
             line.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap()
         };
-        for (name, field) in [("MemTotal", Field::MemTotal), ("SwapTotal", Field::SwapTotal), ("Hugepagesize", Field::HugePageSize)] {
+        for (name, field) in
+            [("MemTotal", Field::MemTotal), ("SwapTotal", Field::SwapTotal), ("Hugepagesize", Field::HugePageSize)]
+        {
             assert_eq!(sample.get(field), Some(said(&meminfo, name)), "{name}");
         }
         let vmstat = text("/proc/vmstat");
-        for (name, field) in [("pgfault", Field::Faults), ("pgfree", Field::Freed), ("compact_stall", Field::CompactStall)] {
+        for (name, field) in
+            [("pgfault", Field::Faults), ("pgfree", Field::Freed), ("compact_stall", Field::CompactStall)]
+        {
             let (now, before) = (said(&vmstat, name), sample.get(field).unwrap());
             assert!(before <= now && now - before < 1_000_000, "{name} {before} {now}");
         }
-        let stalls: u64 = vmstat.lines().filter(|line| line.starts_with("allocstall")).map(|line| {
-            line.split(' ').nth(1).unwrap().parse::<u64>().unwrap()
-        }).sum();
+        let stalls: u64 = vmstat
+            .lines()
+            .filter(|line| line.starts_with("allocstall"))
+            .map(|line| line.split(' ').nth(1).unwrap().parse::<u64>().unwrap())
+            .sum();
         assert!(sample.get(Field::AllocStall).unwrap() <= stalls);
         let stat = text("/proc/stat");
         let cpus = stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count();

@@ -153,7 +153,9 @@ impl Header {
             return Err("the checksum of its header is wrong".to_owned());
         }
         if version != VERSION {
-            return Err(format!("was recorded in format {version} by another hugewise; this one reads format {VERSION}"));
+            return Err(format!(
+                "was recorded in format {version} by another hugewise; this one reads format {VERSION}"
+            ));
         }
         let kind = match u16_at(bytes, 14) {
             Some(0) => Kind::Seconds,

@@ -59,8 +59,12 @@ impl Look {
                     look.owners.push((pid, place));
                 }
             }
-            let instance =
-                Instance { name: Name::new(name.as_bytes()), processes, sessions: sessions.parse().ok(), page_tables_kib: 0 };
+            let instance = Instance {
+                name: Name::new(name.as_bytes()),
+                processes,
+                sessions: sessions.parse().ok(),
+                page_tables_kib: 0,
+            };
             look.instances.push(Found { instance, by_process: model == "processes" });
         }
         look.owners.sort_unstable();
@@ -176,8 +180,13 @@ mod tests {
 
     #[test]
     fn servers_and_their_processes() {
-        let look = Look::parse("oracle DB1\t300\tprocesses\t10 30 20\nmysql\t7\tthreads\t40\nodd\nredis 6379\t-\tthreads\t50\n");
-        assert_eq!(look.instances().map(|one| one.name.text()).collect::<Vec<_>>(), ["oracle DB1", "mysql", "redis 6379"]);
+        let look = Look::parse(
+            "oracle DB1\t300\tprocesses\t10 30 20\nmysql\t7\tthreads\t40\nodd\nredis 6379\t-\tthreads\t50\n",
+        );
+        assert_eq!(
+            look.instances().map(|one| one.name.text()).collect::<Vec<_>>(),
+            ["oracle DB1", "mysql", "redis 6379"]
+        );
         assert_eq!([10, 20, 30, 40, 50, 60].map(|pid| look.owner(pid)), [0, 0, 0, 1, 2, NOBODY]);
         let mut now: Vec<Instance> = look.instances().copied().collect();
         now[0].processes = 13;

@@ -83,10 +83,10 @@ mod tests {
         // One dear sample among cheap ones changes nothing.
         assert_eq!(changes(&mut pace, 40_000_000, 1), []);
         assert_eq!(changes(&mut pace, 1_000_000, 100), []);
-        assert_eq!(changes(&mut pace, 8_000_000, 200), [
-            Change::Spare(Spare { nodes: true, disks: false }),
-            Change::Spare(Spare { nodes: true, disks: true }),
-        ]);
+        assert_eq!(
+            changes(&mut pace, 8_000_000, 200),
+            [Change::Spare(Spare { nodes: true, disks: false }), Change::Spare(Spare { nodes: true, disks: true }),]
+        );
         assert_eq!(changes(&mut pace, 1_000_000, 300), [Change::Spare(Spare::default())]);
         assert_eq!(changes(&mut pace, 500_000_000, 1), [Change::StepBack]);
         assert_eq!(pace.spare(), Spare::default());

@@ -209,11 +209,8 @@ impl ProcessWatch {
             }
         }
         let Some(looked) = self.looked else { return };
-        *self.instances = Instances {
-            wall: wall(),
-            age_ms: milliseconds(now.duration_since(looked)),
-            ..Instances::default()
-        };
+        *self.instances =
+            Instances { wall: wall(), age_ms: milliseconds(now.duration_since(looked)), ..Instances::default() };
         for instance in self.look.instances() {
             self.instances.push(*instance);
         }

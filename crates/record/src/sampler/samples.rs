@@ -230,7 +230,10 @@ impl Sampler {
         let lost = self.shared.backlogs().each_mut().map(|backlog| backlog.lost());
         for (lost, ring) in lost.iter().zip(["seconds", "minutes"]) {
             if *lost > 0 {
-                self.say_with(*lost, &[" blocks of the ring of ", ring, " were lost: the disk took none of them in time"]);
+                self.say_with(
+                    *lost,
+                    &[" blocks of the ring of ", ring, " were lost: the disk took none of them in time"],
+                );
             }
         }
         if let Some(event) = self.shared.said() {
@@ -327,10 +330,7 @@ impl Sampler {
             if left.is_zero() || self.shared.is_over() {
                 break;
             }
-            let time = Timespec {
-                tv_sec: left.as_secs().try_into().unwrap_or(1),
-                tv_nsec: left.subsec_nanos().into(),
-            };
+            let time = Timespec { tv_sec: left.as_secs().try_into().unwrap_or(1), tv_nsec: left.subsec_nanos().into() };
             let woken = match self.messages.file().filter(|_| listens) {
                 Some(file) => poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&time)),
                 None => poll(&mut [], Some(&time)),
@@ -376,7 +376,48 @@ fn decimal(mut number: u64, room: &mut [u8; 20]) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use hugewise_lab::counting::Counting;
+
     use super::*;
+    use crate::sampler::Backlog;
+
+    fn sampler() -> Sampler {
+        let backlogs = [Backlog::new(4), Backlog::new(4)];
+        let shared = Arc::new(Shared::new(backlogs, Arc::new(AtomicBool::new(false))));
+        let mut missing = Vec::new();
+        let (kernel, messages) = (Kernel::open(&mut missing), Messages::open(&mut missing));
+        let rings = [RingWriter::seconds(1, 1, 0), RingWriter::minutes(2, 1, 0)];
+        let about = About { interval_ms: 1, ..About::default() };
+        Sampler::new(shared, kernel, messages, rings, [about.clone(), about], false)
+    }
+
+    /// Sixty seconds, over the end of blocks and past what the backlog holds, with words and with what others left.
+    #[test]
+    fn nothing_is_allocated_for_a_sample() {
+        let mut sampler = sampler();
+        sampler.take();
+        let before = Counting::allocations();
+        for second in 0..60 {
+            let process = crate::Process { pid: second, state: b'R', ..crate::Process::default() };
+            let mut processes = Processes { wall: 1, ..Processes::default() };
+            processes.push(process);
+            sampler.shared.processes.leave(&processes);
+            sampler.shared.instances.leave(&Instances { wall: 1, ..Instances::default() });
+            // As if a second had gone by.
+            sampler.minute_due = if second % 20 == 0 { 0 } else { u64::MAX };
+            sampler.seconds.close_ms = Some(if second % 4 == 0 { 0 } else { u64::MAX });
+            sampler.take();
+            sampler.say_with(u64::from(second), &[" words"]);
+            sampler.spare(Spare { nodes: true, disks: false });
+        }
+        assert_eq!(Counting::allocations() - before, 0);
+        assert!(sampler.seconds.writer.sequence() > 10);
+        assert_eq!(Counting::allocations(), before, "asking counts nothing");
+        drop(vec![0_u8; 100]);
+        assert_eq!(Counting::allocations(), before + 1, "what is allocated is counted");
+    }
 
     #[test]
     fn numbers_are_written_without_an_allocation() {

@@ -50,13 +50,7 @@ pub fn oswatcher(ring: &Path, folder: &Path) -> io::Result<()> {
     tools.into_iter().try_for_each(Hours::finish)
 }
 
-fn write(
-    tools: &mut [Hours; 2],
-    host: &str,
-    page: u64,
-    before: Option<&Sample>,
-    sample: &Sample,
-) -> io::Result<()> {
+fn write(tools: &mut [Hours; 2], host: &str, page: u64, before: Option<&Sample>, sample: &Sample) -> io::Result<()> {
     let Ok(at) = Timestamp::from_millisecond(sample.wall) else { return Ok(()) };
     let time = at.to_zoned(TimeZone::UTC);
     let hour = time.strftime("%y.%m.%d.%H00").to_string();

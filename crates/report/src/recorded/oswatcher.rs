@@ -35,7 +35,13 @@ fn line(before: &Sample, now: &Sample, page: u64) -> Option<String> {
     };
     let of = |fields: &[Field]| fields.iter().map(|field| grown(*field)).sum::<Option<u64>>();
     use Field::{CpuIdle, CpuIowait, CpuIrq, CpuNice, CpuSoftirq, CpuSteal, CpuSystem, CpuUser};
-    let parts = [of(&[CpuUser, CpuNice])?, of(&[CpuSystem, CpuIrq, CpuSoftirq])?, of(&[CpuIdle])?, of(&[CpuIowait])?, of(&[CpuSteal])?];
+    let parts = [
+        of(&[CpuUser, CpuNice])?,
+        of(&[CpuSystem, CpuIrq, CpuSoftirq])?,
+        of(&[CpuIdle])?,
+        of(&[CpuIowait])?,
+        of(&[CpuSteal])?,
+    ];
     let all = parts.iter().sum::<u64>().max(1);
     let [user, system, idle, wait, steal] = parts.map(|part| (part * 100 + all / 2) / all);
     let kib = page / 1024;
@@ -77,14 +83,31 @@ mod tests {
     fn the_line_is_what_vmstat_makes_of_the_same_counters() {
         use Field::*;
         let still = [
-            (Running, 3), (Blocked, 1), (SwapTotal, 2000), (SwapFree, 500), (MemFree, 100), (Buffers, 7), (Cached, 50),
+            (Running, 3),
+            (Blocked, 1),
+            (SwapTotal, 2000),
+            (SwapFree, 500),
+            (MemFree, 100),
+            (Buffers, 7),
+            (Cached, 50),
             (SlabReclaimable, 5),
         ];
         let counters = |by: u64| {
             [
-                (CpuUser, 100 * by), (CpuNice, 0), (CpuSystem, 60 * by), (CpuIrq, 0), (CpuSoftirq, 40 * by), (CpuIdle, 200 * by),
-                (CpuIowait, 0), (CpuSteal, 0), (SwapIn, 10 * by), (SwapOut, 0), (PagedIn, 64 * by), (PagedOut, 0),
-                (Interrupts, 300 * by), (ContextSwitches, 500 * by),
+                (CpuUser, 100 * by),
+                (CpuNice, 0),
+                (CpuSystem, 60 * by),
+                (CpuIrq, 0),
+                (CpuSoftirq, 40 * by),
+                (CpuIdle, 200 * by),
+                (CpuIowait, 0),
+                (CpuSteal, 0),
+                (SwapIn, 10 * by),
+                (SwapOut, 0),
+                (PagedIn, 64 * by),
+                (PagedOut, 0),
+                (Interrupts, 300 * by),
+                (ContextSwitches, 500 * by),
             ]
         };
         let one = sample(10_000, &[&still[..], &counters(1)].concat());

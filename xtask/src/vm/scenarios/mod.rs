@@ -8,6 +8,7 @@ mod memlock;
 mod moments;
 mod nodes;
 mod power;
+mod recorder;
 mod served;
 mod tuned;
 
@@ -29,6 +30,7 @@ pub(super) static ALL: &[Scenario] = &[
     memlock::SCENARIO,
     moments::SCENARIO,
     power::SCENARIO,
+    recorder::SCENARIO,
     served::SCENARIO,
 ];
 
