@@ -184,3 +184,23 @@ fn other_peoples_tools_get_what_they_read() {
     let none = run(&["record", "export", &out("nothing"), "--format", "json", "--out", &out("x.json")]);
     assert_eq!(none.status.code(), Some(2));
 }
+
+/// What the unit and the document say of its hardening is what systemd says.
+#[test]
+fn the_unit_is_as_hardened_as_it_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let unit = root.join("packaging/systemd/hugewise-record.service");
+    let mut command = Command::new("systemd-analyze");
+    let Ok(output) = command.args(["security", "--offline=true"]).arg(&unit).output() else {
+        println!("SKIP: no systemd-analyze here");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let level = said.lines().last().and_then(|line| line.split("service: ").nth(1)).unwrap_or_default();
+    let score = level.split(' ').next().unwrap();
+    assert!(!score.is_empty(), "{said}");
+    for file in [unit, root.join("docs/recorder.md")] {
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains(score) && text.contains("systemd-analyze security"), "{}: {level}", file.display());
+    }
+}

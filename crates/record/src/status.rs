@@ -34,6 +34,19 @@ pub struct Status {
     pub last_words: Option<(i64, String)>,
 }
 
+impl Status {
+    /// How long ago the newest sample was taken, in milliseconds, at a moment in milliseconds since 1970.
+    pub fn age(&self, now: i64) -> Option<u64> {
+        self.span.map(|(_, last)| u64::try_from(now.saturating_sub(last)).unwrap_or(0))
+    }
+
+    /// Whether samples come, at a moment in milliseconds since 1970: a recorder that hangs has its ring open all the same.
+    pub fn is_alive(&self, now: i64) -> bool {
+        let patience = self.summary.header.about.interval_ms.saturating_mul(10);
+        self.is_written && self.age(now).is_none_or(|age| age <= patience)
+    }
+}
+
 /// Opens a ring to read it. What is a link is not followed.
 ///
 /// # Errors
@@ -132,7 +145,12 @@ impl Found {
     }
 }
 
-/// Both rings of a folder, those that are there.
+/// Milliseconds since 1970.
+pub fn now() -> i64 {
+    crate::sampler::wall()
+}
+
+/// Where both rings of a folder are.
 pub fn rings(folder: &Path) -> [(Kind, std::path::PathBuf); 2] {
     [Kind::Seconds, Kind::Minutes].map(|kind| (kind, folder.join(kind.file())))
 }

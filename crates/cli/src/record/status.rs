@@ -22,7 +22,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let mut recording = Recording { folder: arguments.folder.display().to_string(), rings: Vec::new() };
+    let now = hugewise_record::status::now();
+    let mut recording = Recording { folder: arguments.folder.display().to_string(), rings: Vec::new(), now };
     for (_, path) in status::rings(&arguments.folder) {
         let wrong = |why: String| Failure::new(format!("{}: {why}", path.display()));
         match status::open(&path) {
@@ -38,5 +39,5 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     };
     written.map_err(|error| Failure::new(format!("the status cannot be shown: {error}")))?;
     outcome::print(&text)?;
-    Ok(if recording.rings.iter().any(|ring| ring.is_written) { Outcome::Fine } else { Outcome::Found })
+    Ok(if recording.is_alive() { Outcome::Fine } else { Outcome::Found })
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use hugewise_host::trust;
 use rustix::fs::{
@@ -192,10 +193,18 @@ fn make(path: &Path) -> Result<(), RingError> {
 }
 
 fn lock(file: &OwnedFd, path: &Path) -> Result<(), RingError> {
-    match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(()),
-        Err(Errno::WOULDBLOCK) => Err(RingError::Taken(path.display().to_string())),
-        Err(error) => Err(failed(path, error)),
+    let mut tries = 0;
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            // Whoever asks whether somebody records holds it for a moment.
+            Err(Errno::WOULDBLOCK) if tries < 20 => {
+                tries += 1;
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Err(Errno::WOULDBLOCK) => return Err(RingError::Taken(path.display().to_string())),
+            Err(error) => return Err(failed(path, error)),
+        }
     }
 }
 

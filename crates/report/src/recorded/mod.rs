@@ -10,6 +10,15 @@ use hugewise_record::status::Status;
 pub struct Recording {
     /// The folder.
     pub folder: String,
-    /// Its rings that are there.
+    /// Its rings that are there, that of seconds first.
     pub rings: Vec<Status>,
+    /// When it was looked at, in milliseconds since 1970.
+    pub now: i64,
+}
+
+impl Recording {
+    /// Whether samples come.
+    pub fn is_alive(&self) -> bool {
+        self.rings.first().is_some_and(|ring| ring.is_alive(self.now))
+    }
 }

@@ -23,7 +23,7 @@ pub struct Record {
     pub schema: &'static str,
     /// The folder.
     pub folder: String,
-    /// Whether it is recorded to now.
+    /// Whether samples come now.
     pub recording: bool,
     /// Its rings.
     pub rings: Vec<Ring>,
@@ -89,10 +89,6 @@ fn seconds(milliseconds: u64) -> f64 {
     milliseconds as f64 / 1000.0
 }
 
-fn is_written(recording: &Recording) -> bool {
-    recording.rings.iter().any(|ring| ring.is_written)
-}
-
 /// As JSON.
 ///
 /// # Errors
@@ -101,7 +97,7 @@ pub fn write_json(recording: &Recording, out: &mut dyn io::Write) -> io::Result<
     let record = Record {
         schema: RECORD_SCHEMA,
         folder: recording.folder.clone(),
-        recording: is_written(recording),
+        recording: recording.is_alive(),
         rings: recording.rings.iter().map(ring).collect(),
     };
     serde_json::to_writer_pretty(&mut *out, &record)?;
@@ -117,7 +113,14 @@ pub fn write_text(recording: &Recording, out: &mut dyn io::Write) -> io::Result<
     if recording.rings.is_empty() {
         return writeln!(out, "{folder}: nothing was recorded here; sudo hugewise record");
     }
-    let says = if is_written(recording) { "is being recorded to" } else { "is not being recorded to" };
+    let newest = recording.rings.first();
+    let age =
+        newest.and_then(|ring| ring.age(recording.now)).map(|age| format!(", last sample {:.1} s ago", seconds(age)));
+    let says = match (recording.is_alive(), newest.is_some_and(|ring| ring.is_written)) {
+        (true, _) => format!("is being recorded to{}", age.unwrap_or_default()),
+        (false, true) => format!("has a recorder that takes no samples{}", age.unwrap_or_default()),
+        (false, false) => "is not being recorded to".to_owned(),
+    };
     writeln!(out, "{folder} {says}")?;
     for status in &recording.rings {
         of_ring(status, out)?;
