@@ -135,9 +135,7 @@ impl ProcessWatch {
             }
             let mut one = known.copied().unwrap_or_else(|| Known::new(pid));
             let clock = cpu_time(pid).map_or(0, |clock| u64::try_from(clock.as_nanos()).unwrap_or(0));
-            one.wanted = one.wanted || clock != one.clock || one.hot > 0;
-            one.hot = one.hot.saturating_sub(1);
-            one.clock = clock;
+            one.tick(clock);
             self.next.push(one);
         }
         std::mem::swap(&mut self.known, &mut self.next);
@@ -160,20 +158,19 @@ impl ProcessWatch {
                 left_out += 1;
                 continue;
             }
-            one.wanted = false;
             let text = pid_file(&self.proc, one.pid, "stat", &mut self.buffer);
-            let Some(stat) = text.and_then(stat) else { continue };
+            let Some(stat) = text.and_then(stat) else {
+                // It is gone.
+                one.wanted = false;
+                continue;
+            };
             let tables = if stat.virtual_bytes > 0 {
                 pid_file(&self.proc, one.pid, "status", &mut self.buffer).and_then(page_tables)
             } else {
                 None
             };
             // Of one that is there at the first look nobody knows since when it holds what it holds.
-            let hot = one.hot;
             one.update(&stat, tables, self.page_kib, self.looks == 0);
-            if hot > 0 && one.state != b'D' {
-                one.hot = hot;
-            }
         }
         left_out
     }

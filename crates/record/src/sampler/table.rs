@@ -29,8 +29,10 @@ pub(crate) struct Known {
     pub(crate) reported: Figures,
     /// What all its threads had run when it was read.
     pub(crate) clock: u64,
-    /// Looks at which it is read even where it has not run: what it was about to do is seen in the next one.
-    pub(crate) hot: u8,
+    /// It has run since it was read.
+    ran: bool,
+    /// It is read once more even where it does not run: what it was about to do is seen then.
+    hot: bool,
     /// It is to be read.
     pub(crate) wanted: bool,
     /// It is among those that changed most.
@@ -51,7 +53,8 @@ impl Known {
             now: Figures::default(),
             reported: Figures::default(),
             clock: 0,
-            hot: 0,
+            ran: true,
+            hot: false,
             wanted: true,
             chosen: false,
             owner: NOBODY,
@@ -77,7 +80,17 @@ impl Known {
         self.state = stat.state;
         self.has_memory = stat.virtual_bytes > 0;
         self.now = now;
-        self.hot = 2;
+        self.wanted = false;
+        // One that is blocked does not run, and may be so no longer.
+        self.hot = self.ran || self.is_blocked();
+        self.ran = false;
+    }
+
+    /// What its clock says at a look, which tells whether it is to be read.
+    pub(crate) const fn tick(&mut self, clock: u64) {
+        self.ran = self.ran || clock != self.clock;
+        self.wanted = self.wanted || self.ran || self.hot;
+        self.clock = clock;
     }
 
     pub(crate) fn command(&self) -> &[u8] {
@@ -205,6 +218,25 @@ mod tests {
         let second = look(&mut known);
         assert_eq!(second.listed().iter().map(|one| one.pid).collect::<Vec<_>>(), [61]);
         assert_eq!(asked, [61, 61]);
+    }
+
+    #[test]
+    fn one_that_rests_is_read_once_more_and_then_no_longer() {
+        let mut one = Known::new(5);
+        // Looks at its clock, and whether it was read at each.
+        let mut read = |clock: u64, state: u8| {
+            one.tick(clock);
+            let wanted = one.wanted;
+            if wanted {
+                one.update(&stat(b"x", state, 1, 7), None, 4, false);
+            }
+            wanted
+        };
+        assert_eq!([1, 1, 1, 1].map(|clock| read(clock, b'S')), [true, true, false, false]);
+        assert_eq!([2, 2, 2].map(|clock| read(clock, b'S')), [true, true, false]);
+        // It blocks, is read for as long as it does, and once more when it rests.
+        assert_eq!([3, 3, 3, 3].map(|clock| read(clock, b'D')), [true; 4]);
+        assert_eq!([3, 3].map(|clock| read(clock, b'S')), [true, false]);
     }
 
     #[test]
