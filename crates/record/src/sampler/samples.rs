@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hugewise_host::sys::{cpu_time, run_as_others};
+use hugewise_host::sys::{cpu_time, run_as_others, run_before_others};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -198,7 +198,8 @@ impl Sampler {
         match self.pace.took(took) {
             Change::None => {}
             Change::Spare(spare) => self.spare(spare),
-            Change::StepBack => self.step_back(took),
+            Change::StepBack => self.step_back(),
+            Change::StepUp => self.step_up(),
         }
     }
 
@@ -315,10 +316,17 @@ impl Sampler {
         }
     }
 
-    fn step_back(&mut self, took: u64) {
-        if std::mem::take(&mut self.runs_before_others) && run_as_others().is_ok() {
+    fn step_back(&mut self) {
+        if self.runs_before_others && run_as_others().is_ok() {
             let _ = rustix::process::setpriority_process(None, -20);
-            self.say_with(took / 1_000_000, &[" ms of a processor for a sample: it no longer runs before all others"]);
+            let milliseconds = self.pace.average() / 1_000_000;
+            self.say_with(milliseconds, &[" ms of a processor a sample: it no longer runs before all others"]);
+        }
+    }
+
+    fn step_up(&mut self) {
+        if self.runs_before_others && run_before_others().is_ok() {
+            self.say("it runs before all others again");
         }
     }
 
