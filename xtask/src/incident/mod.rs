@@ -2,7 +2,6 @@
 //! `hugewise investigate` says of the archives that it left; then the same on huge pages, of which nothing is to be said.
 
 mod figures;
-mod gaps;
 mod story;
 
 use std::path::{Path, PathBuf};
@@ -16,7 +15,6 @@ use crate::vm::image::{self, Image};
 use crate::vm::machine::{self, Disk, Hardware, Machine};
 use crate::{Failure, exactness};
 use figures::Figures;
-use gaps::Gaps;
 use story::{Pages, Told};
 
 /// How it is run.
@@ -44,7 +42,6 @@ struct Run {
     pages: Pages,
     told: Told,
     figures: Figures,
-    gaps: Gaps,
     incidents: Vec<Incident>,
 }
 
@@ -61,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let hugewise = exactness::hugewise(arguments.program.as_deref())?;
     let image = Image::Collectors.disk()?;
     let folder = tempfile::Builder::new().prefix("incident-").tempdir_in(vm::folder()?)?;
-    let programs = machine::programs(folder.path(), &[("hugewise", &hugewise), ("standin", &exactness::standin()?)])?;
+    let programs = machine::programs(folder.path(), &[("standin", &exactness::standin()?)])?;
     let archives = arguments.keep.clone().unwrap_or_else(|| folder.path().join("archives"));
     let scene = Scene { hugewise, image, programs, archives, verbose: arguments.verbose };
 
@@ -73,10 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |");
     base.print();
     huge.print();
-    println!();
-    let late = base.gaps.print();
     let mut wrong = base.storm_is_named();
-    wrong.extend(late);
     wrong.extend(huge.nothing_is_named());
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ").into()) }
 }
@@ -109,9 +103,8 @@ impl Scene {
         println!("   {sessions} sessions within {seconds} s, {killed} of them killed by the kernel");
         let figures = Figures::of(&folder.join("sa"))?;
         let incidents = self.investigate(&folder)?;
-        let gaps = Gaps::of(&self.hugewise, &folder, &told.from, &told.to)?;
         println!("   {} samples read; done after {} s", figures.samples, begun.elapsed().as_secs());
-        Ok(Run { pages, told, figures, gaps, incidents })
+        Ok(Run { pages, told, figures, incidents })
     }
 
     fn investigate(&self, folder: &Path) -> Result<Vec<Incident>, Failure> {

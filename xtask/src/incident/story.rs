@@ -156,8 +156,7 @@ swapon /swap
 # Little is kept in reserve: a burst of log-ins has to free memory itself.
 sysctl -q vm.swappiness=10 vm.min_free_kbytes=2048 vm.watermark_scale_factor=1 vm.nr_hugepages={pool}
 [ $(cat /proc/sys/vm/nr_hugepages) = {pool} ]
-mkdir /run/server /var/log/collected /var/log/collected/pcp
-echo 'log mandatory on 1 sec {{ kernel.all.cpu mem.util mem.vmstat.pgscan_direct mem.vmstat.pgscan_kswapd }}' >/run/pmlogger.conf
+mkdir /run/server /var/log/collected
 # What is easily taken back, as a host that has run for a while has it.
 fallocate -l {CACHE_MIB}M /cache
 cat /cache >/dev/null
@@ -185,10 +184,6 @@ cd /var/log/collected
 exec 3>/run/server/lots
 /usr/lib/sysstat/sadc -S DISK 1 sa 3>&- &
 vmstat -t 1 >vmstat.log 3>&- &
-atop -w atop.raw 1 >/dev/null 2>&1 3>&- &
-hugewise record --out /var/log/collected/record --hours 1 --days 1 >/run/recorder 2>&1 3>&- &
-systemctl start pmcd 3>&-
-pmlogger -c /run/pmlogger.conf -t 1sec pcp/archive >/dev/null 2>&1 3>&- &
 while :; do date; cat /proc/meminfo; sleep 2; done >meminfo.log 3>&- &
 echo quiet
 sleep {QUIET}

@@ -154,7 +154,7 @@ impl Image {
         match self {
             Self::Plain | Self::OldKernel => &[],
             Self::Tuned => &["tuned"],
-            Self::Collectors => &["sysstat", "atop", "pcp"],
+            Self::Collectors => &["sysstat"],
         }
     }
 
@@ -162,9 +162,7 @@ impl Image {
         match self {
             Self::Plain | Self::OldKernel => FIRST_BOOT.to_owned(),
             Self::Tuned => format!("{FIRST_BOOT}systemctl start tuned\ntuned-adm profile virtual-guest\nsync\n"),
-            Self::Collectors => format!(
-                "{FIRST_BOOT}systemctl --quiet disable postgresql atop atopacct pmcd pmie pmlogger pmproxy\nsync\n"
-            ),
+            Self::Collectors => format!("{FIRST_BOOT}systemctl --quiet disable postgresql\nsync\n"),
         }
     }
 

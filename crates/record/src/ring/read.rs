@@ -113,8 +113,13 @@ pub fn read(stream: &mut dyn Read, each: &mut dyn FnMut(Position, Entry<'_>)) ->
 /// # Errors
 /// As [`read`].
 pub fn read_in_order(file: &File, each: &mut dyn FnMut(Position, Entry<'_>)) -> Result<Summary, Refused> {
-    let at = |place: u64| FileAt { file, at: (place + HEADERS as u64) * BLOCK as u64 };
     let first = read(&mut FileAt { file, at: 0 }, &mut |_, _| {})?;
+    from_oldest(file, first, each)
+}
+
+/// What a first look found, read again in order.
+fn from_oldest(file: &File, first: Summary, each: &mut dyn FnMut(Position, Entry<'_>)) -> Result<Summary, Refused> {
+    let at = |place: u64| FileAt { file, at: (place + HEADERS as u64) * BLOCK as u64 };
     let Some((newest, _)) = first.newest else { return Ok(first) };
     let blocks = first.header.blocks;
     let mut summary =
@@ -123,14 +128,24 @@ pub fn read_in_order(file: &File, each: &mut dyn FnMut(Position, Entry<'_>)) -> 
     let mut samples = Box::<[Sample; 2]>::default();
     for step in 1..=blocks {
         let place = (newest % blocks + step) % blocks;
+        let mut came_since = false;
         // A block that is being written is whole when it is looked at again.
         for _ in 0..3 {
             if fill(&mut at(place), &mut bytes).0 < BLOCK {
                 bytes.fill(0);
             }
-            if !matches!(Place::read(&bytes, summary.header.ring), Place::Torn) {
-                break;
+            match Place::read(&bytes, summary.header.ring) {
+                Place::Torn => {}
+                Place::Whole(block) => {
+                    // Written since this began: it would stand before what is older.
+                    came_since = block.sequence > newest;
+                    break;
+                }
+                Place::Empty | Place::Foreign => break,
             }
+        }
+        if came_since {
+            continue;
         }
         summary.block(place, &bytes, &mut samples, each);
     }
@@ -218,4 +233,44 @@ fn fill(stream: &mut dyn Read, room: &mut [u8]) -> (usize, Option<String>) {
         }
     }
     (length, None)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    #![allow(clippy::disallowed_methods, reason = "a test")]
+
+    use super::*;
+    use crate::ring::{Folder, Kind};
+    use crate::testing::Blocks;
+
+    /// Between the first look and the second one the recorder goes on.
+    #[test]
+    fn what_is_written_meanwhile_does_not_come_before_what_is_older() {
+        let folder = tempfile::tempdir().unwrap();
+        let about = About::default();
+        let opened = Folder::open(folder.path()).unwrap().ring(Kind::Seconds, 8, &about).unwrap();
+        let mut blocks = Blocks::of(&opened.ring, 0);
+        let mut write = |seconds: std::ops::Range<u64>| {
+            for second in seconds {
+                let mut sample = Sample::default();
+                sample.uptime = second * 1000;
+                blocks.push(&opened.ring, &sample);
+            }
+        };
+        let file = File::open(folder.path().join(Kind::Seconds.file())).unwrap();
+        for (before, meanwhile) in [(0..10, 10..14), (14..60, 60..66)] {
+            write(before);
+            let first = read(&mut FileAt { file: &file, at: 0 }, &mut |_, _| {}).unwrap();
+            write(meanwhile);
+            let mut seconds = Vec::new();
+            let mut keep = |_: Position, entry: Entry<'_>| {
+                if let Entry::Sample(sample) = entry {
+                    seconds.push(sample.uptime / 1000);
+                }
+            };
+            from_oldest(&file, first, &mut keep).unwrap();
+            assert!(seconds.len() > 8 && seconds.is_sorted(), "{seconds:?}");
+        }
+    }
 }

@@ -39,8 +39,13 @@ sleep 20
     let rights = ["locked memory", "real-time", "OOM", "messages"];
     let wrong: Vec<_> = lacks.iter().filter(|lack| rights.iter().any(|word| lack.contains(word))).collect();
     ensure(wrong.is_empty(), || format!("the unit does not give it: {wrong:?}"))?;
-    let policy = machine.must("chrt -p $(systemctl show hugewise-record --property MainPID --value)")?;
-    ensure(policy.contains("SCHED_FIFO"), || format!("it does not run before others: {policy} {status:#}"))?;
+    // On an emulated processor its samples may be dear enough for it to step back, which it says.
+    let policy = machine.must("chrt -p $(systemctl show hugewise-record --property MainPID --value) | head -n 1")?;
+    let said = machine.must(
+        "hugewise record export --format json --out /run/all.json && grep -c 'no longer runs before all others' /run/all.json || true",
+    )?;
+    ensure(policy.contains("SCHED_FIFO") || said.trim() != "0", || format!("it does not run before others: {policy}"))?;
+    stage.say(policy.trim());
 
     let before = samples(&mut machine)?;
     machine.must("systemctl kill --signal=KILL hugewise-record; sleep 6")?;
