@@ -37,6 +37,9 @@ _hugewise() {
             hugewise,plan)
                 cmd="hugewise__subcmd__plan"
                 ;;
+            hugewise,record)
+                cmd="hugewise__subcmd__record"
+                ;;
             hugewise,rules)
                 cmd="hugewise__subcmd__rules"
                 ;;
@@ -76,6 +79,15 @@ _hugewise() {
             hugewise__subcmd__lab,workload)
                 cmd="hugewise__subcmd__lab__subcmd__workload"
                 ;;
+            hugewise__subcmd__record,export)
+                cmd="hugewise__subcmd__record__subcmd__export"
+                ;;
+            hugewise__subcmd__record,look)
+                cmd="hugewise__subcmd__record__subcmd__look"
+                ;;
+            hugewise__subcmd__record,status)
+                cmd="hugewise__subcmd__record__subcmd__status"
+                ;;
             *)
                 ;;
         esac
@@ -83,7 +95,7 @@ _hugewise() {
 
     case "${cmd}" in
         hugewise)
-            opts="-v -h -V --root --format --fail-on --instance --also --connect --verbose --color --help --version check capture size plan apply undo verify investigate lab run serve watch rules completions"
+            opts="-v -h -V --root --format --fail-on --instance --also --connect --verbose --color --help --version check capture size plan apply undo verify investigate record lab run serve watch rules completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -753,6 +765,90 @@ _hugewise() {
                     ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        hugewise__subcmd__record)
+            opts="-h --out --interval --hours --days --help status export look"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --hours)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --days)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        hugewise__subcmd__record__subcmd__export)
+            opts="-h --format --out --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "oswatcher csv parquet json" -- "${cur}"))
+                    return 0
+                    ;;
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        hugewise__subcmd__record__subcmd__look)
+            opts="-h --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        hugewise__subcmd__record__subcmd__status)
+            opts="-h --format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 *)

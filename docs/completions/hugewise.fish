@@ -49,6 +49,7 @@ complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "apply" -d 'Apply 
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "undo" -d 'Undo what was applied: every byte and every value as before'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "verify" -d 'Tell whether each instance is wholly on huge pages, and if not, which link is broken'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "investigate" -d 'Read what collectors left behind (sar, OSWatcher, vmstat, atop, PCP, nmon, sosreports), and find the incident'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "record" -d 'Record this host every second, so that a freeze can be explained afterwards'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "lab" -d 'Measure page tables, log-ins, sorts, access and more by page size, here'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "run" -d 'Start a program with its private memory on huge pages'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "serve" -d 'Metrics for Prometheus, a dashboard and a JSON API, live'
@@ -185,6 +186,24 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l color 
 always\t'Always'
 never\t'Never'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l out -d 'Record to this folder, which only root may write to' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l interval -d 'Seconds between samples' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l hours -d 'Hours for which every sample is kept' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l days -d 'Days for which a sample a minute is kept' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -s h -l help -d 'Print help'
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -f -a "status" -d 'Tell whether it records, since when, what it lacks and what it costs'
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -f -a "export" -d 'Write what was recorded for other programs: OSWatcher\'s layout, CSV, Parquet, or JSON lines'
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -f -a "look" -d 'Name the database servers and their processes, for the recorder'
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from status" -l format -d 'Text for people or JSON for programs' -r -f -a "text\t'For people'
+json\t'For programs'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l format -d 'As what' -r -f -a "oswatcher\t'Oracle\'s OSWatcher: a folder with oswmeminfo and oswvmstat, a file an hour'
+csv\t'One table of samples'
+parquet\t'The same in columns'
+json\t'Everything that is in it, processes and messages of the kernel too, a line each'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l out -d 'The file to write, or for oswatcher the folder, which is made' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from look" -s h -l help -d 'Print help'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -s h -l help -d 'Print help'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "page-tables" -d 'Page tables as sessions grow, in all and of each, beside the forecast of size'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "logins" -d 'A storm of log-ins: how long each takes, all at once and one by one'

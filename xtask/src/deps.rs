@@ -6,7 +6,7 @@ use crate::circles::circles;
 use crate::{Failure, shell};
 
 /// The rooms, from the front door down: each may use only those below it.
-const ORDER: [&str; 11] = [
+const ORDER: [&str; 12] = [
     "hugewise",
     "hugewise-serve",
     "hugewise-report",
@@ -15,6 +15,7 @@ const ORDER: [&str; 11] = [
     "hugewise-lab",
     "hugewise-system",
     "hugewise-incident",
+    "hugewise-record",
     "hugewise-engines",
     "hugewise-host",
     "hugewise-model",

@@ -101,6 +101,8 @@ enum Bench {
     Lab(bench::lab::Arguments),
     /// `hugewise investigate` beside `sadf -j -- -A` on a day of 1-second samples, in turn; and on a folder of days.
     Investigate(bench::investigate::Arguments),
+    /// `hugewise record` among many sessions (as root): processor time a sample, memory, and what goes to the disk.
+    Record(bench::record::Arguments),
     /// `hugewise serve` beside node_exporter (as root): what a scrape costs among many sessions, and memory after many.
     Serve(bench::serve::Arguments),
 }
@@ -120,6 +122,7 @@ fn main() -> ExitCode {
         }
         Command::Bench { what: Bench::Lab(arguments) } => bench::lab::run(&arguments),
         Command::Bench { what: Bench::Investigate(arguments) } => bench::investigate::run(&arguments),
+        Command::Bench { what: Bench::Record(arguments) } => bench::record::run(&arguments),
         Command::Bench { what: Bench::Serve(arguments) } => bench::serve::run(&arguments),
         Command::Exactness(arguments) => exactness::run(&arguments),
         Command::Forecast(arguments) => forecast::run(&arguments),

@@ -19,6 +19,7 @@ mod lab;
 mod named;
 mod outcome;
 mod plan;
+mod record;
 mod rules;
 mod run;
 #[cfg(feature = "serve")]
@@ -75,6 +76,9 @@ enum Command {
     /// Read what collectors left behind (sar, OSWatcher, vmstat, atop, PCP, nmon, sosreports), and find the incident.
     #[command(after_help = investigate::AFTER_HELP)]
     Investigate(investigate::Arguments),
+    /// Record this host every second, so that a freeze can be explained afterwards.
+    #[command(after_help = record::AFTER_HELP)]
+    Record(record::Arguments),
     /// Measure page tables, log-ins, sorts, access and more by page size, here.
     #[command(after_help = lab::AFTER_HELP)]
     Lab(Box<lab::Arguments>),
@@ -140,6 +144,7 @@ fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
         Some(Command::Undo(arguments)) => undo::run(&arguments),
         Some(Command::Verify(arguments)) => verify::run(&arguments),
         Some(Command::Investigate(arguments)) => investigate::run(&arguments),
+        Some(Command::Record(arguments)) => record::run(&arguments),
         Some(Command::Lab(arguments)) => lab::run(&arguments),
         Some(Command::Run(arguments)) => run::run(&arguments),
         #[cfg(feature = "serve")]

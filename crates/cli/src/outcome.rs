@@ -82,6 +82,13 @@ pub(crate) fn write_file(path: &Path, text: &[u8]) -> Result<(), Failure> {
     written.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
+/// Begins a file that is written as it comes.
+pub(crate) fn create_file(path: &Path) -> Result<io::BufWriter<std::fs::File>, Failure> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let opened = open_ours(path, std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600));
+    opened.map(io::BufWriter::new).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
 /// Opens a file to write to. A link that another user has put in its place, as /tmp lets everybody, is not followed.
 fn open_ours(path: &Path, options: &mut std::fs::OpenOptions) -> io::Result<std::fs::File> {
     use std::os::unix::fs::OpenOptionsExt;

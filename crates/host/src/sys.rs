@@ -97,7 +97,7 @@ const BY_SCHEDULER: libc::clockid_t = 2;
 /// What all threads of a process have run so far, ended ones too; `None` where no process has that id in this program's
 /// namespace. Anybody may ask of anybody. One call, where /proc/PID/schedstat takes three and knows one thread:
 /// clock_getcpuclockid(3) would take a second one to try the number out.
-pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
+pub fn cpu_time(pid: u32) -> Option<Duration> {
     // Zero is the process that asks.
     let pid = libc::pid_t::try_from(pid).ok().filter(|pid| *pid > 0)?;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -105,6 +105,37 @@ pub(crate) fn cpu_time(pid: u32) -> Option<Duration> {
     let known = unsafe { libc::clock_gettime(!pid << 3 | BY_SCHEDULER, &raw mut time) } == 0;
     let (seconds, nanoseconds) = (u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?);
     known.then(|| Duration::new(seconds, nanoseconds))
+}
+
+/// Lets the calling thread run before all ordinary ones, first come first served (SCHED_FIFO of sched(7)), at the lowest of
+/// those priorities. Threads and programs that it starts are ordinary ones.
+///
+/// # Errors
+/// It may not: that takes CAP_SYS_NICE or RLIMIT_RTPRIO, and a cgroup with time for such threads.
+pub fn run_before_others() -> std::io::Result<()> {
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the kernel reads one sched_param from where the reference points; 0 is the calling thread.
+    checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const lowest) })
+}
+
+/// Makes the calling thread an ordinary one again.
+///
+/// # Errors
+/// What the kernel says; nobody is kept from it.
+pub fn run_as_others() -> std::io::Result<()> {
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: as above.
+    checked(unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const none) })
+}
+
+/// Has all threads allocate from one heap: each other one reserves 64 MiB of addresses, which count as locked memory where all
+/// memory is to be locked. Only glibc's allocator has several.
+pub fn one_heap() {
+    // SAFETY: mallopt(3) takes numbers alone, and is called while there is one thread.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
 }
 
 /// EXT4_IOC_CHECKPOINT of fs/ext4/ext4.h, Linux 5.14.

@@ -16,6 +16,8 @@ pub enum Format {
     Nmon,
     /// Oracle's OSWatcher.
     OsWatcher(Tool),
+    /// hugewise's own flight recorder.
+    Recorder,
     /// Performance Co-Pilot.
     Pcp,
     /// What sadf prints of sysstat's files.
@@ -65,6 +67,7 @@ impl Format {
             Self::OsWatcher(Tool::Top) => "oswatcher top",
             Self::OsWatcher(Tool::Vmstat) => "oswatcher vmstat",
             Self::Pcp => "pcp",
+            Self::Recorder => "recorder",
             Self::Sadf => "sadf",
             Self::Sar => "sar",
             Self::Sysstat => "sysstat",

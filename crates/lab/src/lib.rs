@@ -9,6 +9,7 @@ pub mod budget;
 pub mod cancel;
 pub(crate) mod chase;
 pub mod counters;
+pub mod counting;
 pub mod experiment;
 pub mod experiments;
 pub mod fragment;

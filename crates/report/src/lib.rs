@@ -23,6 +23,7 @@ pub mod lab;
 pub mod nagios;
 pub mod openmetrics;
 pub mod palette;
+pub mod recorded;
 pub mod rules;
 pub mod run;
 pub mod screen;

@@ -10,7 +10,7 @@ const WRITES: [&str; 7] =
     ["fs::write(", ".write(true)", ".append(true)", "File::create", "OFlags::WRONLY", "OFlags::RDWR", "OFlags::CREATE"];
 
 /// Files that have one, and what it writes.
-const OF_THEIR_OWN: [(&str, &str); 12] = [
+const OF_THEIR_OWN: [(&str, &str); 15] = [
     ("cli/src/investigate.rs", "series that are handed out"),
     ("cli/src/outcome.rs", "logs and reports that the command line names"),
     ("cli/src/plan.rs", "the plan"),
@@ -21,6 +21,9 @@ const OF_THEIR_OWN: [(&str, &str); 12] = [
     ("lab/src/machine.rs", "the console of a virtual machine"),
     ("lab/src/segment.rs", "the memory itself, on a hugetlbfs"),
     ("lab/src/standin/server.rs", "that the kernel is to kill this process first"),
+    ("record/src/record.rs", "that the kernel is to kill this process last, or first"),
+    ("record/src/ring/file.rs", "the flight recorder's rings"),
+    ("report/src/recorded/export.rs", "what was recorded, in a folder that the command line names"),
     ("report/src/series/mod.rs", "series that are handed out"),
     ("serve/src/textfile.rs", "a file for node_exporter"),
 ];

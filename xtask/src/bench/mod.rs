@@ -5,6 +5,7 @@ mod asleep;
 mod instances;
 pub(crate) mod investigate;
 pub(crate) mod lab;
+pub(crate) mod record;
 mod scrape;
 pub(crate) mod serve;
 

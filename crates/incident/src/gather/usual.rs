@@ -12,6 +12,8 @@ const FOLDERS: &[&str] = &[
     "/var/log/atop",
     "/var/log/pcp/pmlogger",
     "/var/log/nmon",
+    // hugewise's own recorder.
+    "/var/lib/hugewise/record",
     // OSWatcher of Oracle's cloud, by hand, and with AHF or TFA; ExaWatcher.
     "/var/log/ops/oswatcher/archive",
     "/opt/oswbb/archive",

@@ -9,6 +9,7 @@ pub mod oswatcher;
 pub mod pcp;
 pub mod proc_log;
 mod ps;
+pub mod recorder;
 pub mod server_log;
 mod slabinfo;
 mod stamp;
@@ -63,6 +64,7 @@ pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
         Some(Format::Atop) => atop::file(&mut whole, source).map(|series| vec![series]),
         Some(Format::AtopText) => atop::read(&mut whole, source).map(|series| vec![series]),
         Some(Format::Nmon) => nmon::read(&mut whole, source).map(|series| vec![series]),
+        Some(Format::Recorder) => recorder::read(&mut whole, source).map(|series| vec![series]),
         Some(Format::Pcp) => Err(Refused(
             "is one of three or more files of a PCP archive, which pmrep reads together: give the path without .0, .meta or .index"
                 .into(),
@@ -115,7 +117,7 @@ impl Promise {
             None if foreign(head).is_some() => Self::Sure,
             None => Self::None,
             Some(Format::Pcp) => Self::Pcp,
-            Some(Format::Sysstat | Format::Atop | Format::AtopText | Format::Nmon) => Self::Sure,
+            Some(Format::Sysstat | Format::Atop | Format::AtopText | Format::Nmon | Format::Recorder) => Self::Sure,
             Some(Format::OsWatcher) if oswatcher::is_watchers(head) => Self::Sure,
             Some(_) => Self::Likely,
         }
@@ -139,6 +141,8 @@ enum Format {
     AtopText,
     /// nmon's files.
     Nmon,
+    /// A ring of hugewise's own recorder.
+    Recorder,
     /// A volume, the index or the metadata of a PCP archive.
     Pcp,
     /// OSWatcher's and ExaWatcher's files, and dates with what vmstat, top, ps or slabinfo print behind each.
@@ -153,6 +157,9 @@ enum Format {
 
 impl Format {
     fn of(head: &[u8]) -> Option<Self> {
+        if recorder::begins(head) {
+            return Some(Self::Recorder);
+        }
         if sysstat::begins(head) {
             return Some(Self::Sysstat);
         }
@@ -206,6 +213,7 @@ mod tests {
             (b"\xef\xbe\xed\xfe\x08\x82", Some(Format::Atop)),
             (b"RESET\nCPL db1 1795306507 2026/11/22 00:15:07 17713 2 4.72\n", Some(Format::AtopText)),
             (b"AAA,progname,nmon\n", Some(Format::Nmon)),
+            (b"\x89HWR\r\n\x1a\n", Some(Format::Recorder)),
             (b"\0\0\0\x84\x50\x05\x26\x02\0\0", Some(Format::Pcp)),
             (b"", None),
         ] {

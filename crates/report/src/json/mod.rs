@@ -129,7 +129,7 @@ pub fn check_schema() -> String {
     schema_of::<Check>()
 }
 
-fn schema_of<T: JsonSchema>() -> String {
+pub(crate) fn schema_of<T: JsonSchema>() -> String {
     let schema = schemars::SchemaGenerator::default().into_root_schema_for::<T>();
     let mut text = format!("{:#}", schema.as_value());
     text.push('\n');

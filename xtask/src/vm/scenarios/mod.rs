@@ -9,6 +9,7 @@ mod memlock;
 mod moments;
 mod nodes;
 mod power;
+mod recorder;
 mod served;
 mod tuned;
 
@@ -31,6 +32,7 @@ pub(super) static ALL: &[Scenario] = &[
     kernels::SCENARIO,
     moments::SCENARIO,
     power::SCENARIO,
+    recorder::SCENARIO,
     served::SCENARIO,
 ];
 

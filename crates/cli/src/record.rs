@@ -1,0 +1,114 @@
+//! `hugewise record`.
+
+mod export;
+mod look;
+mod status;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use hugewise_record::record::{News, USUAL_FOLDER};
+use hugewise_record::{Options, record};
+use hugewise_report::plain;
+
+use crate::outcome::{self, Failure, Outcome};
+
+pub(crate) const AFTER_HELP: &str = "\
+Records until SIGTERM or SIGINT. Read it while it is written:
+
+  sudo hugewise record                          the recorder itself; the package has a unit for it
+  hugewise record status                        is it running, what is lacking, what does it cost
+  hugewise investigate /var/lib/hugewise/record what happened here
+  hugewise watch --replay /var/lib/hugewise/record
+  hugewise record export --format oswatcher --out FOLDER
+
+Exit codes: 0 ended by SIGTERM or SIGINT; 2 it could not do its work.";
+
+pub(crate) const STATUS_HELP: &str = "\
+Exit codes: 0 it records; 1 it does not; 2 it could not do its work.";
+
+pub(crate) const EXPORT_HELP: &str = "\
+Exit codes: 0 it is written; 2 it could not do its work.";
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    recording: Recording,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Tell whether it records, since when, what it lacks and what it costs.
+    #[command(after_help = STATUS_HELP)]
+    Status(status::Arguments),
+    /// Write what was recorded for other programs: OSWatcher's layout, CSV, Parquet, or JSON lines.
+    #[command(after_help = EXPORT_HELP)]
+    Export(export::Arguments),
+    /// Name the database servers and their processes, for the recorder.
+    #[command(hide = true)]
+    Look,
+}
+
+#[derive(Args)]
+struct Recording {
+    /// Record to this folder, which only root may write to.
+    #[arg(long, value_name = "FOLDER", default_value = USUAL_FOLDER)]
+    out: PathBuf,
+    /// Seconds between samples.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=60))]
+    interval: u64,
+    /// Hours for which every sample is kept.
+    #[arg(long, value_name = "HOURS", default_value = "24", value_parser = clap::value_parser!(u64).range(1..=744))]
+    hours: u64,
+    /// Days for which a sample a minute is kept.
+    #[arg(long, value_name = "DAYS", default_value = "30", value_parser = clap::value_parser!(u64).range(1..=366))]
+    days: u64,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    match &arguments.command {
+        None => run_recorder(&arguments.recording),
+        Some(Command::Status(arguments)) => status::run(arguments),
+        Some(Command::Export(arguments)) => export::run(arguments),
+        Some(Command::Look) => look::run(),
+    }
+}
+
+fn run_recorder(arguments: &Recording) -> Result<Outcome, Failure> {
+    let options = Options {
+        folder: arguments.out.clone(),
+        interval: Duration::from_secs(arguments.interval),
+        hours: arguments.hours,
+        days: arguments.days,
+        looker: ["/proc/self/exe", "record", "look"].map(str::to_owned).to_vec(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        samples: None,
+    };
+    record(&options, &tell).map_err(|error| {
+        let advice = if rustix::process::geteuid().is_root() { "" } else { "; run it as root" };
+        Failure::new(format!("{error}{advice}"))
+    })?;
+    Ok(Outcome::Fine)
+}
+
+/// That it records goes to standard output, for whoever started it; what it does without to standard error.
+fn tell(news: News) {
+    match news {
+        News::Lacks(what) => {
+            let _ = outcome::complain(&format!("records without {what}"), Outcome::Fine);
+        }
+        News::Moved(what) => {
+            let _ = outcome::complain(&what, Outcome::Fine);
+        }
+        News::Records(folder, bytes) => {
+            let folder = folder.display().to_string();
+            let text = format!("recording to {}, {} MiB\n", plain::clean(&folder), bytes >> 20);
+            // One whose standard output is closed records all the same.
+            let _ = outcome::print(text.as_bytes());
+        }
+    }
+}

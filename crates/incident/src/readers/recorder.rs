@@ -1,0 +1,450 @@
+//! hugewise's own flight recorder: the ring as it stands, also while it is written.
+//!
+//! Its blocks come in the order of the file, which is not that of time: behind the newest stands the oldest. Counters have a rate
+//! from one sample to the next of the same run.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::time::Duration;
+
+use hugewise_model::{Bytes, PageSize};
+use hugewise_record::ring::{self, Entry, Position};
+use hugewise_record::{Field, Processes, Sample, Unit};
+
+use crate::series::Offset;
+use crate::{Clock, Mark, MarkKind, Metric, Moment, Refused, Series};
+
+/// Stretches of blocks that follow one another. A ring has two; each block that is lost in it could begin another.
+const MOST_STRETCHES: usize = 64;
+/// Messages that are shown; the first ones.
+const MOST_MARKS: usize = 500;
+
+/// What is there at a moment, and how often its unit goes into the metric's.
+const GAUGES: &[(Field, Metric)] = &[
+    (Field::Processors, Metric::Processors),
+    (Field::MemTotal, Metric::MemTotal),
+    (Field::MemFree, Metric::MemFree),
+    (Field::MemAvailable, Metric::MemAvailable),
+    (Field::Buffers, Metric::Buffers),
+    (Field::Cached, Metric::Cached),
+    (Field::SwapCached, Metric::SwapCached),
+    (Field::Active, Metric::Active),
+    (Field::Inactive, Metric::Inactive),
+    (Field::Dirty, Metric::Dirty),
+    (Field::Writeback, Metric::Writeback),
+    (Field::AnonPages, Metric::Anon),
+    (Field::AnonHuge, Metric::AnonHuge),
+    (Field::Mapped, Metric::Mapped),
+    (Field::Shmem, Metric::Shmem),
+    (Field::Slab, Metric::Slab),
+    (Field::SlabReclaimable, Metric::SlabReclaimable),
+    (Field::KernelStack, Metric::KernelStack),
+    (Field::PageTables, Metric::PageTables),
+    (Field::VmallocUsed, Metric::VmallocUsed),
+    (Field::Committed, Metric::Committed),
+    (Field::Hugetlb, Metric::HugetlbAll),
+    (Field::SwapTotal, Metric::SwapTotal),
+    (Field::SwapFree, Metric::SwapFree),
+    (Field::Running, Metric::RunQueue),
+    (Field::Blocked, Metric::Blocked),
+    (Field::Tasks, Metric::Tasks),
+    (Field::Load1, Metric::Load1),
+    (Field::Load5, Metric::Load5),
+    (Field::Load15, Metric::Load15),
+];
+
+/// In pages of the default huge page size.
+const POOL: &[(Field, Metric)] = &[
+    (Field::HugeTotal, Metric::HugeTotal),
+    (Field::HugeFree, Metric::HugeFree),
+    (Field::HugeReserved, Metric::HugeReserved),
+    (Field::HugeSurplus, Metric::HugeSurplus),
+];
+
+/// Counters, and how often their unit goes into the metric's. Several of one metric are added.
+const COUNTERS: &[(&[Field], Metric, f64)] = &[
+    (&[Field::PagedIn], Metric::PagedIn, 1024.0),
+    (&[Field::PagedOut], Metric::PagedOut, 1024.0),
+    (&[Field::SwapIn], Metric::SwapIn, 1.0),
+    (&[Field::SwapOut], Metric::SwapOut, 1.0),
+    (&[Field::Faults], Metric::Faults, 1.0),
+    (&[Field::MajorFaults], Metric::MajorFaults, 1.0),
+    (&[Field::Freed], Metric::Freed, 1.0),
+    (&[Field::ScanKswapd], Metric::ScanKswapd, 1.0),
+    (&[Field::ScanDirect], Metric::ScanDirect, 1.0),
+    (&[Field::StealKswapd, Field::StealDirect], Metric::Steal, 1.0),
+    (&[Field::AllocStall], Metric::AllocStall, 1.0),
+    (&[Field::CompactStall], Metric::CompactStall, 1.0),
+    (&[Field::CompactFail], Metric::CompactFail, 1.0),
+    (&[Field::CompactSuccess], Metric::CompactSuccess, 1.0),
+    (&[Field::ThpFaultAlloc], Metric::ThpFaultAlloc, 1.0),
+    (&[Field::ThpFaultFallback], Metric::ThpFaultFallback, 1.0),
+    (&[Field::ThpCollapse], Metric::ThpCollapse, 1.0),
+    (&[Field::ThpSplitPage], Metric::ThpSplit, 1.0),
+    (&[Field::OomKill], Metric::OomKill, 1.0),
+    (&[Field::Forks], Metric::Forks, 1.0),
+    (&[Field::ContextSwitches], Metric::ContextSwitches, 1.0),
+    (&[Field::Interrupts], Metric::Interrupts, 1.0),
+    (&[Field::TcpPassiveOpens], Metric::TcpPassive, 1.0),
+    // Of a second in nanoseconds and microseconds, in percent.
+    (&[Field::KswapdCpu], Metric::KswapdCpu, 1e-7),
+    (&[Field::KcompactdCpu], Metric::KcompactdCpu, 1e-7),
+    (&[Field::KhugepagedCpu], Metric::KhugepagedCpu, 1e-7),
+    (&[Field::PressureCpuSome], Metric::PressureCpuSome, 1e-4),
+    (&[Field::PressureIoSome], Metric::PressureIoSome, 1e-4),
+    (&[Field::PressureIoFull], Metric::PressureIoFull, 1e-4),
+    (&[Field::PressureMemorySome], Metric::PressureMemorySome, 1e-4),
+    (&[Field::PressureMemoryFull], Metric::PressureMemoryFull, 1e-4),
+];
+
+/// The parts of the processors' time that are added for all of it; guests' time is in that of users.
+const CPU: &[(&[Field], Metric)] = &[
+    (&[Field::CpuUser], Metric::CpuUser),
+    (&[Field::CpuNice], Metric::CpuNice),
+    (&[Field::CpuSystem, Field::CpuIrq, Field::CpuSoftirq], Metric::CpuSystem),
+    (&[Field::CpuIdle], Metric::CpuIdle),
+    (&[Field::CpuIowait], Metric::CpuIowait),
+    (&[Field::CpuSteal], Metric::CpuSteal),
+];
+/// Parts of those.
+const CPU_PARTS: &[(&[Field], Metric)] = &[
+    (&[Field::CpuIrq], Metric::CpuIrq),
+    (&[Field::CpuSoftirq], Metric::CpuSoftirq),
+    (&[Field::CpuGuest, Field::CpuGuestNice], Metric::CpuGuest),
+];
+
+/// Whether these are the first bytes of a ring.
+pub(super) fn begins(head: &[u8]) -> bool {
+    ring::begins(head)
+}
+
+/// Reads a ring.
+///
+/// # Errors
+/// It is of another version, or holds no sample.
+pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
+    let mut stretches = Stretches { source, all: BTreeMap::new(), last: None, runs: Vec::new(), lost: 0 };
+    let read = ring::read(stream, &mut |position, entry| stretches.entry(position, entry));
+    let summary = read.map_err(|refused| Refused(refused.0))?;
+    let (lost, runs) = (stretches.lost, std::mem::take(&mut stretches.runs));
+    let mut whole = Series::new(source, crate::Format::Recorder);
+    let mut offsets = runs;
+    offsets.sort_by_key(|offset| offset.from);
+    offsets.dedup_by_key(|offset| offset.seconds);
+    let about = &summary.header.about;
+    if offsets.is_empty() {
+        let seconds = i32::try_from(about.offset).unwrap_or(0);
+        offsets.push(Offset { from: Moment(about.began), seconds });
+    }
+    whole.clock = Clock::Utc { offsets };
+    // In the order of their blocks, which is that of the run's clock.
+    for stretch in std::mem::take(&mut stretches.all).into_values() {
+        whole.append(stretch.series);
+    }
+    if whole.samples().is_empty() {
+        return Err(Refused(summary.cut.unwrap_or_else(|| "holds no sample yet".into())));
+    }
+    whole.host = Some(about.host.clone()).filter(|host| !host.is_empty());
+    whole.kernel = Some(about.kernel.clone());
+    whole.architecture = Some(about.architecture.clone());
+    whole.version = Some(about.version.clone());
+    whole.base_page = PageSize::new(about.base_page);
+    if summary.torn > 1 {
+        // One is the last, which was being written.
+        whole.problem(format!("{} blocks are torn, and what was in them is lost", summary.torn));
+    }
+    if let Some(cut) = summary.cut {
+        whole.problem(format!("is cut off: {cut}"));
+    }
+    if lost > 0 {
+        whole.problem(format!("{lost} samples stand in no order of time, and are left out"));
+    }
+    for lack in about.lacks.iter().filter(|lack| lack.contains("locked memory") || lack.contains("real-time")) {
+        whole.problem(format!("was recorded without {lack}: it may have come late"));
+    }
+    Ok(whole.finished())
+}
+
+struct Stretches<'a> {
+    source: &'a str,
+    /// By the number of their first block.
+    all: BTreeMap<u64, Stretch>,
+    /// The first and the last block of the one at hand.
+    last: Option<(u64, u64)>,
+    /// What the clocks of runs were ahead of UTC.
+    runs: Vec<Offset>,
+    lost: u64,
+}
+
+struct Stretch {
+    series: Series,
+    before: Option<(u64, Box<Sample>)>,
+}
+
+impl Stretches<'_> {
+    fn entry(&mut self, position: Position, entry: Entry<'_>) {
+        let first = match self.last {
+            Some((first, last)) if position.sequence >= last => first,
+            _ => position.sequence,
+        };
+        self.last = Some((first, position.sequence));
+        if !self.all.contains_key(&first) && self.all.len() >= MOST_STRETCHES {
+            self.lost += u64::from(matches!(entry, Entry::Sample(_)));
+            return;
+        }
+        let stretch = self
+            .all
+            .entry(first)
+            .or_insert_with(|| Stretch { series: Series::new(self.source, crate::Format::Recorder), before: None });
+        match entry {
+            Entry::About(about) => {
+                let seconds = i32::try_from(about.offset).ok();
+                if let Some(seconds) = seconds.filter(|_| self.runs.len() < MOST_MARKS) {
+                    self.runs.push(Offset { from: Moment(about.began), seconds });
+                }
+            }
+            Entry::Sample(sample) => stretch.sample(position.run, sample),
+            Entry::Processes(processes) => stretch.processes(processes),
+            Entry::Instances(instances) => {
+                // Of servers that do not tell, none are known: that is not zero.
+                let told: Option<u64> =
+                    instances.listed().iter().filter_map(|one| one.sessions).reduce(|all, of| all + of);
+                if let Some(sessions) = told {
+                    stretch.series.set(Metric::Sessions, as_f64(sessions));
+                }
+            }
+            Entry::Event(event) => stretch.mark(event.wall, MarkKind::Comment(event.text())),
+        }
+    }
+}
+
+impl Stretch {
+    fn mark(&mut self, wall: i64, kind: MarkKind) {
+        if self.series.marks.len() < MOST_MARKS {
+            self.series.marks.push(Mark { at: Moment(wall), kind });
+        }
+    }
+
+    fn processes(&mut self, processes: &Processes) {
+        self.series.set(Metric::Processes, as_f64(processes.processes));
+    }
+
+    fn sample(&mut self, run: u64, sample: &Sample) {
+        let before = self.before.take().filter(|(of, _)| *of == run).map(|(_, before)| before);
+        let passed = before.as_ref().and_then(|before| sample.uptime.checked_sub(before.uptime));
+        let passed = passed.filter(|passed| *passed > 0).map(Duration::from_millis);
+        if before.is_none() && !self.series.samples().is_empty() {
+            self.mark(sample.wall, MarkKind::Restart);
+        }
+        self.series.push(Moment(sample.wall), passed);
+        self.now(sample);
+        if let Some((before, passed)) = before.as_deref().zip(passed) {
+            self.rates(before, sample, passed);
+        }
+        let mut kept = before.unwrap_or_default();
+        kept.clone_from(&Box::new(sample.clone()));
+        self.before = Some((run, kept));
+    }
+
+    fn now(&mut self, sample: &Sample) {
+        for (field, metric) in GAUGES {
+            let Some(value) = sample.get(*field) else { continue };
+            let value = match field.unit() {
+                Unit::Kibibytes => Bytes::from_kib(value).as_f64(),
+                Unit::Hundredths => as_f64(value) / 100.0,
+                _ => as_f64(value),
+            };
+            self.series.set(*metric, value);
+        }
+        if let Some((total, free)) = sample.get(Field::SwapTotal).zip(sample.get(Field::SwapFree)) {
+            self.series.set(Metric::SwapUsed, Bytes::from_kib(total.saturating_sub(free)).as_f64());
+        }
+        if let Some(page) = sample.get(Field::HugePageSize).map(Bytes::from_kib) {
+            self.series.huge_page = Some(page);
+            for (field, metric) in POOL {
+                if let Some(pages) = sample.get(*field) {
+                    self.series.set(*metric, page.times(pages).as_f64());
+                }
+            }
+        }
+    }
+
+    fn rates(&mut self, before: &Sample, now: &Sample, passed: Duration) {
+        // What falls was begun anew.
+        let grown = |field: Field| now.get(field)?.checked_sub(before.get(field)?);
+        let all = |fields: &[Field]| fields.iter().map(|field| grown(*field)).sum::<Option<u64>>();
+        for (fields, metric, factor) in COUNTERS {
+            if let Some(grown) = all(fields) {
+                self.series.set(*metric, as_f64(grown) * factor / passed.as_secs_f64());
+            }
+        }
+        // The kernel's idle time can go back by a little; a part that is not told counts for nothing.
+        let ticks = |fields: &[Field]| fields.iter().map(|field| grown(*field).unwrap_or(0)).sum::<u64>();
+        let whole: u64 = CPU.iter().map(|(fields, _)| ticks(fields)).sum();
+        if whole == 0 {
+            return;
+        }
+        for (fields, metric) in CPU.iter().chain(CPU_PARTS) {
+            if fields.iter().any(|field| now.get(*field).is_some()) {
+                self.series.set(*metric, as_f64(ticks(fields)) * 100.0 / as_f64(whole));
+            }
+        }
+    }
+}
+
+fn as_f64(value: u64) -> f64 {
+    Bytes(value).as_f64()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::disallowed_methods)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use hugewise_record::ring::{About, Folder, Kind, Opened};
+    use hugewise_record::testing::Blocks;
+    use hugewise_record::{Event, EventKind};
+
+    use super::*;
+
+    const BEGIN: i64 = 1_795_306_507_000;
+
+    fn open(folder: &Path, blocks: u64) -> Opened {
+        let about = About {
+            host: "db1".into(),
+            kernel: "5.14.0".into(),
+            began: BEGIN,
+            base_page: 4096,
+            ticks: 100,
+            offset: 3600,
+            interval_ms: 1000,
+            ..About::default()
+        };
+        Folder::open(folder).unwrap().ring(Kind::Seconds, blocks, &about).unwrap()
+    }
+
+    /// Two processors, one of which is in the kernel; 300 faults and 20 scanned pages a second; memory waited for half of it.
+    fn sample(second: u64) -> Sample {
+        let mut sample = Sample::default();
+        (sample.wall, sample.uptime) = (BEGIN + i64::try_from(second).unwrap() * 1000, 50_000 + second * 1000);
+        for (field, value) in [
+            (Field::CpuUser, 40 * second),
+            (Field::CpuSystem, 90 * second),
+            (Field::CpuSoftirq, 10 * second),
+            (Field::CpuIdle, 60 * second),
+            (Field::Faults, 300 * second),
+            (Field::ScanDirect, 20 * second),
+            (Field::PressureMemorySome, 500_000 * second),
+            (Field::KswapdCpu, 250_000_000 * second),
+            (Field::MemFree, 1000),
+            (Field::HugeTotal, 10),
+            (Field::HugePageSize, 2048),
+            (Field::Load1, 1205),
+            (Field::SwapTotal, 500),
+            (Field::SwapFree, 100),
+        ] {
+            sample.set(field, value);
+        }
+        sample
+    }
+
+    fn read_file(folder: &Path) -> Result<Series, Refused> {
+        read(&mut &fs::read(folder.join("seconds.ring")).unwrap()[..], "seconds.ring")
+    }
+
+    fn write(folder: &Path, blocks: u64, seconds: std::ops::Range<u64>) {
+        let opened = open(folder, blocks);
+        let mut writer = Blocks::of(&opened.ring, opened.next);
+        for second in seconds {
+            writer.push(&opened.ring, &sample(second));
+        }
+    }
+
+    #[test]
+    fn rates_and_levels_are_those_of_the_counters() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), 64, 1..9);
+        let series = read_file(folder.path()).unwrap();
+        assert_eq!((series.host.as_deref(), series.samples().len()), (Some("db1"), 8));
+        assert_eq!(series.clock.offset_at(Moment(BEGIN)), Some(3600));
+        assert_eq!(series.samples().first().unwrap().interval, None);
+        let of = |metric, row| series.value(metric, row);
+        for (metric, value) in [
+            (Metric::CpuUser, 20.0),
+            (Metric::CpuSystem, 50.0),
+            (Metric::CpuSoftirq, 5.0),
+            (Metric::CpuIdle, 30.0),
+            (Metric::Faults, 300.0),
+            (Metric::ScanDirect, 20.0),
+            (Metric::PressureMemorySome, 50.0),
+            (Metric::KswapdCpu, 25.0),
+        ] {
+            assert_eq!(of(metric, 0), None, "{metric:?}");
+            for row in 1..8 {
+                let read = of(metric, row).unwrap();
+                assert!((read - value).abs() < 1e-6, "{metric:?} {row} {read}");
+            }
+        }
+        assert_eq!(of(Metric::MemFree, 0), Some(1_024_000.0));
+        assert_eq!(of(Metric::HugeTotal, 0), Some(20_971_520.0));
+        assert_eq!(of(Metric::Load1, 0), Some(12.05));
+        assert_eq!(of(Metric::SwapUsed, 0), Some(409_600.0));
+        // What was not there is not zero.
+        assert_eq!([Metric::CpuSteal, Metric::OomKill, Metric::PageTables].map(|metric| of(metric, 3)), [None; 3]);
+    }
+
+    #[test]
+    fn a_ring_that_went_round_is_in_the_order_of_time_and_another_run_begins_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), 8, 1..50);
+        write(folder.path(), 8, 100..105);
+        let series = read_file(folder.path()).unwrap();
+        let seconds: Vec<i64> = series.samples().iter().map(|sample| (sample.at.0 - BEGIN) / 1000).collect();
+        assert!(seconds.is_sorted(), "{seconds:?}");
+        assert_eq!(seconds.iter().filter(|second| **second >= 100).count(), 5);
+        let first = seconds.iter().position(|second| *second == 100).unwrap();
+        assert_eq!(series.samples().get(first).unwrap().interval, None);
+        assert_eq!(series.value(Metric::Faults, first), None);
+        assert!(series.value(Metric::Faults, first + 1).is_some());
+        assert_eq!(series.problems, []);
+    }
+
+    #[test]
+    fn what_the_kernel_said_is_a_mark() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = open(folder.path(), 64);
+        let mut writer = Blocks::of(&opened.ring, opened.next);
+        writer.push(&opened.ring, &sample(1));
+        writer.push_event(
+            &opened.ring,
+            &Event::new(BEGIN + 1500, EventKind::OutOfMemory, b"Out of memory: Killed process 9"),
+        );
+        let series = read_file(folder.path()).unwrap();
+        let [mark] = series.marks.as_slice() else { panic!("{:?}", series.marks) };
+        assert_eq!(
+            (mark.at, &mark.kind),
+            (Moment(BEGIN + 1500), &MarkKind::Comment("Out of memory: Killed process 9".into()))
+        );
+    }
+
+    #[test]
+    fn one_that_is_empty_torn_or_of_another_version_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(open(folder.path(), 8));
+        assert!(read_file(folder.path()).unwrap_err().0.contains("no sample yet"));
+        write(folder.path(), 8, 1..33);
+        let path = folder.path().join("seconds.ring");
+        let whole = fs::read(&path).unwrap();
+        let mut torn = whole.clone();
+        for block in [3, 5] {
+            *torn.get_mut((2 + block) * 4096 + 100).unwrap() ^= 1;
+        }
+        let series = read(&mut &torn[..], "x").unwrap();
+        assert_eq!((series.samples().len(), series.problems.len()), (24, 1));
+        assert!(series.problems.first().unwrap().what.contains("2 blocks are torn"));
+        let series = read(&mut whole.get(..6 * 4096).unwrap(), "x").unwrap();
+        assert!(series.problems.first().unwrap().what.contains("cut off"));
+        assert!(read(&mut &b"\x89HWR\r\n\x1a\n"[..], "x").unwrap_err().0.contains("cut off"));
+    }
+}

@@ -1,0 +1,250 @@
+//! The header: what the ring is, and what is known of the run that writes it.
+
+use super::{BLOCK, HEADERS, MAGIC, MOST_BLOCKS, VERSION, put_at, u16_at, u32_at, u64_at};
+use crate::crc::crc32c;
+use crate::varint::{Put, Take};
+
+const ABOUT: usize = 64;
+/// Words of each kind about what is lacking.
+const MOST_LACKS: usize = 16;
+const LONGEST: usize = 160;
+
+/// Which of the two rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A sample a second, for a day or so.
+    Seconds,
+    /// A sample a minute, for weeks.
+    Minutes,
+}
+
+impl Kind {
+    /// Its file's name.
+    pub const fn file(self) -> &'static str {
+        match self {
+            Self::Seconds => "seconds.ring",
+            Self::Minutes => "minutes.ring",
+        }
+    }
+}
+
+/// What is known of the host and of the run that records.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// Counts the runs that wrote to this ring.
+    pub run: u64,
+    /// When it began: milliseconds since 1970.
+    pub began: i64,
+    /// The host's name.
+    pub host: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The machine's kind: `x86_64`.
+    pub architecture: String,
+    /// /proc/sys/kernel/random/boot_id: counters go on while it is the same.
+    pub boot: String,
+    /// The recorder's version.
+    pub version: String,
+    /// Bytes of a base page.
+    pub base_page: u64,
+    /// Clock ticks a second.
+    pub ticks: u64,
+    /// Seconds east of Greenwich, when the run began.
+    pub offset: i64,
+    /// Milliseconds from one sample to the next.
+    pub interval_ms: u64,
+    /// What the run had to do without, in words.
+    pub lacks: Vec<String>,
+}
+
+impl About {
+    pub(crate) fn encode(&self, put: &mut Put<'_>) {
+        put.number(self.run);
+        put.signed(self.began);
+        for text in [&self.host, &self.kernel, &self.architecture, &self.boot, &self.version] {
+            put.text(text.as_bytes(), LONGEST);
+        }
+        put.number(self.base_page);
+        put.number(self.ticks);
+        put.signed(self.offset);
+        put.number(self.interval_ms);
+        put.number(u64::try_from(self.lacks.len().min(MOST_LACKS)).unwrap_or(0));
+        for text in self.lacks.iter().take(MOST_LACKS) {
+            put.text(text.as_bytes(), LONGEST);
+        }
+    }
+
+    pub(crate) fn decode(take: &mut Take<'_>) -> Option<Self> {
+        fn text(take: &mut Take<'_>) -> Option<String> {
+            take.text().map(|text| String::from_utf8_lossy(text).into_owned())
+        }
+        let mut about = Self {
+            run: take.number()?,
+            began: take.signed()?,
+            host: text(take)?,
+            kernel: text(take)?,
+            architecture: text(take)?,
+            boot: text(take)?,
+            version: text(take)?,
+            base_page: take.number()?,
+            ticks: take.number()?,
+            offset: take.signed()?,
+            interval_ms: take.number()?,
+            lacks: Vec::new(),
+        };
+        let lacks: usize = take.small()?;
+        for _ in 0..lacks.min(MOST_LACKS) {
+            about.lacks.push(text(take)?);
+        }
+        Some(about)
+    }
+}
+
+/// A ring's header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Which ring.
+    pub kind: Kind,
+    /// Blocks that it has room for.
+    pub blocks: u64,
+    /// What its blocks bear, so that those of another ring that stood in its place are not taken for its own.
+    pub ring: u64,
+    /// The run that wrote to it last.
+    pub about: About,
+}
+
+impl Header {
+    /// Bytes of the whole file.
+    pub const fn bytes(&self) -> u64 {
+        (self.blocks + HEADERS as u64) * BLOCK as u64
+    }
+
+    pub(crate) fn encode(&self) -> [u8; BLOCK] {
+        let mut bytes = [0; BLOCK];
+        put_at(&mut bytes, 0, &MAGIC);
+        put_at(&mut bytes, 12, &VERSION.to_le_bytes());
+        put_at(&mut bytes, 14, &(self.kind as u16).to_le_bytes());
+        put_at(&mut bytes, 16, &u32::try_from(BLOCK).unwrap_or(0).to_le_bytes());
+        put_at(&mut bytes, 24, &self.blocks.to_le_bytes());
+        put_at(&mut bytes, 32, &self.ring.to_le_bytes());
+        let used = bytes.get_mut(ABOUT..).and_then(|room| {
+            let mut put = Put::new(room);
+            self.about.encode(&mut put);
+            put.used()
+        });
+        let used = used.and_then(|used| u16::try_from(used).ok()).unwrap_or(0);
+        put_at(&mut bytes, 40, &used.to_le_bytes());
+        let sum = crc32c(bytes.get(12..).unwrap_or_default());
+        put_at(&mut bytes, 8, &sum.to_le_bytes());
+        bytes
+    }
+
+    /// # Errors
+    /// Why these bytes are no header of a ring.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let torn = || "its header is cut off".to_owned();
+        if !bytes.starts_with(&MAGIC) {
+            return Err("is no recording of hugewise".to_owned());
+        }
+        let version = u16_at(bytes, 12).ok_or_else(torn)?;
+        let sum = u32_at(bytes, 8).ok_or_else(torn)?;
+        let whole = bytes.get(12..BLOCK).ok_or_else(torn)?;
+        if crc32c(whole) != sum {
+            return Err("the checksum of its header is wrong".to_owned());
+        }
+        if version != VERSION {
+            return Err(format!(
+                "was recorded in format {version} by another hugewise; this one reads format {VERSION}"
+            ));
+        }
+        let kind = match u16_at(bytes, 14) {
+            Some(0) => Kind::Seconds,
+            Some(1) => Kind::Minutes,
+            _ => return Err("is a ring of a kind that this hugewise does not know".to_owned()),
+        };
+        let block = u32_at(bytes, 16).and_then(|block| usize::try_from(block).ok());
+        let blocks = u64_at(bytes, 24).filter(|blocks| (1..=MOST_BLOCKS).contains(blocks));
+        let (Some(BLOCK), Some(blocks), Some(ring)) = (block, blocks, u64_at(bytes, 32)) else {
+            return Err("its header makes no sense".to_owned());
+        };
+        let used = usize::from(u16_at(bytes, 40).unwrap_or(0));
+        let about = bytes.get(ABOUT..ABOUT + used).and_then(|about| About::decode(&mut Take::new(about)));
+        Ok(Self { kind, blocks, ring, about: about.ok_or("its header makes no sense")? })
+    }
+
+    /// The copy that was written last of those that are whole.
+    ///
+    /// # Errors
+    /// Neither is.
+    pub(crate) fn of_copies(bytes: &[u8]) -> Result<Self, String> {
+        let (one, two) = bytes.split_at_checked(BLOCK).unwrap_or((bytes, &[]));
+        match (Self::decode(one), Self::decode(two)) {
+            (Ok(one), Ok(two)) => Ok(if two.about.run > one.about.run { two } else { one }),
+            (Ok(whole), Err(_)) | (Err(_), Ok(whole)) => Ok(whole),
+            (Err(why), Err(_)) => Err(why),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn header() -> Header {
+        let about = About {
+            run: 3,
+            began: 1_795_306_507_000,
+            host: "db1".into(),
+            kernel: "5.14.0-503.el9".into(),
+            architecture: "x86_64".into(),
+            boot: "6d1c3f2e-5a8b-4e0f-9c27-3b1f5e7a9d04".into(),
+            version: "0.1.0".into(),
+            base_page: 4096,
+            ticks: 100,
+            offset: -18_000,
+            interval_ms: 1000,
+            lacks: vec!["locked memory: Operation not permitted".into()],
+        };
+        Header { kind: Kind::Seconds, blocks: 8, ring: 0x1234_5678_9abc_def0, about }
+    }
+
+    #[test]
+    fn the_newer_whole_copy_counts() {
+        let one = header();
+        let mut two = one.clone();
+        two.about.run = 4;
+        let both = [one.encode(), two.encode()].concat();
+        assert_eq!(Header::of_copies(&both).unwrap(), two);
+        for broken in 0..BLOCK {
+            let mut torn = both.clone();
+            torn[BLOCK + broken] ^= 1;
+            assert_eq!(Header::of_copies(&torn).unwrap(), one, "byte {broken}");
+        }
+        assert_eq!(Header::of_copies(&both[..BLOCK + 100]).unwrap(), one);
+        assert!(Header::of_copies(&both[..BLOCK - 1]).unwrap_err().contains("cut off"));
+    }
+
+    #[test]
+    fn another_version_and_other_files_are_refused_by_name() {
+        let mut later = header().encode();
+        later[12] = 2;
+        let sum = crc32c(&later[12..]);
+        later[8..12].copy_from_slice(&sum.to_le_bytes());
+        assert!(Header::decode(&later).unwrap_err().contains("format 2"));
+        assert!(Header::decode(&[0; BLOCK]).unwrap_err().contains("no recording"));
+        assert!(Header::decode(b"").unwrap_err().contains("no recording"));
+        let mut large = header();
+        large.blocks = MOST_BLOCKS + 1;
+        assert!(Header::decode(&large.encode()).unwrap_err().contains("no sense"));
+    }
+
+    #[test]
+    fn words_without_end_still_fit() {
+        let mut long = header();
+        long.about.lacks = vec!["x".repeat(10_000); 1000];
+        long.about.host = "h".repeat(10_000);
+        let read = Header::decode(&long.encode()).unwrap();
+        assert_eq!((read.about.lacks.len(), read.about.lacks[0].len(), read.about.host.len()), (16, 160, 160));
+    }
+}

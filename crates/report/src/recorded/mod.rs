@@ -1,0 +1,24 @@
+//! What the flight recorder holds: its state for people and programs, and its samples for other people's tools.
+
+pub mod export;
+mod oswatcher;
+pub mod status;
+
+use hugewise_record::status::Status;
+
+/// The rings of a folder.
+pub struct Recording {
+    /// The folder.
+    pub folder: String,
+    /// Its rings that are there, that of seconds first.
+    pub rings: Vec<Status>,
+    /// When it was looked at, in milliseconds since 1970.
+    pub now: i64,
+}
+
+impl Recording {
+    /// Whether samples come.
+    pub fn is_alive(&self) -> bool {
+        self.rings.first().is_some_and(|ring| ring.is_alive(self.now))
+    }
+}

@@ -1,0 +1,173 @@
+//! `hugewise record status`.
+
+use std::io;
+
+use hugewise_incident::Moment;
+use hugewise_record::ring::Kind;
+use hugewise_record::status::Status;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::Recording;
+use crate::{date, plain};
+
+/// Name and version of the format.
+const RECORD_SCHEMA: &str = "hugewise.record/1";
+
+/// What `hugewise record status` prints with `--format json`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "hugewise.record/1")]
+pub struct Record {
+    /// Name and version of this format.
+    #[schemars(extend("const" = RECORD_SCHEMA))]
+    pub schema: &'static str,
+    /// The folder.
+    pub folder: String,
+    /// Whether samples come now.
+    pub recording: bool,
+    /// Its rings.
+    pub rings: Vec<Ring>,
+}
+
+/// One ring.
+#[derive(Serialize, JsonSchema)]
+pub struct Ring {
+    /// `seconds` or `minutes`.
+    pub kind: &'static str,
+    /// The host that it is of.
+    pub host: String,
+    /// Its size, which it has from the start.
+    pub bytes: u64,
+    /// Samples in it.
+    pub samples: u64,
+    /// When the oldest was taken.
+    pub first: Option<String>,
+    /// When the newest was taken.
+    pub last: Option<String>,
+    /// The longest time from one sample of a run to the next.
+    pub largest_gap_seconds: Option<f64>,
+    /// When that ended.
+    pub largest_gap_at: Option<String>,
+    /// Blocks that were cut off while they were written.
+    pub torn_blocks: u64,
+    /// What the run that wrote last took of one processor.
+    pub cpu_percent: Option<f64>,
+    /// Messages of the kernel in it: out of memory, hung tasks, failed allocations.
+    pub kernel_messages: u64,
+    /// What the run that wrote last has to do without.
+    pub lacks: Vec<String>,
+}
+
+fn ring(status: &Status) -> Ring {
+    let time = |milliseconds: i64| date::rfc3339(milliseconds.div_euclid(1000));
+    let header = &status.summary.header;
+    Ring {
+        kind: name(header.kind),
+        host: header.about.host.clone(),
+        bytes: header.bytes(),
+        samples: status.samples,
+        first: status.span.and_then(|(first, _)| time(first)),
+        last: status.span.and_then(|(_, last)| time(last)),
+        largest_gap_seconds: status.gap.map(|(gap, _)| seconds(gap)),
+        largest_gap_at: status.gap.and_then(|(_, at)| time(at)),
+        torn_blocks: status.summary.torn,
+        cpu_percent: status.cost.map(|cost| (cost * 1000.0).round() / 1000.0),
+        kernel_messages: status.messages,
+        lacks: header.about.lacks.clone(),
+    }
+}
+
+const fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Seconds => "seconds",
+        Kind::Minutes => "minutes",
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "seconds to the millisecond")]
+fn seconds(milliseconds: u64) -> f64 {
+    milliseconds as f64 / 1000.0
+}
+
+/// As JSON.
+///
+/// # Errors
+/// Where nothing can be written.
+pub fn write_json(recording: &Recording, out: &mut dyn io::Write) -> io::Result<()> {
+    let record = Record {
+        schema: RECORD_SCHEMA,
+        folder: recording.folder.clone(),
+        recording: recording.is_alive(),
+        rings: recording.rings.iter().map(ring).collect(),
+    };
+    serde_json::to_writer_pretty(&mut *out, &record)?;
+    writeln!(out)
+}
+
+/// As text.
+///
+/// # Errors
+/// Where nothing can be written.
+pub fn write_text(recording: &Recording, out: &mut dyn io::Write) -> io::Result<()> {
+    let folder = plain::clean(&recording.folder);
+    if recording.rings.is_empty() {
+        return writeln!(out, "{folder}: nothing was recorded here; sudo hugewise record");
+    }
+    let newest = recording.rings.first();
+    let age =
+        newest.and_then(|ring| ring.age(recording.now)).map(|age| format!(", last sample {:.1} s ago", seconds(age)));
+    let says = match (recording.is_alive(), newest.is_some_and(|ring| ring.is_written)) {
+        (true, _) => format!("is being recorded to{}", age.unwrap_or_default()),
+        (false, true) => format!("has a recorder that takes no samples{}", age.unwrap_or_default()),
+        (false, false) => "is not being recorded to".to_owned(),
+    };
+    writeln!(out, "{folder} {says}")?;
+    for status in &recording.rings {
+        of_ring(status, out)?;
+    }
+    let Some(newest) = recording.rings.first() else { return Ok(()) };
+    if let Some(cost) = newest.cost {
+        writeln!(out, "cost     {cost:.2} % of one processor")?;
+    }
+    for lack in &newest.summary.header.about.lacks {
+        writeln!(out, "without  {}", plain::clean(lack))?;
+    }
+    if let Some((at, words)) = &newest.last_words {
+        let at = shown(*at, newest);
+        writeln!(out, "said     {at}  {}", plain::clean(words))?;
+    }
+    Ok(())
+}
+
+fn shown(at: i64, status: &Status) -> String {
+    let offset = i32::try_from(status.summary.header.about.offset).unwrap_or(0);
+    let offsets = vec![hugewise_incident::series::Offset { from: Moment(i64::MIN), seconds: offset }];
+    date::moment(Moment(at.div_euclid(1000) * 1000), &hugewise_incident::Clock::Utc { offsets })
+}
+
+fn of_ring(status: &Status, out: &mut dyn io::Write) -> io::Result<()> {
+    let header = &status.summary.header;
+    let name = name(header.kind);
+    let Some((first, last)) = status.span else {
+        return writeln!(out, "{name}  no sample yet ({} MiB)", header.bytes() >> 20);
+    };
+    let (first, last) = (shown(first, status), shown(last, status));
+    writeln!(out, "{name}  {first} to {last}")?;
+    write!(out, "         {} samples, {} MiB", status.samples, header.bytes() >> 20)?;
+    if let Some((gap, at)) = status.gap {
+        write!(out, ", largest gap {:.1} s at {}", seconds(gap), shown(at, status))?;
+    }
+    writeln!(out)?;
+    if status.summary.torn > 0 {
+        writeln!(out, "         {} torn blocks: what was in them is lost", status.summary.torn)?;
+    }
+    if status.messages > 0 {
+        writeln!(out, "         {} messages of the kernel about memory, hangs or damage", status.messages)?;
+    }
+    Ok(())
+}
+
+/// The schema of the JSON.
+pub fn record_schema() -> String {
+    crate::json::schema_of::<Record>()
+}

@@ -1,0 +1,22 @@
+#![no_main]
+
+//! Any bytes as a ring: as they are, and as blocks behind a whole header with the checksums that they should have.
+
+use std::hint::black_box;
+
+use hugewise_record::ring::read;
+use hugewise_record::testing::with_checksums;
+
+fn ring(bytes: &[u8]) -> usize {
+    let mut entries = 0;
+    for bytes in [bytes.to_vec(), with_checksums(bytes)] {
+        let _ = black_box(read(&mut &bytes[..], &mut |_, entry| {
+            black_box(entry);
+            entries += 1;
+        }));
+        let _ = black_box(hugewise_incident::readers::read(&bytes[..], "seconds.ring"));
+    }
+    entries
+}
+
+hugewise_fuzz::target!(ring);
