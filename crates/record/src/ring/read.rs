@@ -236,10 +236,8 @@ fn fill(stream: &mut dyn Read, room: &mut [u8]) -> (usize, Option<String>) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, clippy::disallowed_methods)]
 mod tests {
-    #![allow(clippy::disallowed_methods, reason = "a test")]
-
     use super::*;
     use crate::ring::{Folder, Kind};
     use crate::testing::Blocks;
