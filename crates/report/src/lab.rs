@@ -187,7 +187,7 @@ pub(crate) mod tests {
         let forecast = |run: &Run| {
             let page = if run.pages == Variant::Base { PageSize::KIB_4 } else { PageSize::MIB_2 };
             let (sessions, segment) = (run.sessions.unwrap(), Bytes(run.segment_bytes.unwrap()));
-            let page_tables = of_forked(Engine::Oracle, sessions.into(), segment, page, PageSize::KIB_4);
+            let page_tables = of_forked(Engine::Other, sessions.into(), segment, page, PageSize::KIB_4);
             let measured = Bytes(format!("{:.0}", run.median).parse().unwrap());
             Forecast { pages: run.pages, sessions, segment, page_tables, measured }
         };

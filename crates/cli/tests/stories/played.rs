@@ -69,8 +69,8 @@ impl Played {
             found.extend(entries.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()));
         }
         let lines = found.iter().flat_map(|text| text.lines());
-        let set = lines.filter_map(|line| line.strip_prefix("vm.nr_hugepages")?.trim_start().strip_prefix('='));
-        set.last().expect("no file sets the pool").trim().parse().unwrap()
+        let mut set = lines.filter_map(|line| line.strip_prefix("vm.nr_hugepages")?.trim_start().strip_prefix('='));
+        set.next_back().expect("no file sets the pool").trim().parse().unwrap()
     }
 }
 
