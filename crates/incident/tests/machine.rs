@@ -100,3 +100,19 @@ fn troubles_that_were_made_are_each_named_in_their_time() {
         }
     }
 }
+
+/// Thirty programs that read a file past the cache, at twelve requests a second for all of them, from 08:39:09 to 08:40:53,
+/// beside compilers: processors had no time to wait, and only the tasks that were blocked tell.
+#[test]
+fn thirty_readers_at_twelve_requests_a_second_are_a_disk_that_stalls() {
+    for file in ["sa.xz", "vmstat.log.xz"] {
+        let investigation = found(&[archives("disk").join(file)]);
+        let [incident] = incidents(&investigation)[..] else { panic!("{file}: {:#?}", incidents(&investigation)) };
+        assert_eq!(incident.verdict, Verdict::DiskStall, "{file}");
+        assert!(incident.summary.contains("up to 31 tasks waited for a disk"), "{}", incident.summary);
+        // 2026-11-25T08:39:09Z, to the end of the interval before the last.
+        let begun = 1_795_595_949_000;
+        assert!((begun - 11_000..begun + 11_000).contains(&incident.from.0), "{}", incident.from.0);
+        assert!((begun + 80_000..begun + 115_000).contains(&incident.to.0), "{}", incident.to.0);
+    }
+}

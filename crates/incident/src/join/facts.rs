@@ -2,6 +2,7 @@
 
 use super::changes::Change;
 use super::window::{AROUND, Window, rows_in};
+use crate::baseline::median;
 use crate::page::Page;
 use crate::signatures::observations::Observations;
 use crate::signatures::rows::{Rows, apart};
@@ -112,7 +113,7 @@ pub(super) struct Facts<'a> {
     pub(super) spare: Option<f64>,
     /// Processes and threads begun a second, at their highest.
     pub(super) forks: Option<f64>,
-    /// Tasks that waited for a disk, at their most, and bytes a second that disks moved, at theirs.
+    /// Tasks that waited for a disk, at their most, and bytes a second that disks moved, at their median.
     pub(super) blocked: Option<f64>,
     pub(super) moved: Option<f64>,
     /// Percent that the hypervisor took, and that processors waited for disks, at their highest.
@@ -167,6 +168,14 @@ impl Window<'_> {
     fn system(&self) -> Option<(f64, Option<f64>)> {
         let (series, row, peak) = self.highest(Metric::CpuSystem)?;
         Some((peak, series.value(Metric::CpuUser, row)))
+    }
+
+    /// Bytes a second that disks moved, half of the time: a moment of much is no sign that they were at work.
+    fn moved(&self) -> Option<f64> {
+        let written = |series: &Series, row| series.value(Metric::PagedOut, row).unwrap_or(0.0);
+        let mut all: Vec<f64> =
+            self.values(Metric::PagedIn).map(|(series, row, read)| read + written(series, row)).collect();
+        median(&mut all)
     }
 
     fn idle(&self) -> Option<f64> {
@@ -322,7 +331,7 @@ impl<'a> Facts<'a> {
             spare: window.spare(),
             forks: most(Metric::Forks),
             blocked: most(Metric::Blocked),
-            moved: most(Metric::PagedIn).zip(most(Metric::PagedOut)).map(|(read, written)| read.max(written)),
+            moved: window.moved(),
             stolen: most(Metric::CpuSteal),
             iowait: most(Metric::CpuIowait),
             taken_back: most(Metric::Steal),

@@ -179,7 +179,7 @@ fn waited(facts: &Facts<'_>) -> Vec<String> {
     let tasks =
         facts.blocked.filter(|tasks| *tasks >= 1.0).map(|tasks| format!("up to {tasks:.0} tasks waited for a disk"));
     let idle = facts.iowait.filter(|percent| *percent >= 1.0).map(|percent| format!("%iowait rose to {percent:.0}"));
-    let moved = facts.moved.map(|moved| format!("disks moved at most {} a second", bytes(moved)));
+    let moved = facts.moved.map(|moved| format!("disks moved {} a second (median)", bytes(moved)));
     [tasks, idle, moved].into_iter().flatten().collect()
 }
 
