@@ -1,6 +1,6 @@
 //! Who did it: programs that grew in an incident's window, and those that were stuck in it, where a source lists processes.
 
-use super::facts::rows_in;
+use super::window::rows_in;
 use crate::page::bytes;
 use crate::series::{Column, Use};
 use crate::signatures::observations::Observations;

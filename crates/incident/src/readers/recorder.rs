@@ -9,15 +9,18 @@ use std::time::Duration;
 
 use hugewise_model::{Bytes, PageSize};
 use hugewise_record::ring::{self, Entry, Position};
-use hugewise_record::{Field, Processes, Sample, Unit};
+use hugewise_record::{EventKind, Field, Processes, Sample, Unit};
 
-use crate::series::Offset;
+use crate::series::{Offset, Use};
 use crate::{Clock, Mark, MarkKind, Metric, Moment, Refused, Series};
 
 /// Stretches of blocks that follow one another. A ring has two; each block that is lost in it could begin another.
 const MOST_STRETCHES: usize = 64;
 /// Messages that are shown; the first ones.
 const MOST_MARKS: usize = 500;
+
+/// Memory of a process from which on it is followed.
+const LARGE_KIB: u64 = 256 << 10;
 
 /// What is there at a moment, and how often its unit goes into the metric's.
 const GAUGES: &[(Field, Metric)] = &[
@@ -165,6 +168,12 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
     Ok(whole.finished())
 }
 
+/// What the kernel said as what it means, where that is known; otherwise, and of the recorder itself, in its own words.
+fn said(kind: EventKind, text: String) -> MarkKind {
+    let event = if kind == EventKind::Recorder { None } else { super::system_log::event(&text) };
+    event.map_or(MarkKind::Comment(text), MarkKind::Event)
+}
+
 struct Stretches<'a> {
     source: &'a str,
     /// By the number of their first block.
@@ -213,7 +222,7 @@ impl Stretches<'_> {
                     stretch.series.set(Metric::Sessions, as_f64(sessions));
                 }
             }
-            Entry::Event(event) => stretch.mark(event.wall, MarkKind::Comment(event.text())),
+            Entry::Event(event) => stretch.mark(event.wall, said(event.kind, event.text())),
         }
     }
 }
@@ -227,6 +236,21 @@ impl Stretch {
 
     fn processes(&mut self, processes: &Processes) {
         self.series.set(Metric::Processes, as_f64(processes.processes));
+        // Only those that changed most are listed, so that what is told is told of one process, and never of a program.
+        for process in processes.listed() {
+            let large = process.resident_kib.filter(|kib| *kib >= LARGE_KIB);
+            if let Some(kib) = large {
+                let name = format!("{} (pid {})", process.command.text(), process.pid);
+                self.series.set_use(&name, Use::Resident, Bytes::from_kib(kib).as_f64());
+            }
+        }
+        let mut stuck: BTreeMap<String, f64> = BTreeMap::new();
+        for process in processes.listed().iter().filter(|process| process.state == b'D') {
+            *stuck.entry(process.command.text()).or_default() += 1.0;
+        }
+        for (name, count) in stuck {
+            self.series.set_use(&name, Use::Stuck, count);
+        }
     }
 
     fn sample(&mut self, run: u64, sample: &Sample) {
@@ -302,9 +326,9 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    use hugewise_record::Event;
     use hugewise_record::ring::{About, Folder, Kind, Opened};
     use hugewise_record::testing::Blocks;
-    use hugewise_record::{Event, EventKind};
 
     use super::*;
 
@@ -411,21 +435,28 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_said_is_a_mark() {
+    fn what_the_kernel_said_is_an_event() {
         let folder = tempfile::tempdir().unwrap();
         let opened = open(folder.path(), 64);
         let mut writer = Blocks::of(&opened.ring, opened.next);
         writer.push(&opened.ring, &sample(1));
         writer.push_event(
             &opened.ring,
-            &Event::new(BEGIN + 1500, EventKind::OutOfMemory, b"Out of memory: Killed process 9"),
+            &Event::new(
+                BEGIN + 1500,
+                EventKind::OutOfMemory,
+                b"Out of memory: Killed process 9 (java) total-vm:9kB, anon-rss:2048kB, file-rss:0kB",
+            ),
+        );
+        writer.push_event(
+            &opened.ring,
+            &Event::new(BEGIN + 1600, EventKind::Recorder, b"Out of memory: Killed process 9"),
         );
         let series = read_file(folder.path()).unwrap();
-        let [mark] = series.marks.as_slice() else { panic!("{:?}", series.marks) };
-        assert_eq!(
-            (mark.at, &mark.kind),
-            (Moment(BEGIN + 1500), &MarkKind::Comment("Out of memory: Killed process 9".into()))
-        );
+        let said: Vec<_> = series.events().map(|(at, event)| (at, event.kind.name(), event.what.as_str())).collect();
+        let killed = "killed java (pid 9, 2.0 MiB private): the host was out of memory";
+        assert_eq!(said, [(Moment(BEGIN + 1500), "oom-kill", killed)]);
+        assert_eq!(series.marks.last().unwrap().kind, MarkKind::Comment("Out of memory: Killed process 9".into()));
     }
 
     #[test]

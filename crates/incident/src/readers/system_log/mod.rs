@@ -66,6 +66,11 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
     Ok(series)
 }
 
+/// What one message of the kernel tells, without the report that may stand before it.
+pub(super) fn event(message: &str) -> Option<Event> {
+    Report::default().line(message).or_else(|| kernel::event(message))
+}
+
 struct Reader {
     series: Series,
     report: Option<(Report, usize)>,
@@ -139,10 +144,8 @@ impl Reader {
             if event.is_some() {
                 return event;
             }
-        } else if let Some(event) = Report::default().line(message) {
-            return Some(event);
         }
-        kernel::event(message)
+        event(message)
     }
 
     fn event(&mut self, at: Moment, event: Event) {
