@@ -206,9 +206,8 @@ impl<'a> Killed<'a> {
     }
 
     fn words(&self) -> String {
-        let amount = |kib: Option<u64>, of: &str| {
-            kib.filter(|kib| *kib > 0).map(|kib| format!("{} {of}", Bytes::from_kib(kib)))
-        };
+        let amount =
+            |kib: Option<u64>, of: &str| kib.filter(|kib| *kib > 0).map(|kib| format!("{} {of}", Bytes::from_kib(kib)));
         let held =
             [amount(self.anonymous, "private"), amount(self.shared, "shared"), amount(self.tables, "of page tables")];
         let held: Vec<String> = held.into_iter().flatten().collect();
