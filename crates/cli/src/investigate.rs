@@ -36,6 +36,9 @@ pub(crate) struct Arguments {
     /// Leave out what is after this; as --from.
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
+    /// How far apart the lines of pasted text are that have no times, 3s; --from says when they began.
+    #[arg(long, value_name = "SECONDS")]
+    interval: Option<String>,
     /// The zone of times that come without one: Europe/Berlin, or +02:00.
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
     timezone: Option<String>,
@@ -54,7 +57,12 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let options = Options { zone: arguments.timezone.clone(), from: arguments.from.clone(), to: arguments.to.clone() };
+    let options = Options {
+        zone: arguments.timezone.clone(),
+        from: arguments.from.clone(),
+        to: arguments.to.clone(),
+        interval: arguments.interval.clone(),
+    };
     let investigation = match &arguments.series {
         None => hugewise_incident::investigate(&arguments.paths, &options, &terminal::reading),
         Some(path) => return run_with(arguments, &options, path),

@@ -65,8 +65,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let watched = if arguments.replay.is_empty() {
         watch::live(view(Timeline::live()), || Box::new(Live::new()), Duration::from_secs(arguments.interval))
     } else {
-        let options =
-            Options { zone: arguments.timezone.clone(), from: arguments.from.clone(), to: arguments.to.clone() };
+        let options = Options {
+            zone: arguments.timezone.clone(),
+            from: arguments.from.clone(),
+            to: arguments.to.clone(),
+            interval: None,
+        };
         let frames = replay::frames(&arguments.replay, arguments.host.as_deref(), &options)?;
         watch::recorded(view(Timeline::recorded(frames)))
     };

@@ -9,6 +9,8 @@ pub struct Options {
     pub from: Option<String>,
     /// Nothing after.
     pub to: Option<String>,
+    /// How far apart lines are that have no times, in seconds: `3`, or `3s`.
+    pub interval: Option<String>,
 }
 
 /// How far it is.
@@ -32,6 +34,9 @@ pub enum Error {
     /// What is no time.
     #[error("{0}: no time such as 2026-11-21T08:00:00+01:00, \"2026-11-21 08:00\", 2026-11-21 or 08:00")]
     Time(String),
+    /// What is no interval between lines.
+    #[error("--interval {0}: seconds such as 3s, up to a day")]
+    Interval(String),
     /// A time that clocks pass over, or that is beyond them.
     #[error("a time that no clock shows")]
     NoClock,

@@ -18,8 +18,9 @@ use self::reading::{Found, What};
 use self::scratch::Scratch;
 use self::setup::Setup;
 use crate::asked::{Error, Options, Progress};
+use crate::readers::Pasted;
 use crate::verdict::Source;
-use crate::{Clock, Series};
+use crate::{Clock, Moment, Series};
 
 /// Rows that are kept when files are read, in bytes; those of files beyond are read anew when they are looked at.
 const MOST_KEPT: usize = 96 << 20;
@@ -60,7 +61,9 @@ pub(crate) fn gather(
     if found.is_empty() {
         return Err(Error::NoArchives(usual::places()));
     }
-    let places = places::find(&found);
+    let mut places = places::find(&found);
+    let pasted = pasted(options, from)?;
+    places.jobs.iter_mut().for_each(|job| job.pasted = pasted);
     let scratch = Scratch::default();
     let mut reading = Reading { jobs: places.jobs, sources: places.refused, ..Reading::default() };
     reading.read(0, &scratch, progress);
@@ -87,6 +90,18 @@ pub(crate) fn gather(
     let hosts = hosts.into_iter().zip(bounds).collect();
     let passed_over = passed_over(&passed, &places.links);
     Ok(Gathered { sources, hosts, files: Files { jobs, scratch }, passed_over })
+}
+
+/// What is said of text that says no time itself.
+fn pasted(options: &Options, from: Option<clock::Given>) -> Result<Pasted, Error> {
+    let interval = options.interval.as_deref().map(|text| {
+        let seconds = text.strip_suffix('s').unwrap_or(text).trim().parse::<f64>().ok();
+        let sound = seconds.filter(|seconds| (0.01..=86_400.0).contains(seconds));
+        sound.map(std::time::Duration::from_secs_f64).ok_or_else(|| Error::Interval(text.to_owned()))
+    });
+    // A time of day alone says no day.
+    let began = from.filter(|from| !matches!(from, clock::Given::OfLastDay(_)));
+    Ok(Pasted { interval: interval.transpose()?, began: began.and_then(|from| from.moment(None, Moment(0))) })
 }
 
 /// What came of the files.

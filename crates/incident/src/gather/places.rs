@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use hugewise_host::source::files::{self, Below, Given};
 
+use crate::readers::Pasted;
 use crate::verdict::Source;
 
 /// Where a file is.
@@ -35,6 +36,8 @@ pub(crate) struct Job {
     pub(crate) named: bool,
     /// Bytes: large ones are begun first.
     pub(crate) size: u64,
+    /// What is said of text that says no time itself.
+    pub(crate) pasted: Pasted,
 }
 
 /// What was found.
@@ -58,7 +61,15 @@ pub(crate) fn find(paths: &[PathBuf]) -> Places {
             Ok(Given::File(_, entry)) => {
                 if seen.insert(entry.identity) {
                     let at = Where::Given(path.clone());
-                    places.jobs.push(Job { at, label, given, root: None, named: true, size: entry.size });
+                    places.jobs.push(Job {
+                        at,
+                        label,
+                        given,
+                        root: None,
+                        named: true,
+                        size: entry.size,
+                        pasted: Pasted::default(),
+                    });
                 }
             }
             Ok(Given::Folder(below)) => folder(Arc::new(below), path, given, &mut seen, &mut places),
@@ -84,7 +95,15 @@ fn folder(below: Arc<Below>, path: &Path, given: usize, seen: &mut BTreeSet<(u64
     }
     for host in &walk.hosts {
         let (at, label) = (Where::Host(Arc::clone(&below), host.clone()), label(host));
-        places.jobs.push(Job { at, root: Some(label.clone()), label, given, named: false, size: 0 });
+        places.jobs.push(Job {
+            at,
+            root: Some(label.clone()),
+            label,
+            given,
+            named: false,
+            size: 0,
+            pasted: Pasted::default(),
+        });
     }
     for entry in walk.files {
         if !seen.insert(entry.identity) {
@@ -94,6 +113,6 @@ fn folder(below: Arc<Below>, path: &Path, given: usize, seen: &mut BTreeSet<(u64
             walk.hosts.iter().filter(|host| entry.path.starts_with(host)).max_by_key(|host| host.as_os_str().len());
         let (root, label) = (root.map(|root| label(root)), label(&entry.path));
         let at = Where::Below(Arc::clone(&below), entry.path);
-        places.jobs.push(Job { at, label, given, root, named: false, size: entry.size });
+        places.jobs.push(Job { at, label, given, root, named: false, size: entry.size, pasted: Pasted::default() });
     }
 }

@@ -184,7 +184,7 @@ impl Reader<'_> {
         if promise == Promise::None && !named {
             return What::Unknown;
         }
-        match readers::read(Cursor::new(head).chain(rest), label) {
+        match readers::read_with(Cursor::new(head).chain(rest), label, named.then_some(self.job.pasted)) {
             Ok(series) => What::Series(series),
             Err(Refused(why)) if named => What::Refused(why),
             Err(Refused(why)) => self.lost(promise, why),

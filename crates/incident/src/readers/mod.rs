@@ -6,6 +6,7 @@ mod calendar;
 mod lines;
 pub mod nmon;
 pub mod oswatcher;
+mod pasted;
 pub mod pcp;
 pub mod proc_log;
 mod ps;
@@ -25,6 +26,7 @@ use std::io::{Cursor, Read};
 use hugewise_model::Engine;
 
 use crate::Series;
+pub use pasted::Pasted;
 
 /// Why a file is not read at all. What is wrong in a part of a file is a [`Problem`](crate::Problem) of its series.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,14 @@ pub(crate) const HEAD: u64 = 64 << 10;
 /// # Errors
 /// No format that is known; or the format's reader refuses it.
 pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
+    read_with(stream, source, None)
+}
+
+/// The same of a file that somebody gave, who may have pasted it: what says no time is read as `pasted` says.
+///
+/// # Errors
+/// No format that is known; or the format's reader refuses it.
+pub fn read_with(stream: impl Read, source: &str, pasted: Option<Pasted>) -> Result<Vec<Series>, Refused> {
     let unreadable = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => Refused("is cut off, and nothing of it can be unpacked".into()),
         _ => Refused(format!("cannot be read: {error}")),
@@ -55,28 +65,48 @@ pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
     stream.by_ref().take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
     let format = Format::of(&head);
     let foreign = if format.is_none() { foreign(&head) } else { None };
-    let mut whole = Cursor::new(head).chain(stream);
+    let Some(format) = format else {
+        if let Some(of) = foreign {
+            return Err(Refused(format!("is {of}, which is not read")));
+        }
+        let Some(pasted) = pasted else { return Err(Refused("is of no format that is known".into())) };
+        let most = u64::try_from(pasted::MOST).unwrap_or(u64::MAX);
+        let mut text = head;
+        stream.take(most).read_to_end(&mut text).map_err(unreadable)?;
+        return pasted::read(&text, source, pasted);
+    };
+    // Lines of vmstat that have no times are known as vmstat's all the same.
+    let mut text = head.clone();
+    let mut whole = Cursor::new(head).chain(&mut stream);
+    match (read_known(format, &mut whole, source), pasted) {
+        (Err(refused), Some(pasted)) if format == Format::Vmstat => {
+            let most = u64::try_from(pasted::MOST).unwrap_or(u64::MAX);
+            stream.take(most).read_to_end(&mut text).map_err(unreadable)?;
+            if pasted.interval.is_some() { pasted::read(&text, source, pasted) } else { Err(refused) }
+        }
+        (read, _) => read,
+    }
+}
+
+/// Reads a file of a format.
+fn read_known(format: Format, mut whole: &mut dyn Read, source: &str) -> Result<Vec<Series>, Refused> {
     match format {
-        Some(Format::Sysstat) => sysstat::read(&mut whole, source).map(|series| vec![series]),
-        Some(Format::Sar) => sysstat::text::read(&mut whole, source),
-        Some(Format::Sadf) => sysstat::sadf::read(&mut whole, source),
-        Some(Format::Vmstat) => vmstat::read(&mut whole, source).map(|series| vec![series]),
-        Some(Format::Atop) => atop::file(&mut whole, source).map(|series| vec![series]),
-        Some(Format::AtopText) => atop::read(&mut whole, source).map(|series| vec![series]),
-        Some(Format::Nmon) => nmon::read(&mut whole, source).map(|series| vec![series]),
-        Some(Format::Recorder) => recorder::read(&mut whole, source).map(|series| vec![series]),
-        Some(Format::Pcp) => Err(Refused(
+        Format::Sysstat => sysstat::read(&mut whole, source).map(|series| vec![series]),
+        Format::Sar => sysstat::text::read(&mut whole, source),
+        Format::Sadf => sysstat::sadf::read(&mut whole, source),
+        Format::Vmstat => vmstat::read(&mut whole, source).map(|series| vec![series]),
+        Format::Atop => atop::file(&mut whole, source).map(|series| vec![series]),
+        Format::AtopText => atop::read(&mut whole, source).map(|series| vec![series]),
+        Format::Nmon => nmon::read(&mut whole, source).map(|series| vec![series]),
+        Format::Recorder => recorder::read(&mut whole, source).map(|series| vec![series]),
+        Format::Pcp => Err(Refused(
             "is one of three or more files of a PCP archive, which pmrep reads together: give the path without .0, .meta or .index"
                 .into(),
         )),
-        Some(Format::OsWatcher) => oswatcher::read(&mut whole, source),
-        Some(Format::ProcLog) => proc_log::read(&mut whole, source).map(|series| vec![series]),
-        Some(Format::ServerLog(engine)) => server_log::read(&mut whole, source, engine).map(|series| vec![series]),
-        Some(Format::SystemLog) => system_log::read(&mut whole, source).map(|series| vec![series]),
-        None => Err(Refused(match foreign {
-            Some(of) => format!("is {of}, which is not read"),
-            None => "is of no format that is known".into(),
-        })),
+        Format::OsWatcher => oswatcher::read(&mut whole, source),
+        Format::ProcLog => proc_log::read(&mut whole, source).map(|series| vec![series]),
+        Format::ServerLog(engine) => server_log::read(&mut whole, source, engine).map(|series| vec![series]),
+        Format::SystemLog => system_log::read(&mut whole, source).map(|series| vec![series]),
     }
 }
 

@@ -111,6 +111,16 @@ fn field(name: &str) -> Option<Field> {
     BY_ZONE.iter().find(zone).map(|(_, metric)| Field::Counter(*metric, 1.0))
 }
 
+/// Whether a line is a field of these files: its name, a number, and perhaps its unit.
+pub(super) fn is_field(line: &str) -> bool {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let numeric = |word: &&str| word.bytes().all(|digit| digit.is_ascii_digit());
+    match words.as_slice() {
+        [name, value] | [name, value, "kB", ..] => numeric(value) && field(name).is_some(),
+        _ => false,
+    }
+}
+
 /// Whether a text has a date and a field of these files among its first lines.
 pub(super) fn begins(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);

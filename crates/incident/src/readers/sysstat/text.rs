@@ -65,6 +65,18 @@ fn other(headings: &[&str]) -> Option<&'static str> {
     }
 }
 
+/// Whether a line is the headings of a table of sar's: a time of day, and columns that are known.
+pub(crate) fn is_heading(line: &str) -> bool {
+    let mut words = line.split_ascii_whitespace().peekable();
+    if words.next().and_then(time_of_day).is_none() {
+        return false;
+    }
+    let _ = words.next_if(|word| matches!(*word, "AM" | "PM"));
+    let columns: Vec<&str> = words.collect();
+    let known = columns.iter().filter(|word| columns::heading(word).is_some()).count();
+    known >= 2 && columns.iter().all(|word| number(word).is_none())
+}
+
 /// One host's series as it grows.
 struct Host {
     series: Series,
