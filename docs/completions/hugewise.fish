@@ -176,6 +176,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l connect -d 
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l from -d 'Leave out what is before this: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l to -d 'Leave out what is after this; as --from' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l interval -d 'How far apart the lines of pasted text are that have no times, 3s; --from says when they began' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l timezone -d 'The zone of times that come without one: Europe/Berlin, or +02:00' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l host -d 'Tell of this host only, by its name; may be given again. With many hosts a table of all comes without it' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l series -d 'Also write the decoded series: FILE.csv or FILE.parquet' -r -F

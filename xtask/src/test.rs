@@ -22,6 +22,7 @@ const NEEDS: debian::Needs = &[
     ("/usr/bin/xz", "xz-utils"),
     ("/usr/bin/bzip2", "bzip2"),
     ("/usr/bin/zstd", "zstd"),
+    ("/usr/bin/zip", "zip"),
     ("/usr/bin/openssl", "openssl"),
     ("/usr/bin/sadf", "sysstat"),
     ("/usr/bin/atop", "atop"),

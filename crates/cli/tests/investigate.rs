@@ -599,6 +599,20 @@ fn logs_and_collectors_are_one_story() {
     // A log alone is a witness too, and one that says nothing of memory is quiet.
     let alone = json(folder.path(), &["db7/messages"]);
     assert_eq!(alone["incidents"][0]["verdict"], "out-of-memory");
+    // Every user may write into such a file; what dmesg prints is the kernel's own.
+    assert_eq!(alone["incidents"][0]["confidence"], "medium");
+    assert!(alone["incidents"][0]["against"].to_string().contains("logger"), "{alone:#}");
+    let own: String = messages
+        .lines()
+        .filter_map(|line| line.split_once("kernel: "))
+        .map(|(_, message)| format!("[Sat Nov 21 08:32:21 2026] {message}\n"))
+        .collect();
+    put(folder.path(), "dmesg-T", own);
+    let own = json(folder.path(), &["dmesg-T"]);
+    assert_eq!(
+        (&own["incidents"][0]["verdict"], &own["incidents"][0]["confidence"]),
+        (&json!("out-of-memory"), &json!("high"))
+    );
     put(folder.path(), "quiet", "Nov 21 07:00:01 db7 systemd[1]: Started Session 12 of user root.\n");
     let quiet = within(folder.path(), &["quiet"]);
     assert!(quiet.code == 0 && quiet.out.contains("kills for memory"), "{}", quiet.out);
@@ -671,4 +685,55 @@ fn who_did_it_is_told_where_processes_were_listed() {
     );
     let told = within(folder.path(), &["sar21", "ps.log", "--timezone", "UTC"]);
     assert!(told.out.contains("who     job grew from 1.0 GiB to 6.0 GiB"), "{}", told.out);
+}
+
+/// What people paste: a quotation out of a mail, tables without sar's first line, and lines without times.
+#[test]
+fn pasted_text_is_read_as_far_as_it_says_or_is_told_when() {
+    let folder = TempDir::new().unwrap();
+    let sar = std::fs::read_to_string(fixtures("collectors/two-freezes.sar")).unwrap();
+    let incidents = |words: &[&str]| {
+        let report = json(folder.path(), words);
+        report["incidents"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["from"].as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    put(folder.path(), "sar", &sar);
+    let whole = incidents(&["sar"]);
+    assert_eq!(whole.len(), 2);
+
+    let quoted: String = sar.lines().map(|line| format!("> {}\r\n", line.replace(' ', "\u{a0}"))).collect();
+    put(folder.path(), "mail", format!("Hi all,\r\n\r\nsee below\r\n{quoted}"));
+    assert_eq!(incidents(&["mail"]), whole);
+
+    let headless: String = sar.lines().skip(2).map(|line| format!("{line}\n")).collect();
+    put(folder.path(), "headless", format!("[root@db7 ~]# sar -A\n{headless}"));
+    let told = incidents(&["headless", "--from", "2026-11-21"]);
+    assert_eq!(told, whole);
+    assert!(within(folder.path(), &["headless"]).out.contains("--from says it"));
+
+    let mut loops = String::new();
+    for look in 0..60 {
+        let _ =
+            writeln!(loops, "PageTables:    {} kB{}", 60_000 + 500 * look, if look == 40 { "   <== PEAK" } else { "" });
+    }
+    put(folder.path(), "loop", &loops);
+    let refused = within(folder.path(), &["loop"]);
+    assert!(refused.code == 2 && refused.err.contains("--interval"), "{}", refused.err);
+    let said = json(folder.path(), &["loop", "--interval", "3", "--from", "2026-11-21 08:00"]);
+    let source = &said["sources"][0];
+    assert_eq!(source["samples"], 60);
+    // 59 intervals of 3 s behind 08:00:00.
+    assert!(source["to"].as_str().unwrap().starts_with("2026-11-21T08:02:57"), "{source}");
+
+    let vmstat = " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n".to_owned()
+        + &" 1  0      0 800000  20000 300000    0    0     5    10  100  200  5  3 92  0  0\n".repeat(20);
+    put(folder.path(), "vmstat", vmstat);
+    assert!(within(folder.path(), &["vmstat"]).err.contains("--interval"));
+    assert_eq!(json(folder.path(), &["vmstat", "--interval", "5s"])["sources"][0]["samples"], 20);
+    let wrong = within(folder.path(), &["vmstat", "--interval", "soon"]);
+    assert!(wrong.code == 2 && wrong.err.contains("--interval soon"), "{}", wrong.err);
 }

@@ -221,6 +221,17 @@ mod tests {
         }
         // Onto a pipe, lengths stand behind.
         assert_eq!(unpacked(&zip(&["-q", "-", "one.dat"])).unwrap(), text);
+        // Python's zipfile writes lengths of 8 bytes there.
+        let script = "import sys, zipfile\nclass Pipe:\n  def write(self, b): return sys.stdout.buffer.write(b)\n  def flush(self): pass\n\
+                      with zipfile.ZipFile(Pipe(), 'w', zipfile.ZIP_DEFLATED) as z:\n  for n in sys.argv[1:]:\n    with z.open(n, 'w', force_zip64=True) as f: f.write(open(n, 'rb').read())\n";
+        let python = |files: &[&str]| {
+            let mut command = Command::new("python3");
+            let output = command.current_dir(folder.path()).args(["-c", script]).args(files).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            output.stdout
+        };
+        assert_eq!(unpacked(&python(&["one.dat"])).unwrap(), text);
+        assert!(unpacked(&python(&["one.dat", "two.dat"])).unwrap_err().to_string().contains("several"));
         for (arguments, why) in
             [(&["-q", "-", "one.dat", "two.dat"][..], "several"), (&["-q", "-P", "x", "-", "one.dat"], "password")]
         {

@@ -187,6 +187,8 @@ pub struct Series {
     pub problems: Vec<Problem>,
     /// The first and the last moment that a log has lines of: it has no samples.
     pub covered: Option<(Moment, Moment)>,
+    /// Whether its lines came through a service into which every user of the host may write.
+    pub relayed: bool,
     /// Whether its lines say no year, so that its moments are of a year that stands for the right one.
     pub without_year: bool,
     /// Metrics that the source has and that are known to be false in it, with the reason. Their columns are empty.
@@ -363,6 +365,7 @@ impl Series {
             self.covers(to);
         }
         self.without_year |= part.without_year;
+        self.relayed |= part.relayed;
         self.problems.extend(part.problems);
         for (metric, why) in part.untrusted {
             if !self.untrusted.iter().any(|(of, _)| *of == metric) {

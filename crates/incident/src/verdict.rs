@@ -207,6 +207,7 @@ impl Verdict {
         Self::Steal,
         Self::DiskStall,
         Self::Hang,
+        Self::HungTasks,
         Self::KernelCpu,
         Self::Starved,
         Self::PageTablesGrowing,

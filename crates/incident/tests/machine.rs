@@ -66,11 +66,12 @@ fn troubles_that_were_made_are_each_named_in_their_time() {
     let (forks, programs, killed) = (
         (Verdict::ForkStorm, "07:40:05", "07:41:20"),
         (Verdict::UserCpu, "07:42:50", "07:45:01"),
-        (Verdict::OutOfMemory, "07:49:20", "07:49:37"),
+        (Verdict::CgroupLimit, "07:49:20", "07:49:37"),
     );
     for (file, expected) in [
         ("sa.xz", &[forks, programs][..]),
-        ("vmstat.log.xz", &[programs]),
+        // vmstat does not tell how many processors there are, and as many tasks are few for many.
+        ("vmstat.log.xz", &[]),
         // atop tells forks in a line that is not read.
         ("atop.txt.xz", &[programs, killed]),
         ("kernel.log.xz", &[killed]),

@@ -41,7 +41,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if locked >= heap {
         return Ok(None);
     }
-    let in_swap = process.swap.get().unwrap_or_default();
+    let in_swap = *crate::known(&process.swap, &format!("/proc/{}/status VmSwap", instance.pid))?;
     let level = if in_swap >= IN_SWAP { Level::Warn } else { Level::Info };
     let short = match level {
         Level::Warn => format!("{in_swap} of its memory is in swap"),

@@ -7,6 +7,10 @@ use flate2::bufread::DeflateDecoder;
 
 const LOCAL: [u8; 4] = *b"PK\x03\x04";
 const DESCRIPTOR: [u8; 4] = *b"PK\x07\x08";
+/// What follows a file: another, or the lists at the end.
+fn is_next(mark: [u8; 4]) -> bool {
+    mark == LOCAL || matches!(&mark, b"PK\x01\x02" | b"PK\x05\x06" | b"PK\x06\x06" | b"PK\x06\x07")
+}
 /// Flags: packed with a password; the lengths stand behind what is packed.
 const SECRET: u16 = 1;
 const LENGTHS_BEHIND: u16 = 8;
@@ -62,14 +66,21 @@ impl<R: BufRead> Zip<R> {
             return Ok(());
         }
         if lengths_behind {
-            // A checksum and two lengths, with or without a mark before them.
+            // A checksum and two lengths of 4 bytes, or of 8, with or without a mark before them.
             let mut rest = [0; 12];
             let length = if next == DESCRIPTOR { 12 } else { 8 };
             if !read(rest.get_mut(..length).unwrap_or_default())? || !read(&mut next)? {
                 return Ok(());
             }
+            if !is_next(next) {
+                let mut longer = [0; 4];
+                if !read(&mut longer)? || !read(&mut next)? {
+                    return Ok(());
+                }
+            }
         }
-        if next == LOCAL {
+        // Where the list of files is not what follows, nobody knows that it was the only one.
+        if next == LOCAL || (lengths_behind && !is_next(next)) {
             return Err(unsupported("zip of several files: unpack it first"));
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::facts::{Facts, SPARE, Scans};
 use crate::page::bytes;
+use crate::signatures::log::RELAYED;
 use crate::{Confidence, Kind, Signature, Strength, Verdict};
 
 /// %idle and %iowait together above which the processors were not the matter on average.
@@ -44,7 +45,14 @@ pub(super) fn decide(facts: &Facts<'_>) -> Option<Decision> {
         starved,
     ];
     let (verdict, confidence, counted) = order.into_iter().find_map(|decide| decide(facts))?;
-    let against = against(verdict, facts);
+    let mut against = against(verdict, facts);
+    // One witness that anybody can make is not enough to be sure.
+    let confidence = if facts.by_hearsay() {
+        against.push(format!("nothing but a log tells of it, and {RELAYED}"));
+        confidence.min(Confidence::Medium)
+    } else {
+        confidence
+    };
     let confidence = if against.is_empty() || counted { confidence } else { lower(confidence) };
     Some(Decision { verdict, confidence, against, counted })
 }
@@ -58,10 +66,17 @@ const fn lower(confidence: Confidence) -> Confidence {
 
 type Taken = (Verdict, Confidence, bool);
 
-/// Processes that were killed. Where page tables had taken the memory, that is told first.
+/// Processes that were killed. Where page tables had taken the memory, that is told first; on a host that had memory to
+/// spare they were killed at the limit of a cgroup, unless the kernel itself says otherwise: its counter has both.
 fn killed(facts: &Facts<'_>) -> Option<Taken> {
+    if !facts.strong(Kind::Oom) {
+        return None;
+    }
+    if facts.spare.is_some_and(|spare| spare >= SPARE) && !facts.killed_by_its_word() {
+        return Some((Verdict::CgroupLimit, Confidence::Medium, true));
+    }
     let verdict = if facts.large_tables() { Verdict::ReclaimByPageTables } else { Verdict::OutOfMemory };
-    facts.strong(Kind::Oom).then_some((verdict, Confidence::High, true))
+    Some((verdict, Confidence::High, true))
 }
 
 /// Processes that were killed at the limit of a cgroup, by the kernel's word.

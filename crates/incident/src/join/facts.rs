@@ -4,6 +4,7 @@ use super::changes::Change;
 use super::window::{AROUND, Window, rows_in};
 use crate::baseline::median;
 use crate::page::Page;
+use crate::signatures::log::{KILLED, RELAYED};
 use crate::signatures::observations::Observations;
 use crate::signatures::rows::{Rows, apart};
 use crate::signatures::{kernel_cpu, page_tables};
@@ -354,6 +355,19 @@ impl<'a> Facts<'a> {
 
     pub(super) fn clear(&self, kind: Kind) -> bool {
         self.strength(kind) >= Some(Strength::Clear)
+    }
+
+    /// Whether the kernel's own log says whom it killed because the host was out of memory.
+    pub(super) fn killed_by_its_word(&self) -> bool {
+        let oom = self.signatures.iter().filter(|one| one.kind == Kind::Oom);
+        oom.flat_map(|one| &one.evidence).any(|row| row.what.starts_with(KILLED))
+    }
+
+    /// Whether all that is clear is told by logs into which every user may write.
+    pub(super) fn by_hearsay(&self) -> bool {
+        let clear = || self.signatures.iter().filter(|one| one.strength >= Strength::Clear);
+        let hearsay = |one: &Signature| one.caveats.iter().any(|caveat| caveat == RELAYED);
+        clear().next().is_some() && clear().all(hearsay)
     }
 
     pub(super) fn strong(&self, kind: Kind) -> bool {

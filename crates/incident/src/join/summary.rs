@@ -1,8 +1,11 @@
 //! An incident in a sentence with its figures, and what to do next.
 
+use hugewise_model::escape::shell;
+
 use super::decide::Decision;
 use super::facts::{Facts, Pool, SPARE, Scans, Tables};
 use crate::page::bytes;
+use crate::signatures::log::KILLED;
 use crate::signatures::page_tables::NOTICE;
 use crate::signatures::rows::{MINUTE, apart};
 use crate::{Kind, Strength, Verdict};
@@ -13,8 +16,6 @@ const UNUSED: f64 = 0.5;
 const COARSE: i64 = 120_000;
 /// What to do about a cgroup's limit.
 const LIMIT: &str = "systemctl show -p MemoryMax,MemoryHigh UNIT, or memory.max and memory.high below /sys/fs/cgroup: which limit is reached";
-/// How the words of a log begin that say whom the kernel killed.
-const KILLED: &str = "killed ";
 /// What page tables have to grow by to be named with a log-in storm.
 const GREW: f64 = 64.0 * 1_048_576.0;
 
@@ -28,10 +29,12 @@ pub(super) fn summary(decision: &Decision, facts: &Facts<'_>) -> String {
         Verdict::LoginStorm => "log-in storm",
         Verdict::CompactionStall => "stalls in memory compaction",
         Verdict::OutOfMemory => "out of memory",
-        Verdict::CgroupLimit if facts.strong(Kind::CgroupOom) => "a cgroup reached its memory limit",
+        Verdict::CgroupLimit if facts.strong(Kind::CgroupOom) || facts.strong(Kind::Oom) => {
+            "a cgroup reached its memory limit"
+        }
         Verdict::CgroupLimit => "stalls at the memory limit of a cgroup, while the host had memory to spare",
         Verdict::ForkStorm => "fork storm",
-        Verdict::DiskStall => "stalls of disks",
+        Verdict::DiskStall => "storage stall",
         Verdict::UserCpu => "programs wanted more than the processors have",
         Verdict::Steal => "the hypervisor kept the processors from running",
         Verdict::Hang => "the host fell silent",
@@ -161,9 +164,7 @@ fn logged(facts: &Facts<'_>) -> Vec<String> {
 
 fn killed(facts: &Facts<'_>) -> Option<String> {
     // A log says whom.
-    let named =
-        |one: &&crate::Signature| one.kind == Kind::Oom && one.evidence.iter().any(|row| row.what.starts_with(KILLED));
-    if facts.signatures.iter().any(|one| named(&one)) {
+    if facts.killed_by_its_word() {
         return None;
     }
     let kills = facts.strong(Kind::Oom).then_some(facts.killed)?;
@@ -243,7 +244,7 @@ fn sessions(facts: &Facts<'_>) -> Vec<String> {
 pub(super) fn next(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
     let mut next = Vec::new();
     let no_pool = facts.pool.is_none_or(|pool| pool.total <= 0.0);
-    let root = facts.root.as_ref().map(|root| format!(" --root {root}")).unwrap_or_default();
+    let root = facts.root.as_ref().map(|root| format!(" --root {}", shell::word(root))).unwrap_or_default();
     let check = format!("hugewise check{root}: page tables, pools and memory of the host as it was set up");
     match verdict {
         Verdict::ReclaimByPageTables

@@ -82,7 +82,8 @@ pub fn read_with(stream: impl Read, source: &str, pasted: Option<Pasted>) -> Res
         (Err(refused), Some(pasted)) if format == Format::Vmstat => {
             let most = u64::try_from(pasted::MOST).unwrap_or(u64::MAX);
             stream.take(most).read_to_end(&mut text).map_err(unreadable)?;
-            if pasted.interval.is_some() { pasted::read(&text, source, pasted) } else { Err(refused) }
+            // Whoever says how far apart its lines are has it read; whoever does not is told that he can.
+            if refused.0.starts_with("has no times") { pasted::read(&text, source, pasted) } else { Err(refused) }
         }
         (read, _) => read,
     }

@@ -188,6 +188,18 @@ struct Stretches<'a> {
 struct Stretch {
     series: Series,
     before: Option<(u64, Box<Sample>)>,
+    /// Wall and uptime of the last sample, of whichever run, in milliseconds.
+    last: Option<(i64, u64)>,
+}
+
+/// How far the clock may have been put while no recorder ran, in milliseconds, for an uptime to be of the same boot.
+const CLOCK_PUT: i64 = 120_000;
+
+/// Whether a sample's uptime goes on from that of another run: the host was up all along, and its recorder was not.
+fn goes_on(last: (i64, u64), now: &Sample) -> bool {
+    let by_uptime = now.uptime.checked_sub(last.1).and_then(|passed| i64::try_from(passed).ok());
+    let by_wall = now.wall.saturating_sub(last.0);
+    by_uptime.is_some_and(|passed| passed.saturating_sub(by_wall).saturating_abs() <= CLOCK_PUT)
 }
 
 impl Stretches<'_> {
@@ -201,10 +213,11 @@ impl Stretches<'_> {
             self.lost += u64::from(matches!(entry, Entry::Sample(_)));
             return;
         }
-        let stretch = self
-            .all
-            .entry(first)
-            .or_insert_with(|| Stretch { series: Series::new(self.source, crate::Format::Recorder), before: None });
+        let stretch = self.all.entry(first).or_insert_with(|| Stretch {
+            series: Series::new(self.source, crate::Format::Recorder),
+            before: None,
+            last: None,
+        });
         match entry {
             Entry::About(about) => {
                 let seconds = i32::try_from(about.offset).ok();
@@ -257,9 +270,13 @@ impl Stretch {
         let before = self.before.take().filter(|(of, _)| *of == run).map(|(_, before)| before);
         let passed = before.as_ref().and_then(|before| sample.uptime.checked_sub(before.uptime));
         let passed = passed.filter(|passed| *passed > 0).map(Duration::from_millis);
-        if before.is_none() && !self.series.samples().is_empty() {
-            self.mark(sample.wall, MarkKind::Restart);
+        if before.is_none()
+            && let Some(last) = self.last
+        {
+            let kind = if goes_on(last, sample) { MarkKind::Resumed } else { MarkKind::Restart };
+            self.mark(sample.wall, kind);
         }
+        self.last = Some((sample.wall, sample.uptime));
         self.series.push(Moment(sample.wall), passed);
         self.now(sample);
         if let Some((before, passed)) = before.as_deref().zip(passed) {
@@ -432,6 +449,26 @@ mod tests {
         assert_eq!(series.value(Metric::Faults, first), None);
         assert!(series.value(Metric::Faults, first + 1).is_some());
         assert_eq!(series.problems, []);
+    }
+
+    /// A recorder that was stopped for an hour on a host that stayed up, and one of a host that started anew.
+    #[test]
+    fn a_recorder_that_was_off_is_no_host_that_was() {
+        let run = |uptime: u64| {
+            let folder = tempfile::tempdir().unwrap();
+            write(folder.path(), 64, 1..9);
+            let opened = open(folder.path(), 64);
+            let mut writer = Blocks::of(&opened.ring, opened.next);
+            for second in 3600..3604 {
+                let mut later = sample(second);
+                later.uptime = uptime + (second - 3600) * 1000;
+                writer.push(&opened.ring, &later);
+            }
+            let series = read_file(folder.path()).unwrap();
+            series.marks.iter().map(|mark| mark.kind.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(run(50_000 + 3_600_000), [MarkKind::Resumed]);
+        assert_eq!(run(90_000), [MarkKind::Restart]);
     }
 
     #[test]

@@ -31,12 +31,9 @@ pub(super) fn engine(text: &[u8]) -> Option<Engine> {
         {
             return Some(Engine::PostgreSql);
         }
-        if let Some((_, message)) = mysql(line) {
+        if mysql(line).is_some() {
             let mariadb = text.contains("MariaDB") || text.contains("mariadbd");
-            let is = ["[Note]", "[Warning]", "[ERROR]", "[System]"].iter().any(|level| message.contains(level));
-            if is {
-                return Some(if mariadb { Engine::MariaDb } else { Engine::MySql });
-            }
+            return Some(if mariadb { Engine::MariaDb } else { Engine::MySql });
         }
         oracles_stamps += u32::from(Stamp::parse(line).is_some());
         let marks = [
@@ -88,96 +85,134 @@ struct Reader {
     in_table: bool,
 }
 
-/// Words of a message, what they mean, and how that is said.
-type Meaning = (&'static str, EventKind, &'static str);
+/// How a message begins behind its level, what else stands in it, what it means, and how that is said. A message may quote what
+/// a client calls itself or asks for: nothing is told by words that stand anywhere.
+type Meaning = (&'static str, &'static str, EventKind, &'static str);
 
 /// Levels that PostgreSQL writes before a message.
-const LEVELS: [&str; 6] = ["LOG:  ", "FATAL:  ", "PANIC:  ", "ERROR:  ", "WARNING:  ", "HINT:  "];
+const LEVELS: [&str; 7] = ["LOG:  ", "FATAL:  ", "PANIC:  ", "ERROR:  ", "WARNING:  ", "HINT:  ", "STATEMENT:  "];
 
 const POSTGRESQL: &[Meaning] = &[
-    ("database system is ready to accept connections", EventKind::ServerStarted, "PostgreSQL started"),
+    ("LOG:  database system is ready to accept connections", "", EventKind::ServerStarted, "PostgreSQL started"),
     (
-        "could not map anonymous shared memory",
+        "FATAL:  could not map anonymous shared memory",
+        "",
         EventKind::ServerFailed,
         "PostgreSQL could not get its shared memory, and did not start",
     ),
-    ("huge pages not supported", EventKind::ServerFailed, "PostgreSQL was to have huge pages and could not"),
     (
-        "was terminated by signal 9",
+        "FATAL:  huge pages not supported",
+        "",
+        EventKind::ServerFailed,
+        "PostgreSQL was to have huge pages and could not",
+    ),
+    (
+        "LOG:  server process (PID ",
+        " was terminated by signal 9",
         EventKind::ServerFailed,
         "a process of PostgreSQL was killed, and all sessions with it",
     ),
-    ("database system was interrupted", EventKind::ServerFailed, "PostgreSQL had not been shut down before this start"),
-    ("could not fork new process", EventKind::ServerTrouble, "PostgreSQL could not start a process for a session"),
     (
-        "sorry, too many clients already",
+        "LOG:  database system was interrupted",
+        "",
+        EventKind::ServerFailed,
+        "PostgreSQL had not been shut down before this start",
+    ),
+    (
+        "LOG:  could not fork new process",
+        "",
+        EventKind::ServerTrouble,
+        "PostgreSQL could not start a process for a session",
+    ),
+    (
+        "FATAL:  sorry, too many clients already",
+        "",
         EventKind::ServerTrouble,
         "PostgreSQL refused a session: max_connections was reached",
     ),
     (
-        "remaining connection slots are reserved",
+        "FATAL:  remaining connection slots are reserved",
+        "",
         EventKind::ServerTrouble,
         "PostgreSQL refused a session: max_connections was reached",
     ),
     (
-        "canceling authentication due to timeout",
+        "FATAL:  canceling authentication due to timeout",
+        "",
         EventKind::ServerTrouble,
         "a log-in took longer than authentication_timeout",
     ),
-    ("ERROR:  out of memory", EventKind::ServerTrouble, "a session of PostgreSQL was refused memory"),
-    ("FATAL:  out of memory", EventKind::ServerTrouble, "a session of PostgreSQL was refused memory"),
-    ("checkpoints are occurring too frequently", EventKind::ServerTrouble, "PostgreSQL's checkpoints came too often"),
+    ("ERROR:  out of memory", "", EventKind::ServerTrouble, "a session of PostgreSQL was refused memory"),
+    ("FATAL:  out of memory", "", EventKind::ServerTrouble, "a session of PostgreSQL was refused memory"),
+    (
+        "LOG:  checkpoints are occurring too frequently",
+        "",
+        EventKind::ServerTrouble,
+        "PostgreSQL's checkpoints came too often",
+    ),
 ];
 
 const MYSQL: &[Meaning] = &[
-    ("ready for connections", EventKind::ServerStarted, "the server started"),
+    ("/", ": ready for connections", EventKind::ServerStarted, "the server started"),
+    ("mysqld: ready for connections", "", EventKind::ServerStarted, "the server started"),
+    ("mariadbd: ready for connections", "", EventKind::ServerStarted, "the server started"),
     (
         "Cannot allocate memory for the buffer pool",
+        "",
         EventKind::ServerFailed,
         "InnoDB could not get memory for its buffer pool",
     ),
-    ("Failed to allocate", EventKind::ServerTrouble, "InnoDB was refused memory, or huge pages for it"),
-    ("Too many connections", EventKind::ServerTrouble, "a session was refused: max_connections was reached"),
-    ("Can't create thread", EventKind::ServerTrouble, "the server could not start a thread for a session"),
-    ("Out of memory", EventKind::ServerTrouble, "the server was refused memory"),
-    ("got signal ", EventKind::ServerFailed, "the server crashed"),
-    ("Starting crash recovery", EventKind::ServerFailed, "the server had not been shut down before this start"),
+    ("Failed to allocate", "", EventKind::ServerTrouble, "InnoDB was refused memory, or huge pages for it"),
+    ("Too many connections", "", EventKind::ServerTrouble, "a session was refused: max_connections was reached"),
+    ("Can't create thread", "", EventKind::ServerTrouble, "the server could not start a thread for a session"),
+    ("Out of memory", "", EventKind::ServerTrouble, "the server was refused memory"),
+    ("mysqld got signal ", "", EventKind::ServerFailed, "the server crashed"),
+    ("mariadbd got signal ", "", EventKind::ServerFailed, "the server crashed"),
+    ("Starting crash recovery", "", EventKind::ServerFailed, "the server had not been shut down before this start"),
 ];
 
 const ORACLE: &[Meaning] = &[
-    ("terminating the instance", EventKind::ServerFailed, "Oracle ended the instance"),
-    ("Instance terminated by", EventKind::ServerFailed, "the instance ended"),
-    ("ORA-27102", EventKind::ServerFailed, "ORA-27102: the kernel refused Oracle memory"),
+    ("Instance terminated by", "", EventKind::ServerFailed, "the instance ended"),
+    ("ORA-27102", "", EventKind::ServerFailed, "ORA-27102: the kernel refused Oracle memory"),
     (
         "ORA-27106",
+        "",
         EventKind::ServerFailed,
         "ORA-27106: huge pages were missing, and the instance did not start without them",
     ),
-    ("ORA-27125", EventKind::ServerFailed, "ORA-27125: Oracle was refused a shared memory segment"),
+    ("ORA-27125", "", EventKind::ServerFailed, "ORA-27125: Oracle was refused a shared memory segment"),
     (
         "ORA-27137",
+        "",
         EventKind::ServerFailed,
         "ORA-27137: huge pages were missing, and the instance did not start without them",
     ),
-    ("ORA-00845", EventKind::ServerFailed, "ORA-00845: /dev/shm was too small for MEMORY_TARGET"),
-    ("ORA-04030", EventKind::ServerTrouble, "ORA-04030: a process was refused private memory"),
-    ("ORA-04031", EventKind::ServerTrouble, "ORA-04031: a pool of the SGA was exhausted"),
-    ("ORA-04036", EventKind::ServerTrouble, "ORA-04036: the PGA reached its limit"),
-    ("ORA-00020", EventKind::ServerTrouble, "ORA-00020: PROCESSES was reached"),
-    ("ORA-00018", EventKind::ServerTrouble, "ORA-00018: SESSIONS was reached"),
-    ("ORA-00445", EventKind::ServerTrouble, "ORA-00445: a background process did not start within two minutes"),
+    ("ORA-00845", "", EventKind::ServerFailed, "ORA-00845: /dev/shm was too small for MEMORY_TARGET"),
+    ("ORA-04030", "", EventKind::ServerTrouble, "ORA-04030: a process was refused private memory"),
+    ("ORA-04031", "", EventKind::ServerTrouble, "ORA-04031: a pool of the SGA was exhausted"),
+    ("ORA-04036", "", EventKind::ServerTrouble, "ORA-04036: the PGA reached its limit"),
+    ("ORA-00020", "", EventKind::ServerTrouble, "ORA-00020: PROCESSES was reached"),
+    ("ORA-00018", "", EventKind::ServerTrouble, "ORA-00018: SESSIONS was reached"),
+    ("ORA-00445", "", EventKind::ServerTrouble, "ORA-00445: a background process did not start within two minutes"),
     (
-        "inbound connection timed out",
+        "WARNING: inbound connection timed out",
+        "",
         EventKind::ServerTrouble,
         "ORA-03136: a log-in took longer than SQLNET.INBOUND_CONNECT_TIMEOUT",
     ),
-    ("Heavy swapping detected", EventKind::ServerTrouble, "Oracle saw the host swap heavily"),
+    ("WARNING: Heavy swapping detected", "", EventKind::ServerTrouble, "Oracle saw the host swap heavily"),
     (
         "Time drift detected",
+        "",
         EventKind::ServerTrouble,
         "Oracle's clock stood still for seconds: its process was not run",
     ),
-    ("Checkpoint not complete", EventKind::ServerTrouble, "Oracle waited for a checkpoint before it could switch logs"),
+    (
+        "Checkpoint not complete",
+        "",
+        EventKind::ServerTrouble,
+        "Oracle waited for a checkpoint before it could switch logs",
+    ),
 ];
 
 impl Reader {
@@ -194,7 +229,8 @@ impl Reader {
     }
 
     fn meant(&mut self, message: &str, meanings: &[Meaning]) {
-        if let Some((_, kind, what)) = meanings.iter().find(|(words, ..)| message.contains(words)) {
+        let is = |(begin, more, ..): &&Meaning| message.starts_with(begin) && message.contains(more);
+        if let Some((_, _, kind, what)) = meanings.iter().find(is) {
             self.event(*kind, (*what).to_owned());
         }
     }
@@ -239,6 +275,11 @@ impl Reader {
         } else if let Some(rest) = text.strip_prefix("Total Shared Global Region in Large Pages = ") {
             self.event(EventKind::ServerStarted, format!("{} of Oracle's SGA went to huge pages", short(rest)));
         }
+        // `PMON (ospid: 4711): terminating the instance due to error 471`
+        let ends = text.split_once(" (ospid: ").is_some_and(|(_, rest)| rest.contains("): terminating the instance"));
+        if ends && !text.starts_with(|first: char| first.is_ascii_lowercase()) {
+            self.event(EventKind::ServerFailed, "Oracle ended the instance".to_owned());
+        }
         self.meant(text, ORACLE);
     }
 }
@@ -276,11 +317,14 @@ fn postgresql(line: &str) -> Option<(Stamp, &str)> {
     let mut words = line.splitn(4, ' ');
     let (date, time, zone) = (words.next()?, words.next()?, words.next()?);
     let stamp = Stamp::parse(&format!("{date} {time} {zone}"))?;
-    // The first level counts: a statement may hold the words of another.
+    // A user's name, which comes before it and from whoever connects, may hold another: a line of two levels tells nothing.
     let colon = line.find(":  ")?;
     let level = line.get(..colon)?.rsplit(' ').next()?;
     let message = line.get(colon - level.len()..)?;
-    LEVELS.iter().any(|level| message.starts_with(level)).then_some((stamp, message))
+    let known = LEVELS.iter().find(|level| message.starts_with(**level))?;
+    let rest = message.get(known.len()..)?;
+    let quoted = LEVELS.iter().any(|level| rest.contains(level));
+    (!quoted).then_some((stamp, message))
 }
 
 /// `2026-11-21 22:47:35 0 [Note] text` and `2026-11-21T22:47:35.123456Z 0 [System] [MY-010931] [Server] text`.
@@ -294,6 +338,16 @@ fn mysql(line: &str) -> Option<(Stamp, &str)> {
     };
     let (thread, message) = rest.trim_start().split_once(' ')?;
     let is_number = !thread.is_empty() && thread.bytes().all(|digit| digit.is_ascii_digit());
+    // The level, MySQL's number and subsystem, and MariaDB's words for one of them.
+    let mut message = message.trim_start();
+    let level = message.split(']').next().unwrap_or_default();
+    if !matches!(level, "[Note" | "[Warning" | "[ERROR" | "[System" | "[Error") {
+        return None;
+    }
+    while let Some((_, rest)) = message.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        message = rest.trim_start();
+    }
+    let message = message.strip_prefix("InnoDB: ").unwrap_or(message);
     is_number.then_some((stamp, message))
 }
 
@@ -391,6 +445,21 @@ Total Shared Global Region in Large Pages = 40 GB (100%)
             "2026-11-21T22:47:35.000000Z 0 [System] [MY-010931] [Server] /usr/sbin/mysqld: ready for connections.\n",
         );
         assert_eq!((engine, all.len()), (Engine::MySql, 1));
+    }
+
+    /// What a client calls itself is quoted in a server's log, before any password was asked for.
+    #[test]
+    fn what_clients_call_themselves_is_no_event() {
+        let postgresql = "\
+2026-11-21 22:47:36.000 UTC [4712] FATAL:  role \"was terminated by signal 9\" does not exist
+2026-11-21 22:47:36.000 UTC [4712] a LOG:  server process (PID 1) was terminated by signal 9@b FATAL:  role does not exist
+2026-11-21 22:47:37.000 UTC [4713] STATEMENT:  select 'LOG:  server process (PID 1) was terminated by signal 9'
+2026-11-21 22:47:38.000 UTC [4711] LOG:  checkpoint starting: time
+";
+        assert_eq!(events(postgresql), (Engine::PostgreSql, vec![]));
+        let mariadb = "2026-11-21 22:47:37 7 [Warning] Access denied for user 'got signal '@'localhost'\n\
+                       2026-11-21 22:47:37 7 [Warning] Access denied for user 'mariadbd got signal 11'@'localhost'\n";
+        assert_eq!(events(mariadb), (Engine::MariaDb, vec![]));
     }
 
     #[test]

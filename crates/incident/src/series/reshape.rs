@@ -38,6 +38,7 @@ impl Series {
             huge_page: self.huge_page,
             problems: self.problems.clone(),
             without_year: self.without_year,
+            relayed: self.relayed,
             untrusted: self.untrusted.clone(),
             ..Self::default()
         }

@@ -17,6 +17,9 @@ const WAITED: f64 = 50.0;
 const WAITED_EXCESS: f64 = WAITED * 60.0;
 /// Bytes a second with which disks are at work.
 const MOVED: f64 = 20.0 * 1_048_576.0;
+/// Bytes a second for each task that waits, above which it is a page here and a page there that is read, and not a disk that
+/// gives nothing.
+const EACH: f64 = 0.5 * 1_048_576.0;
 /// %idle and %iowait with which the load is of tasks that wait.
 const IDLE: f64 = 50.0;
 /// Load of a minute that processors which are idle are not the cause of, beyond the tasks that run.
@@ -70,12 +73,18 @@ fn waiting(rows: &Rows<'_>, row: usize) -> Option<f64> {
 fn signature(rows: &Rows<'_>, spike: &Spike, strength: Strength, words: impl Fn(usize) -> Option<String>) -> Signature {
     let mut moved: Vec<f64> = (spike.first..=spike.last).filter_map(|row| moved(rows, row)).collect();
     let moved = median(&mut moved);
+    let mut blocked: Vec<f64> = (spike.first..=spike.last).filter_map(|row| rows.value(Metric::Blocked, row)).collect();
+    let blocked = median(&mut blocked).unwrap_or(BLOCKED);
     let mut strength = strength;
     let mut caveats: Vec<String> = hides(rows.usual).into_iter().collect();
     match moved {
         Some(moved) if moved >= MOVED => {
             strength = Strength::Weak;
             caveats.push(format!("disks moved {} a second with it: they were at work", bytes(moved)));
+        }
+        Some(moved) if moved >= EACH * blocked => {
+            strength = strength.min(Strength::Clear);
+            caveats.push("sessions that read a page here and a page there move as little".to_owned());
         }
         Some(_) => {}
         None => {

@@ -16,18 +16,29 @@ const FORKED: f64 = FORKS * 30.0;
 const PROCESSORS: f64 = 4.0;
 
 pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
-    let processors = observations.processors().unwrap_or(PROCESSORS);
+    let processors = observations.processors();
     observations.rows.iter().flat_map(|rows| of(rows, processors)).collect()
 }
 
-fn of(rows: &Rows<'_>, processors: f64) -> Vec<Signature> {
+fn of(rows: &Rows<'_>, told: Option<f64>) -> Vec<Signature> {
+    let processors = told.unwrap_or(PROCESSORS);
     let Some(column) = rows.column(Metric::Forks) else { return Vec::new() };
     let spikes = rows.spikes(|row| column.get(row), FORKS * processors, FORKS * processors / 6.0);
     let strength = |spike: &Spike| match (spike.settled(rows), spike.peak >= STRONG * processors) {
         (false, _) => Strength::Weak,
         (true, false) => Strength::Clear,
-        (true, true) => Strength::Strong,
+        // What is many for a few processors is little for many.
+        (true, true) => {
+            if told.is_some() {
+                Strength::Strong
+            } else {
+                Strength::Clear
+            }
+        }
     };
+    let judged =
+        || format!("how many processors there are is not told: it was judged as if there were {processors:.0}");
+    let caveats: Vec<String> = hides(rows.usual).into_iter().chain(told.is_none().then(judged)).collect();
     let signature = |spike: &Spike| Signature {
         kind: Kind::Forks,
         from: rows.from(spike.first),
@@ -42,7 +53,7 @@ fn of(rows: &Rows<'_>, processors: f64) -> Vec<Signature> {
                 Some(rows.evidence(row, words))
             })
             .collect(),
-        caveats: hides(rows.usual).into_iter().collect(),
+        caveats: caveats.clone(),
     };
     spikes.iter().filter(|spike| spike.excess >= FORKED * processors).map(signature).collect()
 }

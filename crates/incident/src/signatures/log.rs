@@ -3,7 +3,7 @@
 //! One log is one witness, and every user may write into some of them; a kill for memory and processors that do not come back
 //! are told by the kernel alone all the same, and nobody writes them in passing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::observations::Observations;
 use super::rows::{MINUTE, apart};
@@ -16,6 +16,10 @@ const NEAR: i64 = 3 * MINUTE;
 /// Tasks that hang at once which are no chance, and which are beyond doubt.
 const FEW: usize = 3;
 const MANY: usize = 8;
+/// How the words begin that say whom the kernel killed.
+pub(crate) const KILLED: &str = "killed ";
+/// What is to be said of a log that is not the kernel's own.
+pub(crate) const RELAYED: &str = "any local user can write to such a log, even in the kernel's name (logger -t kernel)";
 /// Refusals within one trouble that are no chance.
 const REFUSALS: usize = 10;
 
@@ -27,7 +31,11 @@ fn of(series: &Series) -> Vec<Signature> {
     let mut found = Vec::new();
     for kind in [Kind::Oom, Kind::CgroupOom, Kind::KernelLog, Kind::ServerLog] {
         let mut group: Vec<(Moment, &Event)> = Vec::new();
-        for (at, event) in series.events().filter(|(_, event)| tells(event.kind) == kind) {
+        // journalctl -r prints the newest first, and files that were put together are in any order.
+        let mut events: Vec<(Moment, &Event)> =
+            series.events().filter(|(_, event)| tells(event.kind) == kind).collect();
+        events.sort_by_key(|(at, _)| *at);
+        for (at, event) in events {
             if group.last().is_some_and(|(last, _)| apart(*last, at) > NEAR) {
                 found.push(signature(series, kind, &group));
                 group.clear();
@@ -59,16 +67,18 @@ const fn tells(kind: EventKind) -> Kind {
 }
 
 fn signature(series: &Series, kind: Kind, events: &[(Moment, &Event)]) -> Signature {
-    let mut evidence: Vec<Evidence> = Vec::new();
-    let mut said: BTreeSet<&str> = BTreeSet::new();
+    // The same words again say nothing new; how often they came is told.
+    let mut times: BTreeMap<&str, (Moment, usize)> = BTreeMap::new();
     for (at, event) in events {
-        // The same words again say nothing new; how often they came is told.
-        if said.insert(&event.what) {
-            let again = events.iter().filter(|(_, other)| other.what == event.what).count();
-            let times = if again > 1 { format!(", {again} times") } else { String::new() };
-            evidence.push(Evidence { source: series.source.clone(), at: *at, what: format!("{}{times}", event.what) });
-        }
+        times.entry(&event.what).or_insert((*at, 0)).1 += 1;
     }
+    let row = |(what, (at, again)): (&&str, &(Moment, usize))| {
+        let times = if *again > 1 { format!(", {again} times") } else { String::new() };
+        Evidence { source: series.source.clone(), at: *at, what: format!("{what}{times}") }
+    };
+    let mut evidence: Vec<Evidence> = times.iter().map(row).collect();
+    evidence.sort_by_key(|row| row.at);
+    let said: BTreeSet<&str> = times.into_keys().collect();
     let first = events.iter().map(|(at, _)| *at).min().unwrap_or_default();
     let last = events.iter().map(|(at, _)| *at).max().unwrap_or_default();
     let strength = match kind {
@@ -76,7 +86,8 @@ fn signature(series: &Series, kind: Kind, events: &[(Moment, &Event)]) -> Signat
         Kind::KernelLog => of_kernel(events, &said),
         _ => of_server(events),
     };
-    Signature { kind, from: first, to: last, strength, evidence, caveats: Vec::new() }
+    let caveats = series.relayed.then(|| RELAYED.to_owned()).into_iter().collect();
+    Signature { kind, from: first, to: last, strength, evidence, caveats }
 }
 
 fn count(events: &[(Moment, &Event)], kind: EventKind) -> usize {

@@ -9,7 +9,7 @@ mod forks;
 mod free_memory;
 pub(crate) mod kernel_cpu;
 mod late;
-mod log;
+pub(crate) mod log;
 mod logins;
 mod memory_stall;
 pub(crate) mod observations;

@@ -36,7 +36,8 @@ fn of(rows: &Rows<'_>, processors: Option<f64>) -> Vec<Signature> {
             caveats
                 .push(format!("how many processors there are is not told: it was judged as if there were {each:.0}"));
         }
-        let strength = if spike.settled(rows) { Strength::Strong } else { Strength::Weak };
+        // A queue that is long for a few processors is none for many.
+        let strength = if spike.settled(rows) && processors.is_some() { Strength::Strong } else { Strength::Weak };
         let evidence = spike.rows().into_iter().filter_map(|row| {
             let user = rows.value(Metric::CpuUser, row)? + rows.value(Metric::CpuNice, row).unwrap_or(0.0);
             let waited = rows.value(Metric::PressureCpuSome, row);

@@ -87,8 +87,15 @@ fn processes_that_were_killed_are_the_verdict() {
     says(&incident.raised_by.join("\n"), &["dmesg"]);
     assert!(!incident.next.join("\n").contains("hugewise size"), "{:?}", incident.next);
     // At a cgroup's limit the host has memory to spare.
-    let limit = only(|calm| Second { killed: 0.02, stalled: (80.0, 60.0), ..calm }, ALL, Verdict::OutOfMemory);
-    says(&limit.incidents[0].summary, &["at the limit of a cgroup as it seems"]);
+    let limit = |calm| Second { killed: 0.02, stalled: (80.0, 60.0), ..calm };
+    let incident = &only(limit, ALL, Verdict::CgroupLimit).incidents[0];
+    says(&incident.summary, &["a cgroup reached its memory limit", "at the limit of a cgroup as it seems"]);
+    assert_eq!(incident.confidence, Confidence::Medium);
+    // Page tables that are large all the time have nothing to do with it.
+    let standing = |calm| Second { killed: 0.02, ..calm };
+    let beside = |calm: Second| Second { tables: 3.0 * GIB, ..standing(calm) };
+    assert!(!verdicts(&at_noon(beside, 10, ALL)).contains(&Verdict::OutOfMemory));
+    assert!(!verdicts(&at_noon(beside, 10, ALL)).contains(&Verdict::ReclaimByPageTables));
     // Page tables that took the memory are named first.
     let tables = |calm| Second { tables: 3.0 * GIB, ..storm(calm) };
     says(&only(tables, ALL, Verdict::ReclaimByPageTables).incidents[0].summary, &["killed 6 processes"]);
@@ -151,6 +158,11 @@ fn thirty_writers_on_a_disk_that_does_nothing() {
     let incident = &only(change, ALL, Verdict::DiskStall).incidents[0];
     says(&incident.summary, &["up to 30 tasks waited for a disk", "%iowait rose to 60"]);
     says(&incident.next.join("\n"), &["iostat -x"]);
+    // Ten sessions that read a page here and a page there, 13 MiB a second, wait for their disks and are at work.
+    let sessions = |calm| Second { iowait: 20.0, blocked: 10.0, paged: 13.0 * 1_048_576.0, ..calm };
+    for interval in [1, 10, 60] {
+        assert_eq!(verdicts(&at_noon(sessions, interval, ALL)), [], "{interval}");
+    }
     // A load that moves 300 MB a second is at work.
     let busy = |calm| Second { paged: 3e8, ..change(calm) };
     for interval in [1, 10, 60] {

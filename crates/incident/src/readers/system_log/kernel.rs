@@ -1,4 +1,5 @@
-//! What one line of the kernel tells. Its texts are those of Linux 2.6.18 to 6.18: mm/page_alloc.c, kernel/hung_task.c,
+//! What one line of the kernel tells. A process has a name of its own choice, 15 bytes of it, at the begin of what the kernel
+//! says of its faults: nothing is told by words that fit in there alone. Its texts are those of Linux 2.6.18 to 6.18: mm/page_alloc.c, kernel/hung_task.c,
 //! kernel/watchdog.c, kernel/rcu, mm/memory.c, mm/hugetlb.c, fs/hugetlbfs/inode.c.
 
 use crate::event::{Event, EventKind};
@@ -39,7 +40,7 @@ fn hung(message: &str) -> Option<Event> {
 /// `watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [kswapd0:61]`, `rcu: INFO: rcu_sched self-detected stall on CPU`,
 /// `NMI watchdog: Watchdog detected hard LOCKUP on cpu 3`.
 fn lockup(message: &str) -> Option<Event> {
-    let text = ["watchdog: ", "NMI watchdog: ", "rcu: ", "Watchdog "]
+    let text = ["NMI watchdog: ", "watchdog: ", "rcu: "]
         .iter()
         .fold(message, |text, prefix| text.strip_prefix(prefix).unwrap_or(text));
     let words = if let Some(rest) = text.strip_prefix("BUG: soft lockup - CPU#") {
@@ -47,9 +48,13 @@ fn lockup(message: &str) -> Option<Event> {
         let seconds = digits(rest.split_once("stuck for ")?.1)?;
         let task = rest.split_once('[').and_then(|(_, task)| task.split_once(']')).map_or("?", |(task, _)| task);
         format!("processor {processor} was stuck in the kernel for {seconds} s, in {task}")
-    } else if text.contains("hard LOCKUP") {
+    } else if text.starts_with("Watchdog detected hard LOCKUP on cpu ") {
         "a processor did not even answer interrupts (hard lockup)".to_owned()
-    } else if text.starts_with("INFO: rcu_") && text.contains("stall") {
+    } else if text.starts_with("INFO: rcu_")
+        && [" self-detected stall on CPU", " detected stalls on CPUs/tasks", " detected stall on CPU"]
+            .iter()
+            .any(|words| text.contains(words))
+    {
         "a processor stayed in the kernel so long that RCU stalled".to_owned()
     } else {
         return None;
@@ -97,7 +102,10 @@ fn permission(message: &str) -> Option<Event> {
 /// `Linux version 5.14.0-362.el9.x86_64 (mockbuild@...) ...`
 fn boot(message: &str) -> Option<Event> {
     let release = message.strip_prefix("Linux version ")?.split(' ').next()?;
-    let plain = release.len() <= 128 && release.bytes().all(|letter| letter.is_ascii_graphic());
+    // A process may be named `Linux version e`; no release begins with a letter.
+    let plain = release.starts_with(|first: char| first.is_ascii_digit())
+        && release.len() <= 128
+        && release.bytes().all(|letter| letter.is_ascii_graphic());
     plain.then(|| Event::new(EventKind::Boot, format!("Linux {release} started")))
 }
 

@@ -79,8 +79,6 @@ struct Reader {
     last: Option<Moment>,
     since_boot: bool,
     left_out: usize,
-    /// Whether lines came that anybody who may log can write.
-    relayed: bool,
 }
 
 impl Reader {
@@ -92,7 +90,6 @@ impl Reader {
             last: None,
             since_boot: false,
             left_out: 0,
-            relayed: false,
         }
     }
 
@@ -109,7 +106,7 @@ impl Reader {
         self.last = Some(at);
         self.series.covers(at);
         if let Some(host) = line.host.filter(|_| self.series.host.is_none()) {
-            self.relayed = true;
+            self.series.relayed = true;
             self.series.host = Some(host.to_owned());
         }
         let event = if line.tag == "kernel" { self.kernel(line.message) } else { shutdown(line.tag, line.message) };
@@ -175,10 +172,6 @@ impl Reader {
         if self.left_out > 0 {
             self.series
                 .problem(format!("has more than {MOST_EVENTS} events; {} that came later are left out", self.left_out));
-        }
-        if self.relayed && self.series.marks.iter().any(|mark| matches!(mark.kind, MarkKind::Event(_))) {
-            self.series
-                .problem("every user of the host may write lines into such a log (logger), the kernel's name on them");
         }
         if self.series.clock == Clock::default() && self.series.without_year {
             self.series.problem("its lines say no year: taken for the last one that fits");

@@ -191,7 +191,8 @@ impl<'a> Killed<'a> {
         }
         let rest = message.get(at + "Killed process ".len()..)?;
         let end = rest.find(|letter: char| !letter.is_ascii_digit())?;
-        let (pid, rest) = rest.split_at_checked(end)?;
+        // A process that names itself so has a bracket behind its name.
+        let (pid, rest) = rest.split_at_checked(end).filter(|(pid, _)| !pid.is_empty())?;
         let (name, figures) = rest.split_once('(')?.1.split_once(") ")?;
         let kib = |of: &str| after(figures, of)?.trim_end_matches(',').trim_end_matches("kB").parse::<u64>().ok();
         let shared = [kib("file-rss:"), kib("shmem-rss:")].into_iter().flatten().reduce(u64::saturating_add);

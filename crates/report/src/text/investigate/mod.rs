@@ -6,6 +6,7 @@ use std::io;
 
 use hugewise_incident::{Clock, Facts, Format, History, Incident, Investigation, Moment, Signature, Source};
 use hugewise_model::Bytes;
+use hugewise_model::escape::shell;
 
 use super::counted;
 use crate::palette::Role;
@@ -76,10 +77,11 @@ fn many(screen: &mut Screen<'_>, investigation: &Investigation) -> io::Result<()
         let others = if rows.is_empty() { "hosts" } else { "other hosts" };
         screen.flow(0, &Spans::new().add(Role::Quiet, &format!("{quiet} {others}: nothing found.")))?;
     }
-    if let Some(first) = ranked.first().filter(|line| line.worst.is_some()) {
+    let named = ranked.iter().filter(|line| line.worst.is_some()).find_map(|line| line.history.host.as_deref());
+    if let Some(first) = named {
         let words = Spans::new()
             .add(Role::Text, "The story of one: the same command with ")
-            .add(Role::Strong, &format!("--host {}", first.name()))
+            .add(Role::Strong, &format!("--host {}", shell::word(first)))
             .add(Role::Text, ".");
         screen.flow(0, &words)?;
     }
