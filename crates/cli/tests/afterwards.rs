@@ -123,6 +123,22 @@ fn by_hand(name: &str, host: &Host) {
             host.restart("oracle", "PROD");
             host.add_to_meminfo(&["MemFree", "MemAvailable"], -(17410 << 11));
         }
+        "oracle-restart-asm" => {
+            let init = "/u01/app/oracle/product/19.0.0/dbhome_1/dbs/initPROD.ora";
+            let without = |text: String| {
+                text.lines()
+                    .filter(|line| !line.contains("use_large_pages"))
+                    .map(|line| format!("{line}\n"))
+                    .collect::<String>()
+            };
+            host.change(init, |text| without(text) + INIT);
+            host.unlimited();
+            host.give_back(8978 << 21);
+            host.set_pool(2048, None, 8978);
+            host.restart("oracle", "PROD");
+            host.restart("oracle", "+ASM");
+            host.add_to_meminfo(&["MemFree", "MemAvailable"], -(8978 << 11));
+        }
         "rhel7-oracle-memlock" => {
             host.change("/u01/app/oracle/product/12.1.0.2/db_1/dbs/initERP.ora", |text| {
                 text.replace("use_large_pages='TRUE'", "use_large_pages=ONLY")
@@ -139,7 +155,14 @@ fn by_hand(name: &str, host: &Host) {
         "sles11-oracle" => {
             host.change("/u01/app/oracle/product/11.2.0.2/db_1/dbs/initORC1.ora", |text| text + INIT);
         }
-        "hana-thp-always" | "healthy-postgresql" | "sqlserver-thp-madvise" | "starved-host" | "stopped-servers" => {}
+        // How an ASE is made to ask is in no document: its plan leaves it as it is.
+        "ase-no-pool"
+        | "elasticsearch-swap"
+        | "hana-thp-always"
+        | "healthy-postgresql"
+        | "sqlserver-thp-madvise"
+        | "starved-host"
+        | "stopped-servers" => {}
         other => panic!("{other} is new here: what does its plan leave to people?"),
     }
 }

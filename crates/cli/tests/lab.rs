@@ -147,7 +147,7 @@ fn an_interrupted_experiment_prints_what_it_has_and_says_so() {
     let _alone = require!(guard::alone());
     let before = pool();
     let arguments =
-        ["sort", "--rows", "60000", "--extents", "64K", "--pages", "4k", "--runs", "1000", "--format", "json"];
+        ["sort", "--rows", "60000", "--extents", "64K", "--pages", "4k", "--runs", "1000", "--format", "json", "--yes"];
     let child = lab(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(1500));
     let pid = rustix::process::Pid::from_child(&child);
@@ -164,7 +164,8 @@ fn a_page_with_plots_is_one_file() {
     let _alone = require!(guard::alone());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("page-tables.html");
-    let arguments = ["page-tables", "--sessions", "4", "--segment", "16M", "--runs", "1", "--warm-ups", "0", "--pages"];
+    let arguments =
+        ["page-tables", "--sessions", "4", "--segment", "16M", "--runs", "1", "--warm-ups", "0", "--yes", "--pages"];
     let output = run(&[&arguments[..], &["4k", "--format", "html", "--out", file.to_str().unwrap()]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
     let page = fs::read_to_string(file).unwrap();

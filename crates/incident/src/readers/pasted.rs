@@ -106,9 +106,15 @@ fn without_sequences(line: &str) -> String {
     plain
 }
 
+/// `2026-11-21T08:00:00`, by the clock that the moment is of.
+fn shown(at: Moment) -> String {
+    let time = jiff::Timestamp::from_millisecond(at.0).unwrap_or_default();
+    jiff::tz::Offset::UTC.to_datetime(time).to_string()
+}
+
 /// Tables of sar without their first line, of a day that is said or of none.
 fn sar(text: &str, source: &str, pasted: Pasted) -> Result<Vec<Series>, Refused> {
-    let day = crate::gather::clock::shown(pasted.began.unwrap_or(NO_TIME), &crate::Clock::default());
+    let day = shown(pasted.began.unwrap_or(NO_TIME));
     let day = day.split('T').next().unwrap_or("1970-01-01");
     let whole = format!("Linux - (-) {day}\n{text}");
     let mut all = read_known(Format::Sar, &mut whole.as_bytes(), source)?;
@@ -162,7 +168,7 @@ struct Ticks {
 
 impl Ticks {
     fn next(&mut self) -> String {
-        let shown = crate::gather::clock::shown(self.at, &crate::Clock::default());
+        let shown = shown(self.at);
         let step = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
         self.at = Moment(self.at.0.saturating_add(step));
         shown

@@ -46,6 +46,13 @@ fn unpacked(name: &str) -> Vec<u8> {
     output.stdout
 }
 
+/// A file of atop's whose layout is not known here: figures one byte longer than those of any version. atop itself is asked.
+fn atop_of_no_known_layout() -> Vec<u8> {
+    let mut file = unpacked("atop.xz");
+    file[28] += 1;
+    file
+}
+
 fn investigate(path: &Path) -> Output {
     let mut command = Command::new("timeout");
     // What root has open when it starts hugewise is none of the reader's.
@@ -112,7 +119,7 @@ fn what_reads_a_foreign_archive_has_no_rights() {
     }
     // What `namespace` starts has no network of its own: this machine's loopback is there.
     let attacker = require!(Attacker::new());
-    let atop = attacker.file("raw", unpacked("atop.xz"));
+    let atop = attacker.file("raw", atop_of_no_known_layout());
     require!(played(ATOP, &atop));
     for part in ["0", "meta", "index"] {
         attacker.file(&format!("pcp/20261122.{part}"), unpacked(&format!("pcp.{part}.xz")));
@@ -130,7 +137,7 @@ fn a_reader_that_others_could_have_put_there_is_not_run() {
         return;
     }
     let attacker = require!(Attacker::new());
-    let archive = attacker.file("raw", unpacked("atop.xz"));
+    let archive = attacker.file("raw", atop_of_no_known_layout());
     let shim = attacker.file("atop", "#!/bin/sh\necho taken over >&2\nexit 1\n");
     require!(in_place_of(ATOP, &shim));
     let said = said(&investigate(&archive));
@@ -141,10 +148,13 @@ fn a_reader_that_others_could_have_put_there_is_not_run() {
 #[test]
 fn the_readers_read_without_rights() {
     let attacker = require!(Attacker::new());
-    require!(harness::program(&[ATOP]));
-    let output = investigate(&attacker.file("raw", unpacked("atop.xz")));
+    require!(harness::program(&[PMREP]));
+    for part in ["0", "meta", "index"] {
+        attacker.file(&format!("pcp/20261122.{part}"), unpacked(&format!("pcp.{part}.xz")));
+    }
+    let output = investigate(&attacker.path("pcp"));
     assert!(output.status.success() || output.status.code() == Some(1), "{}", said(&output));
-    assert!(said(&output).contains("atop"), "{}", said(&output));
+    assert!(said(&output).contains("pcp"), "{}", said(&output));
 }
 
 /// Parts of an archive that are links to what only root reads: PCP's programs would follow them.
