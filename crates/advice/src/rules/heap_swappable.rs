@@ -11,13 +11,13 @@ pub(crate) static RULE: Rule = Rule {
     name: "heap-swappable",
     level: Level::Warn,
     docs: Docs {
-        what: "A server whose vendor has it keep its heap from being swapped out (Elasticsearch, Cassandra), on a host with swap, \
-               whose process has less locked than its heap: a note, and a warning where 64 MiB or more of it are in swap. \
-               Nothing where vm.swappiness is 0 or 1.",
-        why: "A garbage collection walks the whole heap. What of it is in swap comes back a page at a time: pauses of minutes, and \
-              nodes that leave the cluster.",
+        what: "A server whose vendor wants its heap kept out of swap (Elasticsearch, Cassandra), on a host with swap, whose process \
+               has locked less memory than its heap: a note, and a warning where 64 MiB or more of it is in swap. Nothing where \
+               vm.swappiness is 0 or 1.",
+        why: "A garbage collection walks the whole heap. What is in swap comes back a page at a time: pauses of minutes, and nodes \
+              that drop out of the cluster.",
         cost: "garbage collections that wait for the swap; nodes that leave their cluster",
-        fix: "No swap on its host, or vm.swappiness=1, or its memory locked, which its memlock limit has to allow.",
+        fix: "Turn swap off, set vm.swappiness=1, or lock the heap and raise the memlock limit to allow it.",
         sources: &[
             "Elasticsearch Guide, \"Disable swapping\"",
             "DataStax, \"Recommended production settings\": user resource limits; disable swap",

@@ -8,14 +8,14 @@ pub(crate) static RULE: Rule = Rule {
     name: "heap-too-large",
     level: Level::Warn,
     docs: Docs {
-        what: "A heap of Java from 32 GiB on (with objects at every 8 bytes): a note below half as much again, as what it holds more \
-               is lost to references of twice the size; nothing beyond that, where somebody means it. Elasticsearch is held to \
-               what its vendor says: a warning from 32 GiB on, whatever the size, and where the heap may take more than half of \
-               memory. Of a machine without -Xmx nothing is said.",
-        why: "Below 32 GiB HotSpot writes a reference in 4 bytes, beyond it in 8: a heap of 33 GiB holds less than one of 31. And \
-              a search engine lives on the page cache: what its heap takes it does not have.",
+        what: "A Java heap of 32 GiB or more (with the usual object alignment of 8 bytes). A note from 32 to 48 GiB, where the extra \
+               heap is lost to references of twice the size; larger heaps are assumed to be deliberate. Elasticsearch is held to \
+               its vendor's advice: a warning from 32 GiB on, whatever the size, and where the heap may take more than half of \
+               memory. JVMs without -Xmx are not checked.",
+        why: "Below 32 GiB HotSpot writes a reference in 4 bytes, above it in 8: a heap of 33 GiB holds less than one of 31. And \
+              a search engine lives on the page cache: memory that its heap takes is missing there.",
         cost: "memory for references of twice the size; page cache that the heap takes",
-        fix: "Give it a heap below the end of compressed references, and two machines instead of a larger one.",
+        fix: "Keep -Xmx below the limit of compressed references, just under 32 GiB; run two JVMs instead of one larger heap.",
         sources: &[
             "OpenJDK: OopEncodingHeapMax; `java -XX:+PrintFlagsFinal` of 17: UseCompressedOops at 32,736 and 32,767 MiB",
             "Elasticsearch Guide 7.11, \"Advanced configuration\": setting JVM heap size",

@@ -19,7 +19,7 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
             evidence: vec![Evidence {
                 source: rows.series.source.clone(),
                 at: *at,
-                what: "the collector began anew, as it does when the host starts".to_owned(),
+                what: "the collector restarted, as it does at boot".to_owned(),
             }],
             caveats: Vec::new(),
         })

@@ -60,7 +60,7 @@ fn signature(rows: &Rows<'_>, last: usize, boot: Moment, habit: bool) -> Signatu
     let anew = rows.samples().partition_point(|sample| sample.at < boot);
     let mut evidence = vec![rows.evidence(last, what), rows.evidence(anew, "the first sample after the start")];
     if let Some(first) = evidence.last_mut().filter(|_| anew >= rows.samples().len()) {
-        (first.at, first.what) = (boot, "the collector began anew".to_owned());
+        (first.at, first.what) = (boot, "the collector restarted".to_owned());
     }
     Signature { kind: Kind::Silence, from: rows.at(last), to: boot, strength, evidence, caveats }
 }
