@@ -2,6 +2,7 @@
 
 pub mod export;
 mod oswatcher;
+mod oswatcher_folder;
 pub mod status;
 
 use hugewise_record::status::Status;

@@ -142,7 +142,7 @@ pub fn write_text(recording: &Recording, out: &mut dyn io::Write) -> io::Result<
 fn shown(at: i64, status: &Status) -> String {
     let offset = i32::try_from(status.summary.header.about.offset).unwrap_or(0);
     let offsets = vec![hugewise_incident::series::Offset { from: Moment(i64::MIN), seconds: offset }];
-    date::moment(Moment(at.div_euclid(1000) * 1000), &hugewise_incident::Clock::Utc { offsets })
+    date::moment(Moment(at.saturating_sub(at.rem_euclid(1000))), &hugewise_incident::Clock::Utc { offsets })
 }
 
 fn of_ring(status: &Status, out: &mut dyn io::Write) -> io::Result<()> {
