@@ -111,30 +111,30 @@ pub fn write_json(recording: &Recording, out: &mut dyn io::Write) -> io::Result<
 pub fn write_text(recording: &Recording, out: &mut dyn io::Write) -> io::Result<()> {
     let folder = plain::clean(&recording.folder);
     if recording.rings.is_empty() {
-        return writeln!(out, "{folder}: nothing was recorded here; sudo hugewise record");
+        return writeln!(out, "{folder}: no recording here; start one with: sudo hugewise record");
     }
     let newest = recording.rings.first();
     let age =
         newest.and_then(|ring| ring.age(recording.now)).map(|age| format!(", last sample {:.1} s ago", seconds(age)));
     let says = match (recording.is_alive(), newest.is_some_and(|ring| ring.is_written)) {
-        (true, _) => format!("is being recorded to{}", age.unwrap_or_default()),
-        (false, true) => format!("has a recorder that takes no samples{}", age.unwrap_or_default()),
-        (false, false) => "is not being recorded to".to_owned(),
+        (true, _) => format!("recording{}", age.unwrap_or_default()),
+        (false, true) => format!("recorder running but not sampling{}", age.unwrap_or_default()),
+        (false, false) => "not recording".to_owned(),
     };
-    writeln!(out, "{folder} {says}")?;
+    writeln!(out, "{folder}: {says}")?;
     for status in &recording.rings {
         of_ring(status, out)?;
     }
     let Some(newest) = recording.rings.first() else { return Ok(()) };
     if let Some(cost) = newest.cost {
-        writeln!(out, "cost     {cost:.2} % of one processor")?;
+        writeln!(out, "overhead  {cost:.2} % of one CPU")?;
     }
     for lack in &newest.summary.header.about.lacks {
-        writeln!(out, "without  {}", plain::clean(lack))?;
+        writeln!(out, "missing   {}", plain::clean(lack))?;
     }
     if let Some((at, words)) = &newest.last_words {
         let at = shown(*at, newest);
-        writeln!(out, "said     {at}  {}", plain::clean(words))?;
+        writeln!(out, "last message  {at}  {}", plain::clean(words))?;
     }
     Ok(())
 }
@@ -145,24 +145,37 @@ fn shown(at: i64, status: &Status) -> String {
     date::moment(Moment(at.saturating_sub(at.rem_euclid(1000))), &hugewise_incident::Clock::Utc { offsets })
 }
 
+/// `1 sample`, `2 samples`.
+fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 fn of_ring(status: &Status, out: &mut dyn io::Write) -> io::Result<()> {
     let header = &status.summary.header;
     let name = name(header.kind);
     let Some((first, last)) = status.span else {
-        return writeln!(out, "{name}  no sample yet ({} MiB)", header.bytes() >> 20);
+        return writeln!(out, "{name:<9} no samples yet ({} MiB)", header.bytes() >> 20);
     };
     let (first, last) = (shown(first, status), shown(last, status));
-    writeln!(out, "{name}  {first} to {last}")?;
-    write!(out, "         {} samples, {} MiB", status.samples, header.bytes() >> 20)?;
+    writeln!(out, "{name:<9} {first} to {last}")?;
+    write!(out, "          {}, {} MiB", counted(status.samples, "sample"), header.bytes() >> 20)?;
     if let Some((gap, at)) = status.gap {
         write!(out, ", largest gap {:.1} s at {}", seconds(gap), shown(at, status))?;
     }
     writeln!(out)?;
     if status.summary.torn > 0 {
-        writeln!(out, "         {} torn blocks: what was in them is lost", status.summary.torn)?;
+        writeln!(
+            out,
+            "          {} torn while being written: their contents are lost",
+            counted(status.summary.torn, "block")
+        )?;
     }
     if status.messages > 0 {
-        writeln!(out, "         {} messages of the kernel about memory, hangs or damage", status.messages)?;
+        writeln!(
+            out,
+            "          {} about memory, hangs or hardware errors",
+            counted(status.messages, "kernel message")
+        )?;
     }
     Ok(())
 }
