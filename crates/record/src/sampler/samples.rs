@@ -102,7 +102,7 @@ impl Sampler {
             }
             self.wait(due);
         }
-        let ended = Event::new(wall(), EventKind::Recorder, b"the recorder was ended");
+        let ended = Event::new(wall(), EventKind::Recorder, b"recording stopped");
         for ring in [&mut self.seconds, &mut self.minutes] {
             ring.end(&self.shared, &ended);
         }
@@ -187,7 +187,7 @@ impl Sampler {
             if lost > 0 {
                 self.say_with(
                     lost,
-                    &[" blocks of the ring of ", ring, " were lost: the disk took none of them in time"],
+                    &[" blocks of the ring of ", ring, " were lost: the disk did not take them in time"],
                 );
             }
         }
@@ -239,12 +239,12 @@ impl Sampler {
     fn spare(&mut self, spare: Spare) {
         let micros = self.pace.average() / 1000;
         match spare {
-            Spare { nodes: false, .. } => self.say("samples are whole again"),
+            Spare { nodes: false, .. } => self.say("samples are complete again"),
             Spare { disks: false, .. } => {
-                self.say_with(micros, &[" us of a processor a sample is too much: pools of nodes are left out"]);
+                self.say_with(micros, &[" us of CPU a sample is too much: dropping per-node pools"]);
             }
             Spare { .. } => {
-                self.say_with(micros, &[" us of a processor a sample is too much: disks and TCP are left out too"]);
+                self.say_with(micros, &[" us of CPU a sample is too much: dropping disks and TCP too"]);
             }
         }
     }
@@ -253,13 +253,16 @@ impl Sampler {
         if self.runs_before_others && run_as_others().is_ok() {
             let _ = rustix::process::setpriority_process(None, -20);
             let milliseconds = self.pace.average() / 1_000_000;
-            self.say_with(milliseconds, &[" ms of a processor a sample: it no longer runs before all others"]);
+            self.say_with(
+                milliseconds,
+                &[" ms of CPU a sample is too much: running at nice -20 instead of SCHED_FIFO"],
+            );
         }
     }
 
     fn step_up(&mut self) {
         if self.runs_before_others && run_before_others().is_ok() {
-            self.say("it runs before all others again");
+            self.say("running under SCHED_FIFO again");
         }
     }
 

@@ -184,3 +184,47 @@ fn of_ring(status: &Status, out: &mut dyn io::Write) -> io::Result<()> {
 pub fn record_schema() -> String {
     crate::json::schema_of::<Record>()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use hugewise_record::ring::{About, Folder};
+    use hugewise_record::testing::Blocks;
+    use hugewise_record::{Event, EventKind, Sample, status};
+
+    use super::*;
+
+    const NOON: i64 = 1_795_306_507_000;
+
+    /// By hand: 1,795,306,507 s are 00:15:07 of 22 November 2026 in UTC; two headers and 64 blocks of 4 KiB are below 1 MiB.
+    #[test]
+    fn one_sample_is_one_and_what_is_missing_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let about = About { interval_ms: 1000, lacks: vec!["disks\x1b[31m".into()], ..About::default() };
+        let opened = Folder::open(folder.path()).unwrap().ring(Kind::Seconds, 64, &about).unwrap();
+        let mut blocks = Blocks::of(&opened.ring, 0);
+        let mut sample = Sample::default();
+        sample.wall = NOON;
+        blocks.push(&opened.ring, &sample);
+        blocks.push_event(&opened.ring, &Event::new(NOON, EventKind::Recorder, b"samples are whole again"));
+        blocks.push_event(&opened.ring, &Event::new(NOON, EventKind::OutOfMemory, b"Out of memory"));
+        let text = |after: i64| {
+            let path = folder.path().join(Kind::Seconds.file());
+            let rings = vec![status::status(&status::open(&path).unwrap()).unwrap()];
+            let mut out = Vec::new();
+            write_text(&Recording { folder: "F".into(), rings, now: NOON + after }, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let rest = "\
+seconds   2026-11-22T00:15:07+00:00 to 2026-11-22T00:15:07+00:00
+          1 sample, 0 MiB
+          1 kernel message about memory, hangs or hardware errors
+missing   disks\\x1b[31m
+last message  2026-11-22T00:15:07+00:00  samples are whole again
+";
+        assert_eq!(text(1500), format!("F: recording, last sample 1.5 s ago\n{rest}"));
+        assert_eq!(text(60_000), format!("F: recorder running but not sampling, last sample 60.0 s ago\n{rest}"));
+        drop(opened);
+        assert_eq!(text(0), format!("F: not recording\n{rest}"));
+    }
+}
