@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hugewise_record::record::USUAL_FOLDER;
-use hugewise_report::recorded::export;
+use hugewise_report::recorded::{export, export_oswatcher};
 use hugewise_report::series::SeriesFile;
 
 use crate::outcome::{self, Failure, Outcome};
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         Format::Oswatcher => {
             // One of minutes would make a second sample of each minute: it is taken where there is nothing else.
             let ring = rings.first().ok_or_else(|| failed(&arguments.path, &"no recording found"))?;
-            export::oswatcher(ring, out).map_err(|error| failed(out, &error))?;
+            export_oswatcher(ring, out).map_err(|error| failed(out, &error))?;
         }
         Format::Json => {
             let mut text = outcome::create_file(out)?;

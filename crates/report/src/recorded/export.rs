@@ -8,8 +8,6 @@ use hugewise_record::{Pool, Process, status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-pub use super::oswatcher_folder::oswatcher;
-
 pub(super) fn refused(why: impl std::fmt::Display) -> io::Error {
     io::Error::other(why.to_string())
 }

@@ -5,6 +5,8 @@ mod oswatcher;
 mod oswatcher_folder;
 pub mod status;
 
+pub use oswatcher_folder::export_oswatcher;
+
 use hugewise_record::status::Status;
 
 /// The rings of a folder.

@@ -28,7 +28,7 @@ const HOURS_A_BLOCK: usize = 2;
 /// # Errors
 /// The ring cannot be read, or has samples of more hours than a recording of its size; something has the folder's name, or the
 /// disk takes no more.
-pub fn oswatcher(ring: &Path, folder: &Path) -> io::Result<()> {
+pub fn export_oswatcher(ring: &Path, folder: &Path) -> io::Result<()> {
     let file = status::open(ring)?;
     let most = hours(&file)?;
     let folder = make(CWD, folder)?;
@@ -202,10 +202,10 @@ mod tests {
     fn a_small_ring_makes_no_thousands_of_files() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
-        oswatcher(&ring(&folder.path().join("a"), 745), &out).unwrap();
+        export_oswatcher(&ring(&folder.path().join("a"), 745), &out).unwrap();
         assert_eq!(files(&out), 2 * 745);
         let out = folder.path().join("more");
-        let why = oswatcher(&ring(&folder.path().join("b"), 746), &out).unwrap_err().to_string();
+        let why = export_oswatcher(&ring(&folder.path().join("b"), 746), &out).unwrap_err().to_string();
         assert!(why.contains("more than 745 different hours"), "{why}");
         assert!(!out.exists(), "what is refused leaves nothing");
     }
@@ -243,7 +243,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("ring");
             fs::write(&path, with_extremes(&choices)).unwrap();
-            oswatcher(&path, &folder.path().join("out")).unwrap();
+            export_oswatcher(&path, &folder.path().join("out")).unwrap();
             super::super::export::lines(&path, &mut io::sink()).unwrap();
             let status = status::status(&status::open(&path).unwrap()).unwrap();
             let recording = super::super::Recording { folder: String::new(), rings: vec![status], now: i64::MIN };
