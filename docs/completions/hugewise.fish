@@ -187,22 +187,22 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l color 
 always\t'Always'
 never\t'Never'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l out -d 'Record to this folder, which only root may write to' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l out -d 'Folder to record to; only root may be able to write to it' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l interval -d 'Seconds between samples' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l hours -d 'Hours for which every sample is kept' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l days -d 'Days for which a sample a minute is kept' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l hours -d 'Hours to keep every sample' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l days -d 'Days to keep one sample a minute' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -s h -l help -d 'Print help'
-complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -f -a "status" -d 'Tell whether it records, since when, what it lacks and what it costs'
-complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -f -a "export" -d 'Write what was recorded for other programs: OSWatcher\'s layout, CSV, Parquet, or JSON lines'
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -f -a "status" -d 'Show whether recording is running, since when, what data is missing and its overhead'
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -f -a "export" -d 'Export a recording for other tools: OSWatcher\'s layout, CSV, Parquet or JSON lines'
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -f -a "look" -d 'Name the database servers and their processes, for the recorder'
-complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from status" -l format -d 'Text for people or JSON for programs' -r -f -a "text\t'For people'
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from status" -l format -d 'Output format: text or JSON' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l format -d 'As what' -r -f -a "oswatcher\t'Oracle\'s OSWatcher: a folder with oswmeminfo and oswvmstat, a file an hour'
-csv\t'One table of samples'
-parquet\t'The same in columns'
-json\t'Everything that is in it, processes and messages of the kernel too, a line each'"
-complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l out -d 'The file to write, or for oswatcher the folder, which is made' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l format -d 'Output format' -r -f -a "oswatcher\t'Oracle\'s OSWatcher: a folder with oswmeminfo and oswvmstat, one file an hour'
+csv\t'One table, a row for each sample'
+parquet\t'The same table as Parquet'
+json\t'Everything, one JSON object a line: samples, processes, servers and kernel messages'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l out -d 'File to write; for oswatcher, the folder to create' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from look" -s h -l help -d 'Print help'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -s h -l help -d 'Print help'

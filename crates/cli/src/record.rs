@@ -15,21 +15,21 @@ use hugewise_report::plain;
 use crate::outcome::{self, Failure, Outcome};
 
 pub(crate) const AFTER_HELP: &str = "\
-Records until SIGTERM or SIGINT. Read it while it is written:
+Records until SIGTERM or SIGINT. The recording can be read while it is being written:
 
-  sudo hugewise record                          the recorder itself; the package has a unit for it
-  hugewise record status                        is it running, what is lacking, what does it cost
-  hugewise investigate /var/lib/hugewise/record what happened here
+  sudo hugewise record                          record in the foreground; the package has a systemd unit
+  hugewise record status                        is it running, what data is missing, what does it cost
+  hugewise investigate /var/lib/hugewise/record what happened on this host
   hugewise watch --replay /var/lib/hugewise/record
   hugewise record export --format oswatcher --out FOLDER
 
-Exit codes: 0 ended by SIGTERM or SIGINT; 2 it could not do its work.";
+Exit codes: 0 stopped by SIGTERM or SIGINT; 2 recording failed.";
 
 pub(crate) const STATUS_HELP: &str = "\
-Exit codes: 0 it records; 1 it does not; 2 it could not do its work.";
+Exit codes: 0 recording; 1 not recording; 2 the status could not be read.";
 
 pub(crate) const EXPORT_HELP: &str = "\
-Exit codes: 0 it is written; 2 it could not do its work.";
+Exit codes: 0 exported; 2 the export failed.";
 
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -42,10 +42,10 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Tell whether it records, since when, what it lacks and what it costs.
+    /// Show whether recording is running, since when, what data is missing and its overhead.
     #[command(after_help = STATUS_HELP)]
     Status(status::Arguments),
-    /// Write what was recorded for other programs: OSWatcher's layout, CSV, Parquet, or JSON lines.
+    /// Export a recording for other tools: OSWatcher's layout, CSV, Parquet or JSON lines.
     #[command(after_help = EXPORT_HELP)]
     Export(export::Arguments),
     /// Name the database servers and their processes, for the recorder.
@@ -55,16 +55,16 @@ enum Command {
 
 #[derive(Args)]
 struct Recording {
-    /// Record to this folder, which only root may write to.
+    /// Folder to record to; only root may be able to write to it.
     #[arg(long, value_name = "FOLDER", default_value = USUAL_FOLDER)]
     out: PathBuf,
     /// Seconds between samples.
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=60))]
     interval: u64,
-    /// Hours for which every sample is kept.
+    /// Hours to keep every sample.
     #[arg(long, value_name = "HOURS", default_value = "24", value_parser = clap::value_parser!(u64).range(1..=744))]
     hours: u64,
-    /// Days for which a sample a minute is kept.
+    /// Days to keep one sample a minute.
     #[arg(long, value_name = "DAYS", default_value = "30", value_parser = clap::value_parser!(u64).range(1..=366))]
     days: u64,
 }
@@ -99,7 +99,7 @@ fn run_recorder(arguments: &Recording) -> Result<Outcome, Failure> {
 fn tell(news: News) {
     match news {
         News::Lacks(what) => {
-            let _ = outcome::complain(&format!("records without {what}"), Outcome::Fine);
+            let _ = outcome::complain(&format!("recording without {what}"), Outcome::Fine);
         }
         News::Moved(what) => {
             let _ = outcome::complain(&what, Outcome::Fine);

@@ -282,10 +282,18 @@ pub enum EventKind {
     Recorder,
 }
 
+/// How many kinds there are.
+pub(crate) const KINDS: usize = EventKind::ALL.len();
+
 impl EventKind {
-    /// Its number in the format.
-    const ALL: [Self; 6] =
+    /// By its number in the format.
+    pub(crate) const ALL: [Self; 6] =
         [Self::OutOfMemory, Self::HungTask, Self::AllocationFailure, Self::Lockup, Self::Damage, Self::Recorder];
+
+    /// Its number in the format.
+    pub(crate) const fn index(self) -> usize {
+        self as usize
+    }
 
     /// As other programs know it.
     pub const fn name(self) -> &'static str {
@@ -335,8 +343,7 @@ impl Event {
 
     pub(crate) fn encode(&self, put: &mut Put<'_>) {
         put.signed(self.wall);
-        let kind = EventKind::ALL.iter().position(|kind| *kind == self.kind);
-        put.byte(kind.and_then(|kind| u8::try_from(kind).ok()).unwrap_or(0));
+        put.byte(u8::try_from(self.kind.index()).unwrap_or(0));
         put.text(self.bytes(), LONGEST_MESSAGE);
     }
 

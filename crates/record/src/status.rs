@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat};
 use rustix::io::Errno;
 
-use crate::ring::{Entry, Kind, Refused, Summary, read_in_order};
+use crate::ring::{Entry, Kind, Position, Refused, Summary, read_in_order};
 use crate::{EventKind, Field, Processes, Sample};
 
 /// A ring, looked through.
@@ -20,8 +20,10 @@ pub struct Status {
     pub is_written: bool,
     /// Samples in it.
     pub samples: u64,
-    /// When the oldest and the newest sample was taken, in milliseconds since 1970.
+    /// The earliest and the latest time of a sample, in milliseconds since 1970, as the host's clock stood when it was taken.
     pub span: Option<(i64, i64)>,
+    /// When the sample was taken that was written last. A clock that was set back leaves later ones before it.
+    pub newest: Option<i64>,
     /// The longest time from one sample of a run to the next, in milliseconds, and when it ended.
     pub gap: Option<(u64, i64)>,
     /// What the recorder took of one processor, in percent, over the run that wrote last.
@@ -35,9 +37,10 @@ pub struct Status {
 }
 
 impl Status {
-    /// How long ago the newest sample was taken, in milliseconds, at a moment in milliseconds since 1970.
+    /// How far the sample that was written last is from a moment, in milliseconds. One that seems to be taken later was taken
+    /// before the clock was set back.
     pub fn age(&self, now: i64) -> Option<u64> {
-        self.span.map(|(_, last)| u64::try_from(now.saturating_sub(last)).unwrap_or(0))
+        self.newest.map(|newest| now.abs_diff(newest))
     }
 
     /// Whether samples come, at a moment in milliseconds since 1970: a recorder that hangs has its ring open all the same.
@@ -70,12 +73,13 @@ pub fn status(file: &File) -> Result<Status, Refused> {
         Err(_) => false,
     };
     let mut found = Found::default();
-    let summary = read_in_order(file, &mut |position, entry| found.entry(position.run, entry))?;
+    let summary = read_in_order(file, &mut |position, entry| found.entry(position, entry))?;
     let cost = found.cost(summary.header.about.run);
     Ok(Status {
         is_written,
         samples: found.samples,
         span: found.span,
+        newest: found.newest.map(|(_, wall)| wall),
         gap: found.gap,
         cost,
         messages: found.messages,
@@ -97,6 +101,8 @@ struct Cost {
 struct Found {
     samples: u64,
     span: Option<(i64, i64)>,
+    /// The block of the sample that was written last, and when that was taken.
+    newest: Option<(u64, i64)>,
     gap: Option<(u64, i64)>,
     /// Run and uptime of the sample before.
     before: Option<(u64, u64)>,
@@ -107,9 +113,14 @@ struct Found {
 }
 
 impl Found {
-    fn entry(&mut self, run: u64, entry: Entry<'_>) {
+    fn entry(&mut self, position: Position, entry: Entry<'_>) {
         match entry {
-            Entry::Sample(sample) => self.sample(run, sample),
+            Entry::Sample(sample) => {
+                if self.newest.is_none_or(|(sequence, _)| position.sequence >= sequence) {
+                    self.newest = Some((position.sequence, sample.wall));
+                }
+                self.sample(position.run, sample);
+            }
             Entry::Processes(processes) => self.processes = Some(Box::new(*processes)),
             Entry::Event(event) if event.kind == EventKind::Recorder => self.words = Some((event.wall, event.text())),
             Entry::Event(_) => self.messages += 1,
@@ -153,4 +164,37 @@ pub fn now() -> i64 {
 /// Where both rings of a folder are.
 pub fn rings(folder: &Path) -> [(Kind, std::path::PathBuf); 2] {
     [Kind::Seconds, Kind::Minutes].map(|kind| (kind, folder.join(kind.file())))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::ring::{About, Folder};
+    use crate::testing::Blocks;
+
+    const NOON: i64 = 1_795_306_507_000;
+    const HOUR: i64 = 3_600_000;
+
+    /// A clock that was an hour ahead is set right, and three minutes later the recorder hangs.
+    #[test]
+    fn samples_of_a_clock_that_was_ahead_do_not_pass_for_new_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let about = About { interval_ms: 1000, ..About::default() };
+        let opened = Folder::open(folder.path()).unwrap().ring(Kind::Seconds, 64, &about).unwrap();
+        let mut blocks = Blocks::of(&opened.ring, 0);
+        for second in 0..10 {
+            let mut sample = Sample::default();
+            sample.uptime = second * 1000;
+            let ahead = if second < 5 { HOUR } else { 0 };
+            sample.wall = NOON + ahead + i64::try_from(second).unwrap() * 1000;
+            blocks.push(&opened.ring, &sample);
+        }
+        let found = status(&open(&folder.path().join(Kind::Seconds.file())).unwrap()).unwrap();
+        assert!(found.is_written);
+        assert_eq!((found.newest, found.age(NOON + 189_000)), (Some(NOON + 9_000), Some(180_000)));
+        assert!(found.is_alive(NOON + 10_000) && !found.is_alive(NOON + 189_000));
+        // Nor do those of a clock that was set back since.
+        assert!(!found.is_alive(NOON - HOUR));
+    }
 }

@@ -1,7 +1,7 @@
 //! For tests and fuzz targets of other crates: blocks as the recorder writes them.
 
 use crate::ring::{About, BLOCK, HEADERS, Header, Kind, Record, RingFile, Writer, put_at};
-use crate::{Event, Sample};
+use crate::{Event, EventKind, Field, Instance, Instances, Pool, Process, Processes, Sample};
 
 /// A block that is being filled and written at each step.
 pub struct Blocks(Writer);
@@ -25,6 +25,11 @@ impl Blocks {
         self.add(ring, event.wall, &Record::Event(event));
     }
 
+    /// Adds a look at processes.
+    pub fn push_processes(&mut self, ring: &RingFile, processes: &Processes) {
+        self.add(ring, processes.wall, &Record::Processes(processes));
+    }
+
     fn add(&mut self, ring: &RingFile, wall: i64, record: &Record<'_>) {
         if !self.0.push(wall, record) {
             self.0.next();
@@ -34,6 +39,60 @@ impl Blocks {
         // What a test wants to see is then not there.
         let _ = ring.write(sequence, self.0.sealed(false));
     }
+}
+
+/// A ring that decodes whole and whose numbers are as large, as small and as far from one another as they can be; each byte
+/// chooses one.
+pub fn with_extremes(choices: &[u8]) -> Vec<u8> {
+    const EXTREMES: [u64; 8] = [0, 1, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1, u64::MAX / 100 + 1, 3_000_000];
+    let mut choices = choices.iter();
+    let mut next = move || {
+        let choice = choices.next().copied().unwrap_or(0);
+        (choice < 200).then(|| EXTREMES.get(usize::from(choice % 8)).copied().unwrap_or(0))
+    };
+    let mut writer = Writer::new(7, 1, 0);
+    let header = Header { kind: Kind::Seconds, blocks: 16, ring: 7, about: About::default() };
+    let mut ring = [header.encode(), header.encode()].concat();
+    for _ in 0..8 {
+        let number = |value: Option<u64>| value.unwrap_or(0);
+        let mut sample = Sample::default();
+        (sample.wall, sample.uptime) = (number(next()).cast_signed(), number(next()));
+        for field in Field::ALL {
+            if let Some(value) = next() {
+                sample.set(*field, value);
+            }
+        }
+        let pool = Pool { page_kib: number(next()), total: next(), free: next(), reserved: next(), ..Pool::default() };
+        sample.push_pool(pool);
+        let mut processes = Processes { wall: sample.wall, processes: number(next()), ..Processes::default() };
+        let mut instances = Instances { wall: sample.wall, age_ms: number(next()), ..Instances::default() };
+        for pid in 0..2 {
+            processes.push(Process {
+                pid,
+                state: b'D',
+                resident_kib: next(),
+                user_ms: number(next()),
+                ..Process::default()
+            });
+            instances.push(Instance { processes: number(next()), sessions: next(), ..Instance::default() });
+        }
+        let event = Event::new(sample.wall, EventKind::Recorder, b"words");
+        for record in [
+            Record::Sample(&sample),
+            Record::Processes(&processes),
+            Record::Instances(&instances),
+            Record::Event(&event),
+        ] {
+            if !writer.push(sample.wall, &record) {
+                ring.extend_from_slice(writer.sealed(true));
+                writer.next();
+                writer.push(sample.wall, &record);
+            }
+        }
+    }
+    ring.extend_from_slice(writer.sealed(true));
+    ring.resize((HEADERS + 16) * BLOCK, 0);
+    ring
 }
 
 /// A ring of eight blocks whose blocks hold these bytes as their records, with whole headers and checksums: what gets past them.

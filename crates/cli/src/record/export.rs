@@ -3,33 +3,33 @@
 use std::path::{Path, PathBuf};
 
 use hugewise_record::record::USUAL_FOLDER;
-use hugewise_report::recorded::export;
+use hugewise_report::recorded::{export, export_oswatcher};
 use hugewise_report::series::SeriesFile;
 
 use crate::outcome::{self, Failure, Outcome};
 
-/// What it is written as.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Oracle's OSWatcher: a folder with oswmeminfo and oswvmstat, a file an hour.
+    /// Oracle's OSWatcher: a folder with oswmeminfo and oswvmstat, one file an hour.
     Oswatcher,
-    /// One table of samples.
+    /// One table, a row for each sample.
     Csv,
-    /// The same in columns.
+    /// The same table as Parquet.
     Parquet,
-    /// Everything that is in it, processes and messages of the kernel too, a line each.
+    /// Everything, one JSON object a line: samples, processes, servers and kernel messages.
     Json,
 }
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder that is recorded to, or one ring.
+    /// The recording's folder, or a single ring file.
     #[arg(value_name = "PATH", default_value = USUAL_FOLDER)]
     path: PathBuf,
-    /// As what.
+    /// Output format.
     #[arg(long, value_enum)]
     format: Format,
-    /// The file to write, or for oswatcher the folder, which is made.
+    /// File to write; for oswatcher, the folder to create.
     #[arg(long, value_name = "PATH")]
     out: PathBuf,
 }
@@ -41,8 +41,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     match arguments.format {
         Format::Oswatcher => {
             // One of minutes would make a second sample of each minute: it is taken where there is nothing else.
-            let ring = rings.first().ok_or_else(|| failed(&arguments.path, &"no recording is there"))?;
-            export::oswatcher(ring, out).map_err(|error| failed(out, &error))?;
+            let ring = rings.first().ok_or_else(|| failed(&arguments.path, &"no recording found"))?;
+            export_oswatcher(ring, out).map_err(|error| failed(out, &error))?;
         }
         Format::Json => {
             let mut text = outcome::create_file(out)?;
@@ -79,7 +79,7 @@ fn rings(path: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     match rustix::fs::stat(path) {
         Ok(stat) if rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file() => Ok(vec![path.to_owned()]),
-        Ok(_) => Err(Failure::new(format!("{}: no recording is there", path.display()))),
+        Ok(_) => Err(Failure::new(format!("{}: no recording found", path.display()))),
         Err(error) => Err(Failure::new(format!("{}: {}", path.display(), std::io::Error::from(error)))),
     }
 }

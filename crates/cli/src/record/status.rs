@@ -13,10 +13,10 @@ use crate::outcome::{self, Failure, Outcome};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The folder that is recorded to.
+    /// The recording's folder.
     #[arg(value_name = "FOLDER", default_value = USUAL_FOLDER)]
     folder: PathBuf,
-    /// Text for people or JSON for programs.
+    /// Output format: text or JSON.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }

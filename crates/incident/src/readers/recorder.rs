@@ -3,13 +3,14 @@
 //! Its blocks come in the order of the file, which is not that of time: behind the newest stands the oldest. Counters have a rate
 //! from one sample to the next of the same run.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::time::Duration;
 
 use hugewise_model::{Bytes, PageSize};
 use hugewise_record::ring::{self, Entry, Position};
-use hugewise_record::{EventKind, Field, Processes, Sample, Unit};
+use hugewise_record::{EventKind, Field, Process, Processes, Sample, Unit};
 
 use crate::series::{Offset, Use};
 use crate::{Clock, Mark, MarkKind, Metric, Moment, Refused, Series};
@@ -21,6 +22,8 @@ const MOST_MARKS: usize = 500;
 
 /// Memory of a process from which on it is followed.
 const LARGE_KIB: u64 = 256 << 10;
+/// Processes that are followed, the first ones: each has a column as long as the archive.
+const MOST_FOLLOWED: usize = 32;
 
 /// What is there at a moment, and how often its unit goes into the metric's.
 const GAUGES: &[(Field, Metric)] = &[
@@ -126,7 +129,8 @@ pub(super) fn begins(head: &[u8]) -> bool {
 /// # Errors
 /// It is of another version, or holds no sample.
 pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
-    let mut stretches = Stretches { source, all: BTreeMap::new(), last: None, runs: Vec::new(), lost: 0 };
+    let mut stretches =
+        Stretches { source, all: BTreeMap::new(), last: None, runs: Vec::new(), lost: 0, followed: BTreeSet::new() };
     let read = ring::read(stream, &mut |position, entry| stretches.entry(position, entry));
     let summary = read.map_err(|refused| Refused(refused.0))?;
     let (lost, runs) = (stretches.lost, std::mem::take(&mut stretches.runs));
@@ -183,6 +187,8 @@ struct Stretches<'a> {
     /// What the clocks of runs were ahead of UTC.
     runs: Vec<Offset>,
     lost: u64,
+    /// Processes whose memory is told.
+    followed: BTreeSet<String>,
 }
 
 struct Stretch {
@@ -226,11 +232,11 @@ impl Stretches<'_> {
                 }
             }
             Entry::Sample(sample) => stretch.sample(position.run, sample),
-            Entry::Processes(processes) => stretch.processes(processes),
+            Entry::Processes(processes) => stretch.processes(processes, &mut self.followed),
             Entry::Instances(instances) => {
                 // Of servers that do not tell, none are known: that is not zero.
                 let told: Option<u64> =
-                    instances.listed().iter().filter_map(|one| one.sessions).reduce(|all, of| all + of);
+                    instances.listed().iter().filter_map(|one| one.sessions).reduce(u64::saturating_add);
                 if let Some(sessions) = told {
                     stretch.series.set(Metric::Sessions, as_f64(sessions));
                 }
@@ -247,15 +253,22 @@ impl Stretch {
         }
     }
 
-    fn processes(&mut self, processes: &Processes) {
+    fn processes(&mut self, processes: &Processes, followed: &mut BTreeSet<String>) {
         self.series.set(Metric::Processes, as_f64(processes.processes));
         // Only those that changed most are listed, so that what is told is told of one process, and never of a program.
-        for process in processes.listed() {
-            let large = process.resident_kib.filter(|kib| *kib >= LARGE_KIB);
-            if let Some(kib) = large {
-                let name = format!("{} (pid {})", process.command.text(), process.pid);
-                self.series.set_use(&name, Use::Resident, Bytes::from_kib(kib).as_f64());
+        let of = |process: &Process| Some((process.resident_kib.filter(|kib| *kib >= LARGE_KIB)?, *process));
+        let mut large: Vec<(u64, Process)> = processes.listed().iter().filter_map(of).collect();
+        // Where there is no room for all that come at once, the largest are followed.
+        large.sort_by_key(|(kib, process)| (Reverse(*kib), process.pid));
+        for (kib, process) in large {
+            let name = format!("{} (pid {})", process.command.text(), process.pid);
+            if !followed.contains(&name) {
+                if followed.len() >= MOST_FOLLOWED {
+                    continue;
+                }
+                followed.insert(name.clone());
             }
+            self.series.set_use(&name, Use::Resident, Bytes::from_kib(kib).as_f64());
         }
         let mut stuck: BTreeMap<String, f64> = BTreeMap::new();
         for process in processes.listed().iter().filter(|process| process.state == b'D') {
@@ -313,15 +326,17 @@ impl Stretch {
     fn rates(&mut self, before: &Sample, now: &Sample, passed: Duration) {
         // What falls was begun anew.
         let grown = |field: Field| now.get(field)?.checked_sub(before.get(field)?);
-        let all = |fields: &[Field]| fields.iter().map(|field| grown(*field)).sum::<Option<u64>>();
+        let all =
+            |fields: &[Field]| fields.iter().try_fold(0_u64, |all, field| Some(all.saturating_add(grown(*field)?)));
         for (fields, metric, factor) in COUNTERS {
             if let Some(grown) = all(fields) {
                 self.series.set(*metric, as_f64(grown) * factor / passed.as_secs_f64());
             }
         }
         // The kernel's idle time can go back by a little; a part that is not told counts for nothing.
-        let ticks = |fields: &[Field]| fields.iter().map(|field| grown(*field).unwrap_or(0)).sum::<u64>();
-        let whole: u64 = CPU.iter().map(|(fields, _)| ticks(fields)).sum();
+        let ticks =
+            |fields: &[Field]| fields.iter().fold(0_u64, |all, field| all.saturating_add(grown(*field).unwrap_or(0)));
+        let whole = CPU.iter().fold(0_u64, |all, (fields, _)| all.saturating_add(ticks(fields)));
         if whole == 0 {
             return;
         }
@@ -345,7 +360,7 @@ mod tests {
 
     use hugewise_record::Event;
     use hugewise_record::ring::{About, Folder, Kind, Opened};
-    use hugewise_record::testing::Blocks;
+    use hugewise_record::testing::{Blocks, with_extremes};
 
     use super::*;
 
@@ -514,5 +529,44 @@ mod tests {
         let series = read(&mut whole.get(..6 * 4096).unwrap(), "x").unwrap();
         assert!(series.problems.first().unwrap().what.contains("cut off"));
         assert!(read(&mut &b"\x89HWR\r\n\x1a\n"[..], "x").unwrap_err().0.contains("cut off"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn numbers_of_any_size_are_a_series(choices in proptest::collection::vec(proptest::num::u8::ANY, 0..1500)) {
+            let _ = read(&mut &with_extremes(&choices)[..], "x");
+        }
+    }
+
+    #[test]
+    fn sums_of_the_largest_numbers_are_no_overflow() {
+        // Each byte chooses: 0 at first, the largest number from the second sample on.
+        let choices: Vec<u8> = (0..1500).map(|at| if at < 250 { 0 } else { 2 }).collect();
+        read(&mut &with_extremes(&choices)[..], "x").unwrap();
+    }
+
+    /// By hand: 24 are listed at once, of which the 8 largest of the second look still have room; 40 columns of a day of 86,400
+    /// rows and 8 bytes would be 28 MB, and 512 of them 354 MB.
+    #[test]
+    fn so_many_processes_are_followed_and_the_largest_of_those_that_come() {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = open(folder.path(), 64);
+        let mut writer = Blocks::of(&opened.ring, opened.next);
+        for (second, pids) in [(1, 0..24_u32), (2, 100..124)] {
+            let mut processes = Processes::default();
+            for pid in pids {
+                let command = hugewise_record::notes::Name::new(b"java");
+                let resident_kib = Some((300 << 10) + u64::from(pid));
+                processes.push(Process { pid, command, resident_kib, ..Process::default() });
+            }
+            writer.push(&opened.ring, &sample(second));
+            writer.push_processes(&opened.ring, &processes);
+        }
+        let series = read_file(folder.path()).unwrap();
+        let mut followed: Vec<_> = series.uses(Use::Resident).map(|(name, _)| name.to_owned()).collect();
+        let mut expected: Vec<_> = (0..24).chain(116..124).map(|pid| format!("java (pid {pid})")).collect();
+        followed.sort();
+        expected.sort();
+        assert_eq!(followed, expected);
     }
 }

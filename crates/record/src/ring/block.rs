@@ -191,3 +191,11 @@ impl<'a> Block<'a> {
         })
     }
 }
+
+/// The messages of a block.
+#[cfg(test)]
+pub(crate) fn events(bytes: &[u8; BLOCK], ring: u64) -> Vec<Event> {
+    let Place::Whole(block) = Place::read(bytes, ring) else { return Vec::new() };
+    let of_it = block.records().filter(|(kind, _)| *kind == 5);
+    of_it.filter_map(|(_, record)| Event::decode(&mut Take::new(record))).collect()
+}

@@ -9,6 +9,8 @@ mod file;
 mod header;
 mod read;
 
+#[cfg(test)]
+pub(crate) use block::events;
 pub(crate) use block::{Record, Writer};
 pub use file::{Folder, Opened, RingError, RingFile};
 pub use header::{About, Header, Kind};

@@ -2,6 +2,7 @@
 //! for it lies ready or is left for the next second, and what it has for the disk is put into a backlog of fixed size.
 
 mod backlog;
+mod budget;
 mod disk;
 mod look;
 mod pace;
@@ -9,6 +10,8 @@ mod processes;
 mod samples;
 mod stat;
 mod table;
+mod words;
+mod writer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,7 +22,8 @@ pub(crate) use backlog::Backlog;
 pub(crate) use disk::Disk;
 pub(crate) use look::{Look, Looker};
 pub(crate) use processes::ProcessWatch;
-pub(crate) use samples::{RingWriter, Sampler};
+pub(crate) use samples::Sampler;
+pub(crate) use writer::RingWriter;
 
 use crate::notes::{Event, EventKind, Instances, Processes};
 
@@ -107,6 +111,11 @@ impl Shared {
 
     pub(crate) fn backlogs(&self) -> MutexGuard<'_, [Backlog; 2]> {
         self.backlogs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Blocks that either backlog has lost, where nobody is at it right now.
+    pub(crate) fn lost(&self) -> [u64; 2] {
+        self.backlogs.try_lock().map_or([0; 2], |mut backlogs| backlogs.each_mut().map(Backlog::lost))
     }
 
     pub(crate) fn is_over(&self) -> bool {

@@ -9,72 +9,24 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::pace::{Change, Pace};
+use super::words::worded;
+use super::writer::RingWriter;
 use super::{KernelThreads, Shared, uptime, used, wall};
 use crate::Field;
 use crate::kernel::{BUFFER, Kernel, Messages, Spare};
 use crate::notes::{Event, EventKind, Instances, Processes};
-use crate::ring::{About, Record, Writer};
+use crate::ring::{About, Record};
 use crate::sample::Sample;
 
-/// A block of seconds is closed when its first sample is that old: what a torn block costs is bounded.
-const CLOSE_MS: u64 = 4_000;
 /// From one sample of the ring of minutes to the next.
 const MINUTE_MS: u64 = 60_000;
 /// How often the ring says again what is known of the run.
 const ABOUT_MS: u64 = 3_600_000;
-/// Messages of the kernel that are kept in a second.
+/// Messages of the kernel that are listened to in a second.
 const MOST_MESSAGES: u32 = 20;
 /// Memory is short below this part of it, or where tasks waited for memory that many microseconds in a second.
 const TIGHT_PART: u64 = 20;
 const TIGHT_WAIT: u64 = 100_000;
-
-/// A ring's block that is being filled, and its backlog.
-pub(crate) struct RingWriter {
-    writer: Writer,
-    place: usize,
-    /// When a block is closed although it has room; never for minutes.
-    close_ms: Option<u64>,
-}
-
-impl RingWriter {
-    pub(crate) fn seconds(ring: u64, run: u64, next: u64) -> Self {
-        Self { writer: Writer::new(ring, run, next), place: 0, close_ms: Some(CLOSE_MS) }
-    }
-
-    pub(crate) fn minutes(ring: u64, run: u64, next: u64) -> Self {
-        Self { writer: Writer::new(ring, run, next), place: 1, close_ms: None }
-    }
-
-    fn push(&mut self, shared: &Shared, wall: i64, record: &Record<'_>) {
-        if let Record::Sample(sample) = record
-            && self.close_ms.is_some_and(|most| self.writer.age(sample.uptime) >= most)
-        {
-            self.close(shared);
-        }
-        if !self.writer.push(wall, record) {
-            self.close(shared);
-            // A record that does not fit into an empty block there is none.
-            self.writer.push(wall, record);
-        }
-    }
-
-    fn close(&mut self, shared: &Shared) {
-        self.hand_over(shared, true);
-        self.writer.next();
-    }
-
-    /// Leaves the block as it is now for the thread that writes.
-    fn hand_over(&mut self, shared: &Shared, closed: bool) {
-        if self.writer.is_empty() {
-            return;
-        }
-        let sequence = self.writer.sequence();
-        let bytes = self.writer.sealed(closed);
-        if let Some(backlog) = shared.backlogs().get_mut(self.place) {
-            backlog.put(sequence, bytes);
-        }
-    }
-}
 
 /// The sampler.
 pub(crate) struct Sampler {
@@ -95,7 +47,6 @@ pub(crate) struct Sampler {
     about_due: u64,
     stalled: Option<u64>,
     heard: u32,
-    unheard: u32,
     runs_before_others: bool,
     /// How long samples took and how many there were, in nanoseconds.
     pub(crate) taken: (u64, u64),
@@ -131,7 +82,6 @@ impl Sampler {
             about_due: 0,
             stalled: None,
             heard: 0,
-            unheard: 0,
             runs_before_others,
             taken: (0, 0),
         }
@@ -152,9 +102,9 @@ impl Sampler {
             }
             self.wait(due);
         }
-        self.say("the recorder was ended");
+        let ended = Event::new(wall(), EventKind::Recorder, b"recording stopped");
         for ring in [&mut self.seconds, &mut self.minutes] {
-            ring.hand_over(&self.shared, true);
+            ring.end(&self.shared, &ended);
         }
         self.shared.is_finished.store(true, Ordering::Release);
         self.shared.ends.store(true, Ordering::Relaxed);
@@ -189,6 +139,9 @@ impl Sampler {
         }
         self.words();
         self.hear();
+        for ring in [&mut self.seconds, &mut self.minutes] {
+            ring.tell_left_out(&self.shared, self.sample.uptime);
+        }
         self.note_shortage();
         self.seconds.hand_over(&self.shared, false);
         self.minutes.hand_over(&self.shared, false);
@@ -228,12 +181,13 @@ impl Sampler {
 
     /// What is lost and what other threads have to say.
     fn words(&mut self) {
-        let lost = self.shared.backlogs().each_mut().map(|backlog| backlog.lost());
-        for (lost, ring) in lost.iter().zip(["seconds", "minutes"]) {
-            if *lost > 0 {
+        let [seconds, minutes] = self.shared.lost();
+        let lost = [seconds + self.seconds.lost(), minutes + self.minutes.lost()];
+        for (lost, ring) in lost.into_iter().zip(["seconds", "minutes"]) {
+            if lost > 0 {
                 self.say_with(
-                    *lost,
-                    &[" blocks of the ring of ", ring, " were lost: the disk took none of them in time"],
+                    lost,
+                    &[" blocks of the ring of ", ring, " were lost: the disk did not take them in time"],
                 );
             }
         }
@@ -243,51 +197,30 @@ impl Sampler {
     }
 
     fn event(&mut self, event: &Event) {
-        let wall = event.wall;
-        self.seconds.push(&self.shared, wall, &Record::Event(event));
-        self.minutes.push(&self.shared, wall, &Record::Event(event));
+        let uptime = self.sample.uptime;
+        self.seconds.hear(&self.shared, uptime, event);
+        self.minutes.hear(&self.shared, uptime, event);
     }
 
     fn say(&mut self, text: &str) {
-        let event = Event::new(wall(), EventKind::Recorder, text.as_bytes());
-        self.event(&event);
+        self.event(&Event::new(wall(), EventKind::Recorder, text.as_bytes()));
     }
 
     /// A number and words, without an allocation.
     fn say_with(&mut self, number: u64, words: &[&str]) {
-        let mut room = [0; 200];
-        let mut rest = &mut room[..];
-        let mut length = 0;
-        let mut put = |text: &str| {
-            let taken = std::mem::take(&mut rest);
-            let fits = text.len().min(taken.len());
-            let (here, behind) = taken.split_at_mut(fits);
-            here.copy_from_slice(text.as_bytes().get(..fits).unwrap_or_default());
-            length += fits;
-            rest = behind;
-        };
-        let mut digits = [0_u8; 20];
-        put(decimal(number, &mut digits));
-        for word in words {
-            put(word);
-        }
-        let event = Event::new(wall(), EventKind::Recorder, room.get(..length).unwrap_or_default());
-        self.event(&event);
+        self.event(&worded(wall(), number, words));
     }
 
-    /// What the kernel said since the last time.
+    /// What the kernel said since the last time; whether all of it was read.
     fn hear(&mut self) -> bool {
-        let wall = wall();
-        let (shared, seconds, minutes) = (&self.shared, &mut self.seconds, &mut self.minutes);
-        let (heard, unheard) = (&mut self.heard, &mut self.unheard);
+        let (wall, uptime) = (wall(), uptime());
+        let (shared, heard) = (&self.shared, &mut self.heard);
+        let mut rings = [&mut self.seconds, &mut self.minutes];
         self.messages.each(&mut self.buffer, wall, &mut |event| {
-            if *heard >= MOST_MESSAGES {
-                *unheard += 1;
-                return;
-            }
             *heard += 1;
-            seconds.push(shared, wall, &Record::Event(&event));
-            minutes.push(shared, wall, &Record::Event(&event));
+            for ring in &mut rings {
+                ring.hear(shared, uptime, &event);
+            }
         })
     }
 
@@ -306,12 +239,12 @@ impl Sampler {
     fn spare(&mut self, spare: Spare) {
         let micros = self.pace.average() / 1000;
         match spare {
-            Spare { nodes: false, .. } => self.say("samples are whole again"),
+            Spare { nodes: false, .. } => self.say("samples are complete again"),
             Spare { disks: false, .. } => {
-                self.say_with(micros, &[" us of a processor a sample is too much: pools of nodes are left out"]);
+                self.say_with(micros, &[" us of CPU a sample is too much: dropping per-node pools"]);
             }
             Spare { .. } => {
-                self.say_with(micros, &[" us of a processor a sample is too much: disks and TCP are left out too"]);
+                self.say_with(micros, &[" us of CPU a sample is too much: dropping disks and TCP too"]);
             }
         }
     }
@@ -320,13 +253,16 @@ impl Sampler {
         if self.runs_before_others && run_as_others().is_ok() {
             let _ = rustix::process::setpriority_process(None, -20);
             let milliseconds = self.pace.average() / 1_000_000;
-            self.say_with(milliseconds, &[" ms of a processor a sample: it no longer runs before all others"]);
+            self.say_with(
+                milliseconds,
+                &[" ms of CPU a sample is too much: running at nice -20 instead of SCHED_FIFO"],
+            );
         }
     }
 
     fn step_up(&mut self) {
         if self.runs_before_others && run_before_others().is_ok() {
-            self.say("it runs before all others again");
+            self.say("running under SCHED_FIFO again");
         }
     }
 
@@ -355,31 +291,12 @@ impl Sampler {
             }
         }
         self.heard = 0;
-        let unheard = std::mem::take(&mut self.unheard);
-        if unheard > 0 {
-            self.say_with(u64::from(unheard), &[" more messages of the kernel in this second are left out"]);
-        }
     }
 }
 
 fn now() -> Duration {
     let now = clock_gettime(ClockId::Monotonic);
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
-}
-
-fn decimal(mut number: u64, room: &mut [u8; 20]) -> &str {
-    let mut begin = room.len();
-    loop {
-        begin -= 1;
-        if let Some(place) = room.get_mut(begin) {
-            *place = b'0' + u8::try_from(number % 10).unwrap_or(0);
-        }
-        number /= 10;
-        if number == 0 || begin == 0 {
-            break;
-        }
-    }
-    std::str::from_utf8(room.get(begin..).unwrap_or_default()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -415,22 +332,15 @@ mod tests {
             sampler.shared.instances.leave(&Instances { wall: 1, ..Instances::default() });
             // As if a second had gone by.
             sampler.minute_due = if second % 20 == 0 { 0 } else { u64::MAX };
-            sampler.seconds.close_ms = Some(if second % 4 == 0 { 0 } else { u64::MAX });
+            sampler.seconds.close_after(if second % 4 == 0 { 0 } else { u64::MAX });
             sampler.take();
             sampler.say_with(u64::from(second), &[" words"]);
             sampler.spare(Spare { nodes: true, disks: false });
         }
         assert_eq!(Counting::allocations() - before, 0);
-        assert!(sampler.seconds.writer.sequence() > 10);
+        assert!(sampler.seconds.sequence() > 10);
         assert_eq!(Counting::allocations(), before, "asking counts nothing");
         drop(vec![0_u8; 100]);
         assert_eq!(Counting::allocations(), before + 1, "what is allocated is counted");
-    }
-
-    #[test]
-    fn numbers_are_written_without_an_allocation() {
-        for number in [0, 7, 10, 12_345, u64::MAX] {
-            assert_eq!(decimal(number, &mut [0; 20]), number.to_string());
-        }
     }
 }

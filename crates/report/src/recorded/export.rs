@@ -1,109 +1,15 @@
 //! A ring for other people's tools.
 
-use std::fs::{DirBuilder, File};
-use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::Path;
 
 use hugewise_record::ring::{Entry, read_in_order};
-use hugewise_record::{Pool, Process, Sample, status};
+use hugewise_record::{Pool, Process, status};
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::oswatcher::{meminfo, vmstat};
-
-fn refused(why: impl std::fmt::Display) -> io::Error {
+pub(super) fn refused(why: impl std::fmt::Display) -> io::Error {
     io::Error::other(why.to_string())
-}
-
-/// Writes a folder as OSWatcher does, which is made, readable by its owner alone.
-///
-/// # Errors
-/// The ring cannot be read, or something has the folder's name, or the disk takes no more.
-pub fn oswatcher(ring: &Path, folder: &Path) -> io::Result<()> {
-    let file = status::open(ring)?;
-    let make = |path: &Path| DirBuilder::new().mode(0o700).create(path);
-    make(folder)?;
-    let mut tools = ["meminfo", "vmstat"].map(|tool| Hours::new(folder, tool));
-    for tool in &tools {
-        make(&tool.folder)?;
-    }
-    let mut before: Option<(u64, Box<Sample>)> = None;
-    let mut failed = Ok(());
-    let mut host = String::new();
-    let mut page = 4096;
-    read_in_order(&file, &mut |position, entry| match entry {
-        Entry::About(about) => {
-            host.clone_from(&about.host);
-            page = about.base_page;
-        }
-        Entry::Sample(sample) if failed.is_ok() => {
-            let earlier = before.take().filter(|(run, _)| *run == position.run).map(|(_, sample)| sample);
-            failed = write(&mut tools, &host, page, earlier.as_deref(), sample);
-            before = Some((position.run, Box::new(sample.clone())));
-        }
-        _ => {}
-    })
-    .map_err(refused)?;
-    failed?;
-    tools.into_iter().try_for_each(Hours::finish)
-}
-
-fn write(tools: &mut [Hours; 2], host: &str, page: u64, before: Option<&Sample>, sample: &Sample) -> io::Result<()> {
-    let Ok(at) = Timestamp::from_millisecond(sample.wall) else { return Ok(()) };
-    let time = at.to_zoned(TimeZone::UTC);
-    let hour = time.strftime("%y.%m.%d.%H00").to_string();
-    let stamp = time.strftime("zzz ***%a %b %e %H:%M:%S UTC %Y").to_string();
-    let [memory, table] = tools;
-    let out = memory.hour(host, &hour)?;
-    writeln!(out, "{stamp}")?;
-    meminfo(sample, out)?;
-    let out = table.hour(host, &hour)?;
-    writeln!(out, "{stamp}")?;
-    match before {
-        Some(before) => vmstat(before, sample, page, out),
-        None => Ok(()),
-    }
-}
-
-/// The files of one tool, one an hour.
-struct Hours {
-    folder: PathBuf,
-    tool: &'static str,
-    open: Option<(String, BufWriter<File>)>,
-}
-
-impl Hours {
-    fn new(folder: &Path, tool: &'static str) -> Self {
-        Self { folder: folder.join(format!("osw{tool}")), tool, open: None }
-    }
-
-    fn hour(&mut self, host: &str, hour: &str) -> io::Result<&mut BufWriter<File>> {
-        if self.open.as_ref().is_none_or(|(of, _)| of != hour) {
-            self.close()?;
-            let fit = |one: char| one.is_ascii_alphanumeric() || matches!(one, '.' | '-');
-            let host: String = host.chars().map(|one| if fit(one) { one } else { '-' }).collect();
-            let path = self.folder.join(format!("{host}_{}_{hour}.dat", self.tool));
-            // A clock that went back leads to an hour that was there.
-            let file = File::options().create(true).append(true).mode(0o600).open(path)?;
-            let is_new = file.metadata()?.len() == 0;
-            let mut out = BufWriter::new(file);
-            if is_new {
-                writeln!(out, "Linux OSWbb v8.0.1 {host}\nSNAP_INTERVAL 1")?;
-            }
-            self.open = Some((hour.to_owned(), out));
-        }
-        self.open.as_mut().map(|(_, out)| out).ok_or_else(|| refused("no file"))
-    }
-
-    fn close(&mut self) -> io::Result<()> {
-        self.open.take().map_or(Ok(()), |(_, mut out)| out.flush())
-    }
-
-    fn finish(mut self) -> io::Result<()> {
-        self.close()
-    }
 }
 
 /// Writes everything that is in a ring, a line of JSON each.

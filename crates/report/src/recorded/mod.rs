@@ -2,7 +2,10 @@
 
 pub mod export;
 mod oswatcher;
+mod oswatcher_folder;
 pub mod status;
+
+pub use oswatcher_folder::export_oswatcher;
 
 use hugewise_record::status::Status;
 

@@ -31,9 +31,10 @@ fn line(before: &Sample, now: &Sample, page: u64) -> Option<String> {
     let milliseconds = now.uptime.checked_sub(before.uptime).filter(|passed| *passed > 0)?;
     let grown = |field: Field| now.get(field)?.checked_sub(before.get(field).unwrap_or(0));
     let rate = |field: Field, factor: u64| {
-        Some((grown(field)?.saturating_mul(factor).saturating_mul(1000) + milliseconds / 2) / milliseconds)
+        let all = grown(field)?.saturating_mul(factor).saturating_mul(1000);
+        Some(all.saturating_add(milliseconds / 2) / milliseconds)
     };
-    let of = |fields: &[Field]| fields.iter().map(|field| grown(*field)).sum::<Option<u64>>();
+    let of = |fields: &[Field]| fields.iter().try_fold(0_u128, |all, field| Some(all + u128::from(grown(*field)?)));
     use Field::{CpuIdle, CpuIowait, CpuIrq, CpuNice, CpuSoftirq, CpuSteal, CpuSystem, CpuUser};
     let parts = [
         of(&[CpuUser, CpuNice])?,
@@ -42,12 +43,12 @@ fn line(before: &Sample, now: &Sample, page: u64) -> Option<String> {
         of(&[CpuIowait])?,
         of(&[CpuSteal])?,
     ];
-    let all = parts.iter().sum::<u64>().max(1);
+    let all = parts.iter().sum::<u128>().max(1);
     let [user, system, idle, wait, steal] = parts.map(|part| (part * 100 + all / 2) / all);
     let kib = page / 1024;
     let swapped = now.get(Field::SwapTotal)?.saturating_sub(now.get(Field::SwapFree)?);
     // As vmstat has it: what can be reclaimed of the slab counts with the cache.
-    let cache = now.get(Field::Cached)? + now.get(Field::SlabReclaimable).unwrap_or(0);
+    let cache = now.get(Field::Cached)?.saturating_add(now.get(Field::SlabReclaimable).unwrap_or(0));
     Some(format!(
         "{:>2} {:>2} {:>6} {:>6} {:>6} {:>6} {:>4} {:>4} {:>5} {:>5} {:>4} {:>4} {user:>2} {system:>2} {idle:>2} {wait:>2} {steal:>2}",
         now.get(Field::Running)?,
@@ -122,5 +123,18 @@ mod tests {
         let mut out = Vec::new();
         vmstat(&one, &sample(12_000, &still), 4096, &mut out).unwrap();
         assert!(out.is_empty());
+    }
+
+    #[test]
+    fn the_largest_numbers_are_no_overflow() {
+        let full: Vec<(Field, u64)> = Field::ALL.iter().map(|field| (*field, u64::MAX)).collect();
+        let mut out = Vec::new();
+        vmstat(&sample(1, &[]), &sample(2, &full), u64::MAX, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let numbers: Vec<u64> =
+            text.lines().nth(3).unwrap().split_ascii_whitespace().map(|word| word.parse().unwrap()).collect();
+        // User, nice; system, irq, softirq; idle; waiting; stolen: 2, 3, 1, 1 and 1 of 8, rounded.
+        assert_eq!(numbers.get(12..), Some(&[25, 38, 13, 13, 13][..]));
+        assert_eq!(numbers.get(5), Some(&u64::MAX));
     }
 }

@@ -111,30 +111,30 @@ pub fn write_json(recording: &Recording, out: &mut dyn io::Write) -> io::Result<
 pub fn write_text(recording: &Recording, out: &mut dyn io::Write) -> io::Result<()> {
     let folder = plain::clean(&recording.folder);
     if recording.rings.is_empty() {
-        return writeln!(out, "{folder}: nothing was recorded here; sudo hugewise record");
+        return writeln!(out, "{folder}: no recording here; start one with: sudo hugewise record");
     }
     let newest = recording.rings.first();
     let age =
         newest.and_then(|ring| ring.age(recording.now)).map(|age| format!(", last sample {:.1} s ago", seconds(age)));
     let says = match (recording.is_alive(), newest.is_some_and(|ring| ring.is_written)) {
-        (true, _) => format!("is being recorded to{}", age.unwrap_or_default()),
-        (false, true) => format!("has a recorder that takes no samples{}", age.unwrap_or_default()),
-        (false, false) => "is not being recorded to".to_owned(),
+        (true, _) => format!("recording{}", age.unwrap_or_default()),
+        (false, true) => format!("recorder running but not sampling{}", age.unwrap_or_default()),
+        (false, false) => "not recording".to_owned(),
     };
-    writeln!(out, "{folder} {says}")?;
+    writeln!(out, "{folder}: {says}")?;
     for status in &recording.rings {
         of_ring(status, out)?;
     }
     let Some(newest) = recording.rings.first() else { return Ok(()) };
     if let Some(cost) = newest.cost {
-        writeln!(out, "cost     {cost:.2} % of one processor")?;
+        writeln!(out, "overhead  {cost:.2} % of one CPU")?;
     }
     for lack in &newest.summary.header.about.lacks {
-        writeln!(out, "without  {}", plain::clean(lack))?;
+        writeln!(out, "missing   {}", plain::clean(lack))?;
     }
     if let Some((at, words)) = &newest.last_words {
         let at = shown(*at, newest);
-        writeln!(out, "said     {at}  {}", plain::clean(words))?;
+        writeln!(out, "last message  {at}  {}", plain::clean(words))?;
     }
     Ok(())
 }
@@ -142,27 +142,40 @@ pub fn write_text(recording: &Recording, out: &mut dyn io::Write) -> io::Result<
 fn shown(at: i64, status: &Status) -> String {
     let offset = i32::try_from(status.summary.header.about.offset).unwrap_or(0);
     let offsets = vec![hugewise_incident::series::Offset { from: Moment(i64::MIN), seconds: offset }];
-    date::moment(Moment(at.div_euclid(1000) * 1000), &hugewise_incident::Clock::Utc { offsets })
+    date::moment(Moment(at.saturating_sub(at.rem_euclid(1000))), &hugewise_incident::Clock::Utc { offsets })
+}
+
+/// `1 sample`, `2 samples`.
+fn counted(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 fn of_ring(status: &Status, out: &mut dyn io::Write) -> io::Result<()> {
     let header = &status.summary.header;
     let name = name(header.kind);
     let Some((first, last)) = status.span else {
-        return writeln!(out, "{name}  no sample yet ({} MiB)", header.bytes() >> 20);
+        return writeln!(out, "{name:<9} no samples yet ({} MiB)", header.bytes() >> 20);
     };
     let (first, last) = (shown(first, status), shown(last, status));
-    writeln!(out, "{name}  {first} to {last}")?;
-    write!(out, "         {} samples, {} MiB", status.samples, header.bytes() >> 20)?;
+    writeln!(out, "{name:<9} {first} to {last}")?;
+    write!(out, "          {}, {} MiB", counted(status.samples, "sample"), header.bytes() >> 20)?;
     if let Some((gap, at)) = status.gap {
         write!(out, ", largest gap {:.1} s at {}", seconds(gap), shown(at, status))?;
     }
     writeln!(out)?;
     if status.summary.torn > 0 {
-        writeln!(out, "         {} torn blocks: what was in them is lost", status.summary.torn)?;
+        writeln!(
+            out,
+            "          {} torn while being written: their contents are lost",
+            counted(status.summary.torn, "block")
+        )?;
     }
     if status.messages > 0 {
-        writeln!(out, "         {} messages of the kernel about memory, hangs or damage", status.messages)?;
+        writeln!(
+            out,
+            "          {} about memory, hangs or hardware errors",
+            counted(status.messages, "kernel message")
+        )?;
     }
     Ok(())
 }
@@ -170,4 +183,48 @@ fn of_ring(status: &Status, out: &mut dyn io::Write) -> io::Result<()> {
 /// The schema of the JSON.
 pub fn record_schema() -> String {
     crate::json::schema_of::<Record>()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use hugewise_record::ring::{About, Folder};
+    use hugewise_record::testing::Blocks;
+    use hugewise_record::{Event, EventKind, Sample, status};
+
+    use super::*;
+
+    const NOON: i64 = 1_795_306_507_000;
+
+    /// By hand: 1,795,306,507 s are 00:15:07 of 22 November 2026 in UTC; two headers and 64 blocks of 4 KiB are below 1 MiB.
+    #[test]
+    fn one_sample_is_one_and_what_is_missing_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let about = About { interval_ms: 1000, lacks: vec!["disks\x1b[31m".into()], ..About::default() };
+        let opened = Folder::open(folder.path()).unwrap().ring(Kind::Seconds, 64, &about).unwrap();
+        let mut blocks = Blocks::of(&opened.ring, 0);
+        let mut sample = Sample::default();
+        sample.wall = NOON;
+        blocks.push(&opened.ring, &sample);
+        blocks.push_event(&opened.ring, &Event::new(NOON, EventKind::Recorder, b"samples are whole again"));
+        blocks.push_event(&opened.ring, &Event::new(NOON, EventKind::OutOfMemory, b"Out of memory"));
+        let text = |after: i64| {
+            let path = folder.path().join(Kind::Seconds.file());
+            let rings = vec![status::status(&status::open(&path).unwrap()).unwrap()];
+            let mut out = Vec::new();
+            write_text(&Recording { folder: "F".into(), rings, now: NOON + after }, &mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let rest = "\
+seconds   2026-11-22T00:15:07+00:00 to 2026-11-22T00:15:07+00:00
+          1 sample, 0 MiB
+          1 kernel message about memory, hangs or hardware errors
+missing   disks\\x1b[31m
+last message  2026-11-22T00:15:07+00:00  samples are whole again
+";
+        assert_eq!(text(1500), format!("F: recording, last sample 1.5 s ago\n{rest}"));
+        assert_eq!(text(60_000), format!("F: recorder running but not sampling, last sample 60.0 s ago\n{rest}"));
+        drop(opened);
+        assert_eq!(text(0), format!("F: not recording\n{rest}"));
+    }
 }
