@@ -209,7 +209,8 @@ pub(crate) fn pain(facts: &Facts<'_>, instance: &Instance) -> Level {
             let now = instance.page_tables.get().is_some_and(hurts);
             if now || at_max(facts, instance).is_some_and(|forecast| hurts(forecast.total)) {
                 Level::Error
-            } else if base >= LARGE_SEGMENT {
+            } else if base >= LARGE_SEGMENT || (asks && base >= BIG_SEGMENT) {
+                // Whoever asks for huge pages and has none is told, as a server of threads is.
                 Level::Warn
             } else {
                 Level::Info

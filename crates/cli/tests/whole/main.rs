@@ -157,7 +157,7 @@ const ONCE_WRONG: [(u64, u32); 43] = [
 ];
 
 /// The same, with ASM instances and words that wait for the boot menu.
-const ONCE_WRONG_SINCE: [(u64, u32); 3] = [(9101, 311), (9101, 600), (9102, 952)];
+const ONCE_WRONG_SINCE: [(u64, u32); 4] = [(9101, 311), (9101, 600), (9102, 952), (9102, 308)];
 
 #[test]
 fn hosts_that_were_wrong_once_are_right() {
