@@ -25,7 +25,7 @@ const OF_THEIR_OWN: [(&str, &str); 17] = [
     ("lab/src/standin/server.rs", "that the kernel is to kill this process first"),
     ("record/src/record.rs", "that the kernel is to kill this process last, or first"),
     ("record/src/ring/file.rs", "the flight recorder's rings"),
-    ("report/src/recorded/export.rs", "what was recorded, in a folder that the command line names"),
+    ("report/src/recorded/oswatcher_folder.rs", "what was recorded, in a folder that the command line names"),
     ("report/src/series/mod.rs", "series that are handed out"),
     ("serve/src/textfile.rs", "a file for node_exporter"),
 ];
