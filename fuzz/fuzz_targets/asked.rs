@@ -14,7 +14,7 @@ fn ask(bytes: &[u8]) -> usize {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.split('\n').map(|line| (!line.is_empty()).then(|| line.to_owned()));
     let mut next = || lines.next().flatten();
-    let options = hugewise_incident::Options { zone: next(), from: next(), to: next() };
+    let options = hugewise_incident::Options { zone: next(), from: next(), to: next(), interval: next() };
     hugewise_fuzz::with_file(LOG, |path| {
         hugewise_incident::investigate(&[path.to_owned()], &options, &|_| {}).map_or(0, |found| found.sources.len())
     })
