@@ -173,7 +173,9 @@ impl Reader {
             self.series
                 .problem(format!("has more than {MOST_EVENTS} events; {} that came later are left out", self.left_out));
         }
-        if self.series.clock == Clock::default() && self.series.without_year {
+        // Of a log that tells nothing it does not matter.
+        let tells = self.series.events().next().is_some();
+        if tells && self.series.clock == Clock::default() && self.series.without_year {
             self.series.problem("its lines say no year: taken for the last one that fits");
         }
         Ok(self.series.finished())

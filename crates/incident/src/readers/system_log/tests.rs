@@ -161,6 +161,15 @@ fn the_host_says_that_it_was_shut_down() {
     assert_eq!(events("Nov 21 22:47:35 db7 oracle[4711]: Shutting down.\n"), []);
 }
 
+/// A folder of logs has many that tell nothing: none of them is a file with a problem.
+#[test]
+fn a_log_that_tells_nothing_has_no_problem() {
+    let quiet = read_text("Nov 21 22:47:35 db7 sshd[99]: Accepted publickey for root\n");
+    assert_eq!((quiet.events().count(), quiet.problems.len()), (0, 0));
+    let hung = read_text("Nov 21 22:47:35 db7 kernel: INFO: task a:1 blocked for more than 120 seconds.\n");
+    assert_eq!((hung.events().count(), hung.problems.len()), (1, 1));
+}
+
 #[test]
 fn a_year_that_ends_goes_on_in_the_next() {
     let text = "\
