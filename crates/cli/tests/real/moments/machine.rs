@@ -28,7 +28,16 @@ mkdir -p /dev/shm /tmp
 mount -t tmpfs shm /dev/shm
 boot=first
 grep -q boot=second /proc/cmdline && boot=second
-pool() { echo $2 > /sys/kernel/mm/hugepages/hugepages-$1kB/nr_hugepages; }
+# A gibibyte in one piece is there once what lies in it has moved away: the kernel is asked more than once.
+pool() {
+    for again in 1 2 3; do
+        echo $2 > /sys/kernel/mm/hugepages/hugepages-$1kB/nr_hugepages
+        [ "$(cat /sys/kernel/mm/hugepages/hugepages-$1kB/nr_hugepages)" -ge $2 ] && break
+        echo 3 > /proc/sys/vm/drop_caches
+        echo 1 > /proc/sys/vm/compact_memory
+        sleep 1
+    done
+}
 start() {
     rm -f /tmp/said /tmp/stop
     mkfifo /tmp/stop
