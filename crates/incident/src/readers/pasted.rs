@@ -14,6 +14,9 @@ use crate::{Moment, Refused, Series};
 pub(super) const MOST: usize = 16 << 20;
 /// Lines at which a format may begin.
 const MOST_BEFORE: usize = 400;
+/// Bytes that tell a format, and how often one may turn out to be none.
+const HEAD: usize = 64 << 10;
+const MOST_TRIED: usize = 8;
 /// When something began of which nobody says it: no host's own time.
 const NO_TIME: Moment = Moment(0);
 
@@ -41,15 +44,20 @@ pub(super) fn read(bytes: &[u8], source: &str, pasted: Pasted) -> Result<Vec<Ser
         text.push('\n');
         text
     };
+    let mut tried = 0_usize;
     // What is known by itself, once it is clean.
     for from in (0..lines.len()).take(MOST_BEFORE) {
         let line = lines.get(from).map_or("", String::as_str);
         if line.trim().is_empty() || !may_begin(line) {
             continue;
         }
+        let Some(format) = Format::of(head(lines.get(from..).unwrap_or_default()).as_bytes()) else { continue };
+        // Text that looks like something at every line is read as often as this, and no more.
+        tried += 1;
+        if tried > MOST_TRIED {
+            break;
+        }
         let text = plain(from);
-        let head = text.as_bytes().get(..text.len().min(64 << 10)).unwrap_or_default();
-        let Some(format) = Format::of(head) else { continue };
         let Ok(mut all) = read_known(format, &mut text.as_bytes(), source) else { continue };
         if from > 0 {
             let before = if from == 1 { "a line".to_owned() } else { format!("{from} lines") };
@@ -62,6 +70,19 @@ pub(super) fn read(bytes: &[u8], source: &str, pasted: Pasted) -> Result<Vec<Ser
         return sar(&plain(from), source, pasted);
     }
     undated(&lines, source, pasted)?.ok_or_else(unknown)
+}
+
+/// As much of some lines as tells a format.
+fn head(lines: &[String]) -> String {
+    let mut head = String::new();
+    for line in lines.iter().take_while(|line| may_begin(line)) {
+        if head.len() + line.len() > HEAD {
+            break;
+        }
+        head.push_str(line);
+        head.push('\n');
+    }
+    head
 }
 
 /// Whether it is worth to look whether a format begins here: it does so at a line of some words.
@@ -204,4 +225,16 @@ fn fields(lines: &[String], clock: &mut Ticks) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_looks_like_something_at_every_line_is_refused() {
+        let text = "{ \"not\": \"sadf\"\n".repeat(20_000);
+        assert!(read(text.as_bytes(), "x", Pasted::default()).is_err());
+    }
 }
