@@ -4,11 +4,12 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::ptr::{self, NonNull};
 
 use hugewise_model::{Bytes, PageSize};
+use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 
 /// `HUGETLB_FLAG_ENCODE_SHIFT` of linux/hugetlb_encode.h: the logarithm of a huge page's size
@@ -109,14 +110,9 @@ impl Segment {
             Kind::Memfd => {
                 let length = whole_pages(size, pages)?;
                 let flags = pages.flags(libc::c_int::try_from(libc::MFD_HUGETLB).unwrap_or(0));
-                let flags = libc::MFD_CLOEXEC | libc::c_uint::try_from(flags).unwrap_or(0);
-                // SAFETY: the name is a C string that lives through the call.
-                let descriptor = unsafe { libc::memfd_create(c"hugewise-lab".as_ptr(), flags) };
-                if descriptor < 0 {
-                    return Err(io::Error::last_os_error());
-                }
-                // SAFETY: the kernel has just opened it for us, and nobody else owns it.
-                let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+                let flags = MemfdFlags::CLOEXEC | MemfdFlags::from_bits_retain(flags.cast_unsigned());
+                // The system call itself: C libraries before glibc 2.27 have no function for it, and kernels since 3.17 have the call.
+                let descriptor = rustix::fs::memfd_create(c"hugewise-lab", flags)?;
                 set_length(&descriptor, length)?;
                 let start = map(length, libc::MAP_SHARED, descriptor.as_raw_fd())?;
                 Ok(Self { start, length, holds: Holds::Descriptor(descriptor) })
