@@ -35,7 +35,7 @@ pub use pools::{PoolAtBoot, PoolStep, pool_at_boot, pool_by_files, pools};
 pub use scripts::{is_not_read, is_written, nothing_sets, unheeded, writers, written_by_start};
 pub use settings::{overcommit, setting};
 pub use shm::{ShmLimit, shm_limit, shm_limit_is_by_hand};
-pub use thp::{thp, thp_is_tuneds, thp_is_undone_by, thp_switch};
+pub use thp::{is_distributions, thp, thp_is_tuneds, thp_is_undone_by, thp_switch};
 
 /// One step of the boot that sets a value; a later step wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
