@@ -317,7 +317,7 @@ fn setting(host: &Host, instances: &[Instance], target: &Target, id: &InstanceId
             } else if demand::page_size(host, instance).is_some_and(|page| boot::is_written(host, page)) {
                 format!("once nothing else sets its pool at boot, have {id} insist: {how}")
             } else {
-                format!("once it runs on huge pages, have {id} insist: {how}")
+                format!("once {}, have {id} insist: {how}", crate::target::when(host, instance))
             }
         }
         (Asked::Cannot, Some(_)) => {

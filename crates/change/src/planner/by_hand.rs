@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use hugewise_advice::situation::{Obstacle, starting};
 use hugewise_advice::sizing::{PageSizeChoice, Request};
 use hugewise_advice::standing::Standing;
-use hugewise_advice::target::Insist;
+use hugewise_advice::target::{self, Insist};
 use hugewise_advice::{boot, chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
 use hugewise_model::{Asked, Finding, Instance, InstanceId, Level, LinkName, LinkState, PageCount, PageSize, Remedy};
@@ -112,7 +112,8 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let may_insist = kind.insist_of(instance).is_some() && may_insist(&ask, draft, &insist, instance).is_ok();
         let mut lines = commands::ask(ask.host, instance, may_insist || asked == Asked::Try);
         if asked == Asked::Try && !may_insist {
-            lines.insert(0, "# once its pages are there, as it does not start without them then:".into());
+            let when = target::when(ask.host, instance);
+            lines.insert(0, format!("# once {when}, as it does not start without them then:"));
         }
         let what = match asked {
             _ if in_part => "have it ask for huge pages for all of its memory",
