@@ -12,7 +12,7 @@ use hugewise_model::{Asked, Finding, Instance, InstanceId, Level, LinkName, Link
 
 use super::draft::Draft;
 use super::settings::may_insist;
-use super::{Ask, commands, ends, pools_at_boot};
+use super::{Ask, commands, ends, pools_at_boot, warnings};
 use crate::plan::Risk;
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -137,6 +137,7 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             continue;
         }
         let undone = finding.remedies.iter().filter(|remedy| !ends::is_done(draft, remedy, finding.instance.as_ref()));
+        let undone = undone.filter(|remedy| !is_given_up(ask, remedy));
         let is_start = |remedy: &&Remedy| matches!(remedy, Remedy::Restart(_));
         let (starts, others): (Vec<&Remedy>, Vec<&Remedy>) =
             undone.filter(|remedy| !matches!(remedy, Remedy::Consider(_))).partition(is_start);
@@ -177,6 +178,12 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let title = format!("{} {}: {}", finding.code, finding.name, finding.summary);
         draft.instruct(title, &lines, risk, about.map(Instance::title));
     }
+}
+
+/// Whether a remedy would have a server ask for pages that are given back: whoever gives them back leaves it as it is.
+fn is_given_up(ask: &Ask<'_>, remedy: &Remedy) -> bool {
+    let whose = || ask.instances.iter().find(|it| remedy.instance() == Some(&it.id()));
+    ask.options.shrink && whose().is_some_and(|it| warnings::is_left_alone(ask, it))
 }
 
 /// Whether steps of this plan do everything that ends a finding, but for a start and what a person may think of.
