@@ -30,7 +30,7 @@ pub use crowding::{Crowding, LARGE_PART, Part, crowding, reserved_early};
 pub use feeds::{Feeds, feeds, place_to_edit, word_at};
 pub use last_word::{LastWord, Outcome, last_words};
 pub use line::{default_size, pages_on_command_line};
-pub use menu::{NewMenu, new_menu, not_in_menu, thp_not_in_menu};
+pub use menu::{NewMenu, default_size_not_in_menu, new_menu, not_in_menu, thp_not_in_menu};
 pub use pools::{PoolAtBoot, PoolStep, pool_at_boot, pool_by_files, pools};
 pub use scripts::{is_not_read, is_written, nothing_sets, unheeded, writers, written_by_start};
 pub use settings::{overcommit, setting};
