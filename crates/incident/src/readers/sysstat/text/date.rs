@@ -21,8 +21,7 @@ const MONTHS: [&[&str]; 12] = [
     &["dec", "des"],
 ];
 /// The same in Arabic, as `ar_EG` and its like abbreviate them.
-const ARABIC: [&str; 12] =
-    ["ينا", "فبر", "مار", "أبر", "ماي", "يون", "يول", "أغس", "سبت", "أكت", "نوف", "ديس"];
+const ARABIC: [&str; 12] = ["ينا", "فبر", "مار", "أبر", "ماي", "يون", "يول", "أغس", "سبت", "أكت", "نوف", "ديس"];
 
 /// Midnight of the day that a first line tells, by what is known of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -254,7 +254,8 @@ impl Reader {
 
     /// `Linux 5.14.0-503.el9.x86_64 (db1) 11/21/26 _x86_64_ (2 CPU)`
     fn heading(&mut self, line: &str) {
-        let Some((kernel, rest)) = line.strip_prefix("Linux ").and_then(|rest| rest.trim_start().split_once(' ')) else {
+        let Some((kernel, rest)) = line.strip_prefix("Linux ").and_then(|rest| rest.trim_start().split_once(' '))
+        else {
             return;
         };
         let named = rest.trim_start().strip_prefix('(').and_then(|rest| rest.split_once(')'));
@@ -435,14 +436,18 @@ mod tests {
         for (language, date, headings, values, point) in LANGUAGES {
             let text = printed(date, headings, values, point);
             for text in [text.clone(), text.replace('\t', " ")] {
-                let series = read(&mut text.as_bytes(), "sar.txt").unwrap_or_else(|refused| panic!("{language}: {refused}"));
+                let series =
+                    read(&mut text.as_bytes(), "sar.txt").unwrap_or_else(|refused| panic!("{language}: {refused}"));
                 let [series] = series.as_slice() else { panic!("{language}") };
                 // date -u -d '2026-11-05 12:21:56' +%s
                 let at = Moment::from_seconds(1_793_881_316);
-                let rows: Vec<_> = series.samples().iter().map(|sample| (sample.at, sample.interval.unwrap().as_secs())).collect();
+                let rows: Vec<_> =
+                    series.samples().iter().map(|sample| (sample.at, sample.interval.unwrap().as_secs())).collect();
                 assert_eq!(rows, [(at, 1)], "{language}");
                 let value = |metric| series.value(metric, 0).unwrap();
-                assert!((value(Metric::CpuSystem) - 10.05).abs() < 1e-9 && (value(Metric::CpuUser) - 57.29).abs() < 1e-9);
+                assert!(
+                    (value(Metric::CpuSystem) - 10.05).abs() < 1e-9 && (value(Metric::CpuUser) - 57.29).abs() < 1e-9
+                );
                 assert_eq!(series.value(Metric::Processors, 0), Some(2.0));
                 assert_eq!(series.architecture.as_deref(), Some("x86_64"), "{language}");
             }

@@ -43,8 +43,23 @@ const HALVES: &[(&str, &str)] = &[
 /// What stands behind the numbers of hours, minutes and seconds.
 const UNITS: &[&str] = &["時", "时", "點", "시", "分", "분", "秒", "초"];
 /// First headings of sar's tables that are in capitals, as zones are.
-const CAPITALS: &[&str] =
-    &["CPU", "INTR", "DEV", "IFACE", "TTY", "FAN", "TEMP", "IN", "BUS", "BAT", "FILESYSTEM", "MOUNTPOINT", "FCHOST", "COM", "LINUX"];
+const CAPITALS: &[&str] = &[
+    "CPU",
+    "INTR",
+    "DEV",
+    "IFACE",
+    "TTY",
+    "FAN",
+    "TEMP",
+    "IN",
+    "BUS",
+    "BAT",
+    "FILESYSTEM",
+    "MOUNTPOINT",
+    "FCHOST",
+    "COM",
+    "LINUX",
+];
 
 /// A time of day, and what it tells of the language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,9 +164,7 @@ fn take_numbers<'a>(word: &'a str, numbers: &mut Vec<i64>) -> Option<(bool, &'a 
 /// Whether a word is the second half of the day, and whether in English; `None` where it is no half.
 fn half(word: &str) -> Option<(bool, bool)> {
     let mut all = HALVES.iter().enumerate();
-    all.find_map(|(place, (first, second))| {
-        (word == *first || word == *second).then_some((word == *second, place < 3))
-    })
+    all.find_map(|(place, (first, second))| (word == *first || word == *second).then_some((word == *second, place < 3)))
 }
 
 /// The number of at most two digits that a text begins with, and its length; `None` where it has more digits.
@@ -204,7 +217,9 @@ mod tests {
             assert_eq!((time.second, count), (12 * 3600 + 21 * 60 + 55, words.len() - 2), "{printed}");
         }
         // `LC_ALL=te_IN sar`, and zh_HK: the half stands before the numbers.
-        for (printed, hour) in [("సా.01.05.09 IST", 13), ("ఉ.12.05.09 IST", 0), ("下午 01時05分09秒 HKT", 13), ("上午 12時05分09秒 HKT", 0)] {
+        for (printed, hour) in
+            [("సా.01.05.09 IST", 13), ("ఉ.12.05.09 IST", 0), ("下午 01時05分09秒 HKT", 13), ("上午 12時05分09秒 HKT", 0)]
+        {
             let words: Vec<&str> = printed.split_whitespace().collect();
             assert_eq!(parse(&words).map(|time| time.second), Some(hour * 3600 + 5 * 60 + 9), "{printed}");
         }
@@ -223,7 +238,17 @@ mod tests {
             let words: Vec<&str> = line.split_whitespace().collect();
             assert_eq!(leading(&words).map(|(_, count)| count), Some(count), "{line}");
         }
-        for line in ["Average: all 1.0", "kl. 12.21 +0000 CPU", "25:00:00", "12:61:00", "13:00:00 PM", "12:00", "1234:00:00", "", "12:00:00:00"] {
+        for line in [
+            "Average: all 1.0",
+            "kl. 12.21 +0000 CPU",
+            "25:00:00",
+            "12:61:00",
+            "13:00:00 PM",
+            "12:00",
+            "1234:00:00",
+            "",
+            "12:00:00:00",
+        ] {
             let words: Vec<&str> = line.split_whitespace().collect();
             assert_eq!(leading(&words).map(|(time, _)| time).filter(|_| line != "13:00:00 PM"), None, "{line}");
         }
