@@ -20,7 +20,7 @@ pub mod signatures;
 pub mod verdict;
 mod windows;
 
-pub use asked::{Error, Options, Progress};
+pub use asked::{Error, Options, Progress, named_span};
 pub use event::{Event, EventKind};
 pub use format::{Format, Tool};
 pub use investigate::investigate;
