@@ -20,9 +20,10 @@ pub mod signatures;
 pub mod verdict;
 mod windows;
 
-pub use asked::{Error, Options, Progress, named_span};
+pub use asked::{Error, Options, Progress};
 pub use event::{Event, EventKind};
 pub use format::{Format, Tool};
+pub use gather::clock::named_span;
 pub use investigate::investigate;
 pub use metric::{Metric, Unit};
 pub use readers::Refused;

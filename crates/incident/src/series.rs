@@ -308,7 +308,7 @@ impl Series {
     #[inline]
     pub fn set(&mut self, metric: Metric, value: f64) {
         let Some(row) = self.samples.len().checked_sub(1).filter(|_| !self.full) else { return };
-        let is_value = value >= 0.0 && value < f64::INFINITY;
+        let is_value = (0.0..f64::INFINITY).contains(&value);
         match self.columns.get_mut(metric.index()) {
             Some(column) if is_value && column.values.len() == row && self.held < MOST_VALUES => {
                 self.held += 1;

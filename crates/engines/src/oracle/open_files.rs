@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn a_trace_file_tells_the_base_of_its_own_instance() {
-        let of = |path: &str| base_of(path, "rdbms", "PROD1");
+        let of = |path: &'static str| base_of(path, "rdbms", "PROD1");
         assert_eq!(of("/logs/diag/rdbms/prod/PROD1/trace/PROD1_dbrm_4242.trc"), Some("/logs"));
         assert_eq!(of("/u01/app/oracle/diag/rdbms/prod/PROD1/trace/alert_PROD1.log"), Some("/u01/app/oracle"));
         for other in [
