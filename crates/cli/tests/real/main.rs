@@ -20,7 +20,6 @@ mod browser;
 mod capture;
 mod cgroup;
 mod change;
-mod clusterware;
 mod container;
 mod crash;
 mod doors;
