@@ -4,7 +4,7 @@ use hugewise_model::NoSize;
 
 /// The sizes of huge pages that Linux has (Documentation/admin-guide/mm/hugetlbpage.rst; arm64: Documentation/arch/arm64/hugetlbpage.rst).
 const SIZES: &str =
-    "huge pages are of 2M or 1G on x86-64, of 64K, 2M, 32M, 512M, 1G or 16G on arm64, of 2M, 16M, 1G or 16G on POWER";
+    "huge pages are 2M or 1G on x86-64; 64K, 2M, 32M, 512M, 1G or 16G on arm64; 2M, 16M, 1G or 16G on POWER";
 
 /// Why a value is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -203,6 +203,17 @@ fn other_peoples_tools_get_what_they_read() {
     assert_eq!(nowhere.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&nowhere.stderr).contains("no sample lies between --from and --to"));
     assert!(!Path::new(&out("no.csv")).exists());
+    // Between two samples, as where the recorder was off.
+    let (second, part) =
+        times[1].trim_end_matches('Z').split_once('.').unwrap_or((times[1].trim_end_matches('Z'), "0"));
+    let part: u32 = format!("{part:0<3}").parse().unwrap();
+    let gap = if part < 500 { part + 300..part + 400 } else { part - 400..part - 300 };
+    let (from, to) = (format!("{second}.{:03}Z", gap.start), format!("{second}.{:03}Z", gap.end));
+    let between = ["record", "export", path, "--format", "csv", "--out", &out("no.csv"), "--from", &from, "--to", &to];
+    let between = run(&between);
+    assert_eq!(between.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&between.stderr).contains("nothing was recorded then"), "{between:?}");
+    assert!(!Path::new(&out("no.csv")).exists());
 
     let wrong = run(&["record", "export", path, "--format", "csv", "--out", &out("out.txt")]);
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("does not end in .csv"));

@@ -63,8 +63,8 @@ pub(super) fn counted(ask: &Ask<'_>, wanted: &Wanted<'_>, sessions: u64) -> Opti
     as_now(ask, wanted, sessions).max(target)
 }
 
-/// What a target or limit leaves beside the managed global area, which it is of as well and which the budget counts by itself (Oracle
-/// Database Administrator's Guide 12.2 and later: the MGA is part of the PGA).
+/// What a target or limit leaves beside the managed global area, which it is of as well and which the budget counts by itself: V$PGASTAT
+/// has it as "MGA allocated (under PGA)".
 fn beside_managed(wanted: &Wanted<'_>, granted: Bytes) -> Bytes {
     granted.saturating_sub(wanted.grants.managed.unwrap_or_default())
 }

@@ -103,7 +103,15 @@ fn span(arguments: &Arguments, rings: &[PathBuf]) -> Result<Span, Failure> {
     let (from, to) = (arguments.from.as_deref(), arguments.to.as_deref());
     let named = named_span(from, to, offset, (Moment(all.0), Moment(all.1)));
     let (from, to) = named.map_err(|error| Failure::new(error.to_string()))?;
-    Ok(Span { from: from.map(|from| from.0), to: to.map(|to| to.0) })
+    let span = Span { from: from.map(|from| from.0), to: to.map(|to| to.0) };
+    // The recorder may have been off then.
+    for ring in rings {
+        let found = export::has_sample(ring, span);
+        if found.map_err(|error| Failure::new(format!("{}: {error}", ring.display())))? {
+            return Ok(span);
+        }
+    }
+    Err(Failure::new("no sample lies between --from and --to: nothing was recorded then"))
 }
 
 /// The rings that are meant: the one, or those of the folder that are there.

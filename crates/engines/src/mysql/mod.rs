@@ -133,14 +133,18 @@ pub static KIND: Kind = Kind {
 /// `thread_pool_size` the number of processors (MariaDB Knowledge Base, "Thread Pool System Status Variables").
 fn thread_pool(instance: &Instance) -> Option<String> {
     let handling = instance.settings.get("thread_handling")?;
-    // A value may be written as its beginning, or as its number.
-    let is_pool = handling.value.eq_ignore_ascii_case("pool-of-threads") || handling.value == "2";
-    if instance.engine != Engine::MariaDb || !is_pool {
+    if instance.engine != Engine::MariaDb || !is_pool(&handling.value) {
         return None;
     }
     let size = instance.settings.get("thread_pool_size");
     let size = size.map_or_else(|| "thread_pool_size: the number of processors".to_owned(), ToString::to_string);
     Some(format!("{handling}, {size}"))
+}
+
+/// A value may be written as its beginning, or as its number.
+fn is_pool(handling: &str) -> bool {
+    let handling = handling.to_ascii_lowercase();
+    handling == "2" || (!handling.is_empty() && "pool-of-threads".starts_with(&handling))
 }
 
 fn find(scene: &Scene<'_>, found: &mut Found) {

@@ -16,7 +16,9 @@ const FARTHEST: i64 = 56;
 /// What is not at the minute of the day is still at its time: a job starts when the one before it is done.
 const NEAR: i64 = 30 * MINUTE;
 /// What lasts longer has no time of day.
-const LONGEST: i64 = 6 * 60 * MINUTE;
+const LONGEST: i64 = 2 * 60 * MINUTE;
+/// A host with more incidents than this is in trouble at every hour.
+const MOST_INCIDENTS: usize = 200;
 /// So many days are needed to say what is usual.
 const FEWEST: usize = 3;
 /// Days that are named.
@@ -24,7 +26,11 @@ const NAMED: usize = 3;
 
 /// Tells each incident what is known of its hours on other days.
 pub(super) fn tell(observations: &Observations<'_>, clock: &Clock, incidents: &mut [Incident]) {
-    let all: Vec<(Verdict, Moment, Moment)> = incidents.iter().map(|one| (one.verdict, one.from, one.to)).collect();
+    let all: Vec<(Verdict, Moment, Moment)> =
+        incidents.iter().filter(|one| has_time_of_day(one)).map(|one| (one.verdict, one.from, one.to)).collect();
+    if all.len() > MOST_INCIDENTS {
+        return;
+    }
     for incident in incidents.iter_mut().filter(|incident| has_time_of_day(incident)) {
         incident.other_days = Hours::of(observations, clock, incident).words(&all);
     }
@@ -100,8 +106,9 @@ impl<'a> Hours<'a> {
     fn again(&self, alike: &[i64]) -> String {
         let days =
             |count: usize, of: &str| if count == 1 { format!("1 other {of}") } else { format!("{count} other {of}s") };
+        let verdict = self.incident.verdict.name();
         if alike.is_empty() {
-            return format!("nothing like it at this time on {}", days(self.days.len(), "day"));
+            return format!("no {verdict} at this time on {}", days(self.days.len(), "day"));
         }
         let weekday = |day: i64| self.date(day).map(|date| date.weekday());
         let own = weekday(0);
@@ -113,7 +120,7 @@ impl<'a> Hours<'a> {
             && alike.iter().all(|day| same.contains(day));
         match own.filter(|_| weekly) {
             Some(own) => format!(
-                "the same at this time on {} of {}, and on none of {}",
+                "{verdict} at this time also on {} of {}, and on none of {}",
                 alike.len(),
                 days(same.len(), name(own)),
                 days(others, "day"),
@@ -123,7 +130,11 @@ impl<'a> Hours<'a> {
                     alike.iter().rev().take(NAMED).filter_map(|day| self.date(*day)).map(|date| date.to_string());
                 let named = latest.collect::<Vec<_>>().join(", ");
                 let more = if alike.len() > NAMED { " and earlier" } else { "" };
-                format!("the same at this time on {} of {}: {named}{more}", alike.len(), days(self.days.len(), "day"))
+                format!(
+                    "{verdict} at this time also on {} of {}: {named}{more}",
+                    alike.len(),
+                    days(self.days.len(), "day")
+                )
             }
         }
     }
@@ -214,7 +225,10 @@ mod tests {
         assert_eq!(told.len(), 3);
         for words in told {
             // Three other Mondays are there, of which one was quiet; 28 days less 4 Mondays are 24.
-            assert_eq!(words[0], "the same at this time on 2 of 3 other Mondays, and on none of 24 other days");
+            assert_eq!(
+                words[0],
+                "reclaim-storm at this time also on 2 of 3 other Mondays, and on none of 24 other days"
+            );
             // The median of 27 days of which 2 had 80: the highest noise of ten minutes is 2.6.
             assert_eq!(words[1], "%system at most 80; at this time on 27 other days 3 (median)");
         }
@@ -222,9 +236,9 @@ mod tests {
 
     #[test]
     fn what_was_there_once_is_told_as_that() {
-        assert_eq!(told(&[9])[0][0], "nothing like it at this time on 27 other days");
+        assert_eq!(told(&[9])[0][0], "no reclaim-storm at this time on 27 other days");
         let days = told(&[8, 9, 10]);
-        assert_eq!(days[0][0], "the same at this time on 2 of 27 other days: 2026-11-12, 2026-11-11");
+        assert_eq!(days[0][0], "reclaim-storm at this time also on 2 of 27 other days: 2026-11-12, 2026-11-11");
     }
 
     #[test]

@@ -8,7 +8,6 @@
 mod client;
 mod memory;
 mod server;
-mod stack;
 
 use std::process::ExitCode;
 
@@ -16,7 +15,6 @@ use hugewise_model::{Bytes, PageSize};
 use serde::{Deserialize, Serialize};
 
 pub use client::{Pace, Server};
-pub use stack::{Stage, Started};
 
 use crate::segment::Kind;
 use crate::touch::{Access, Order};
@@ -101,11 +99,10 @@ impl Settings {
     }
 }
 
-/// Is the server or a process of a stack, where this process was started as one: `main` has to call it before anything else. `None`
-/// where it was not.
+/// Is the server, where this process was started as one: `main` has to call it before anything else. `None` where it
+/// was not.
 pub fn if_wanted() -> Option<ExitCode> {
-    let stack = || std::env::var_os(stack::ORDERS).map(|orders| stack::run(&orders));
-    std::env::var_os(SETTINGS).map(|settings| server::run(&settings)).or_else(stack)
+    std::env::var_os(SETTINGS).map(|settings| server::run(&settings))
 }
 
 /// What the server says of itself on its standard output, one line.

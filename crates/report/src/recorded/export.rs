@@ -47,6 +47,18 @@ fn wall(entry: &Entry<'_>) -> Option<i64> {
     }
 }
 
+/// Whether a ring has a sample of a stretch of time.
+///
+/// # Errors
+/// The ring cannot be read.
+pub fn has_sample(ring: &Path, span: Span) -> io::Result<bool> {
+    let mut found = false;
+    let file = status::open(ring)?;
+    read_in_order(&file, &mut |_, entry| found |= matches!(entry, Entry::Sample(sample) if span.has(sample.wall)))
+        .map_err(refused)?;
+    Ok(found)
+}
+
 fn time(milliseconds: i64) -> Option<String> {
     Timestamp::from_millisecond(milliseconds).ok().map(|time| time.to_string())
 }
