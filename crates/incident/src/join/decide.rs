@@ -27,7 +27,7 @@ pub(super) struct Decision {
 /// The verdict of what met; `None` where it makes none.
 pub(super) fn decide(facts: &Facts<'_>) -> Option<Decision> {
     // What was counted comes before what it brings about, and that before what is only seen.
-    let order: [fn(&Facts<'_>) -> Option<Taken>; 15] = [
+    let order: [fn(&Facts<'_>) -> Option<Taken>; 16] = [
         killed,
         killed_in_cgroup,
         compaction_alone,
@@ -43,6 +43,7 @@ pub(super) fn decide(facts: &Facts<'_>) -> Option<Decision> {
         hung,
         unexplained,
         starved,
+        without_huge_pages,
     ];
     let (verdict, confidence, counted) = order.into_iter().find_map(|decide| decide(facts))?;
     let mut against = against(verdict, facts);
@@ -223,6 +224,11 @@ fn starved(facts: &Facts<'_>) -> Option<Taken> {
     facts.strong(Kind::Starved).then_some((Verdict::Starved, Confidence::Low, false))
 }
 
+/// A pool that a restart took away, or a server's word that it got no huge pages.
+fn without_huge_pages(facts: &Facts<'_>) -> Option<Taken> {
+    facts.clear(Kind::HugePagesLost).then_some((Verdict::HugePagesLost, Confidence::High, true))
+}
+
 /// What speaks against a verdict.
 fn against(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
     let mut against = Vec::new();
@@ -297,7 +303,12 @@ impl Decision {
         }
         let about_memory = !matches!(
             self.verdict,
-            Verdict::ForkStorm | Verdict::DiskStall | Verdict::UserCpu | Verdict::Steal | Verdict::CgroupLimit
+            Verdict::ForkStorm
+                | Verdict::DiskStall
+                | Verdict::UserCpu
+                | Verdict::Steal
+                | Verdict::CgroupLimit
+                | Verdict::HugePagesLost
         );
         match facts.tables {
             _ if !about_memory => {}
