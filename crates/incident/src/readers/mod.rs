@@ -120,7 +120,7 @@ fn foreign(head: &[u8]) -> Option<&'static str> {
         Some("of collectl")
     } else if first.starts_with("\"Dstat ") || first.starts_with("\"pcp-dstat") || any("----total-cpu-usage----") {
         Some("of dstat")
-    } else if first.starts_with("avg-cpu:") || first.starts_with("Device ") || first.starts_with("Device:") {
+    } else if first.starts_with("avg-cpu:") || is_iostats_table(first) {
         Some("what iostat prints")
     } else if is_sar_of_another_system(&text, first) {
         Some("what sar prints on another system than Linux")
@@ -130,6 +130,12 @@ fn foreign(head: &[u8]) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// `Device: tps kB_read/s`, `Device r/s rkB/s`; other tools name a device in their first line.
+fn is_iostats_table(first: &str) -> bool {
+    let mut words = first.split_ascii_whitespace();
+    matches!(words.next(), Some("Device" | "Device:")) && words.any(|word| matches!(word, "tps" | "r/s"))
 }
 
 /// Whether it is sar's of Solaris, AIX, HP-UX or macOS: they have `%wio`, or no column of processors before `%usr`.
@@ -323,6 +329,14 @@ mod tests {
         assert!(refused.contains("kernel log without times"), "{refused}");
         // /proc/version, as every sosreport has it.
         assert_eq!(Promise::of(version.as_bytes()), Promise::None);
+    }
+
+    /// A sosreport has what e2freefrag prints: no loss to be told of.
+    #[test]
+    fn a_device_in_the_first_line_is_not_yet_iostats() {
+        assert_eq!(Promise::of(b"Device: /dev/vda1\nBlocksize: 4096 bytes\nTotal blocks: 10\n"), Promise::None);
+        assert_eq!(Promise::of(b"Device:            tps    kB_read/s    kB_wrtn/s\nsda 1 2 3\n"), Promise::Sure);
+        assert_eq!(Promise::of(b"Device            r/s     rkB/s\nsda 1.0 2.0\n"), Promise::Sure);
     }
 
     #[test]

@@ -185,7 +185,8 @@ impl Reader {
 /// A host that is shut down in order says so.
 fn shutdown(tag: &str, message: &str) -> Option<Event> {
     let by = |name: &str| tag == name || tag.strip_prefix(name).is_some_and(|rest| rest.starts_with('['));
-    let is = (by("systemd") && (message == "Shutting down." || is_last_target(message)))
+    // A user's manager, which has another number, ends with the user's last session in the same words.
+    let is = (matches!(tag, "systemd" | "systemd[1]") && (message == "Shutting down." || is_last_target(message)))
         || (by("systemd-logind")
             && (message.starts_with("System is rebooting") || message.starts_with("System is powering down")))
         || (by("shutdown") && message.starts_with("shutting down for system"));
