@@ -179,7 +179,9 @@ fn silence(facts: &Facts<'_>) -> Option<Taken> {
 /// Sessions that came or went at once, and were felt.
 fn logins(facts: &Facts<'_>) -> Option<Taken> {
     // Builds and batches start as many tasks; with them the programs have more of the processors than the kernel.
-    let felt = (facts.clear(Kind::KernelCpu) && facts.kernel_rules()) || facts.clear(Kind::Starved);
+    // Who has to wait for a processor leaves none idle: a collector that is late there has another reason.
+    let idle = facts.coarsest < COARSE && facts.idle.is_some_and(|idle| idle >= IDLE);
+    let felt = (facts.clear(Kind::KernelCpu) && facts.kernel_rules()) || (facts.clear(Kind::Starved) && !idle);
     if !facts.clear(Kind::Logins) || !(felt || facts.strong(Kind::Logins)) {
         return None;
     }
