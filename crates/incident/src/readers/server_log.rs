@@ -90,6 +90,24 @@ pub fn read(stream: &mut dyn Read, source: &str, engine: Engine) -> Result<Serie
     Ok(series.finished())
 }
 
+/// What a server's line tells that its service sent to the system's log, `mariadbd[4711]` being the tag.
+pub(super) fn of_service(tag: &str, message: &str) -> Option<Event> {
+    let meant = |line: Option<(Stamp, &str)>, meanings| meaning(line?.1, meanings);
+    match tag.split('[').next().unwrap_or_default() {
+        "mariadbd" | "mysqld" => meant(mysql(message), MYSQL),
+        "postgres" | "postgresql" => meant(postgresql(message), POSTGRESQL),
+        "redis-server" | "valkey-server" => redis::event(redis::line(message)?.1),
+        "java" => jvm::printed(message),
+        _ => None,
+    }
+}
+
+/// The event that a message is.
+fn meaning(message: &str, meanings: &[Meaning]) -> Option<Event> {
+    let is = |(begin, more, ..): &&Meaning| message.starts_with(begin) && message.contains(more);
+    meanings.iter().find(is).map(|(_, _, kind, what)| Event::new(*kind, *what))
+}
+
 struct Reader {
     series: Series,
     /// The last stamp, which what follows is of.
@@ -271,9 +289,8 @@ impl Reader {
     }
 
     fn meant(&mut self, message: &str, meanings: &[Meaning]) {
-        let is = |(begin, more, ..): &&Meaning| message.starts_with(begin) && message.contains(more);
-        if let Some((_, _, kind, what)) = meanings.iter().find(is) {
-            self.event(*kind, (*what).to_owned());
+        if let Some(event) = meaning(message, meanings) {
+            self.event(event.kind, event.what);
         }
     }
 

@@ -30,6 +30,25 @@ const FATAL: [&str; 2] = [
     "# There is insufficient memory for the Java Runtime Environment to continue",
 ];
 
+/// What a JVM prints of itself.
+pub(super) fn printed(message: &str) -> Option<Event> {
+    let uncaught = message.starts_with("Exception in thread ") && message.contains("java.lang.OutOfMemoryError");
+    let said = |kind, what: &str| Some(Event::new(kind, what));
+    if uncaught
+        || message.starts_with("java.lang.OutOfMemoryError")
+        || message.starts_with("Terminating due to java.lang.OutOfMemoryError")
+    {
+        return said(EventKind::ServerTrouble, "a JVM's heap was full (OutOfMemoryError)");
+    }
+    if message.contains("Server VM warning: ") && message.contains("errno") && message.contains("Failed to reserve") {
+        return said(EventKind::WithoutHugePages, "a JVM got no huge pages for a part of its memory");
+    }
+    FATAL
+        .iter()
+        .any(|text| message.starts_with(text))
+        .then(|| Event::new(EventKind::ServerFailed, "a JVM ended over a fatal error"))
+}
+
 /// What is carried from line to line.
 #[derive(Default)]
 pub(super) struct Machine {

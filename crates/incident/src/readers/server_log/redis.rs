@@ -36,7 +36,7 @@ pub(super) fn event(message: &str) -> Option<Event> {
     if warning.get(1..).is_some_and(|rest| rest.starts_with("ou have Transparent Huge Pages (THP) support enabled")) {
         return said(
             EventKind::ServerTrouble,
-            "Redis runs on transparent huge pages: a write during a save copies 2 MiB instead of 4 KiB",
+            "Redis warned that it runs on transparent huge pages (on kernels before 5.8 a write during a save copies 2 MiB)",
         );
     }
     if message.starts_with("Background saving started by pid ") {

@@ -142,7 +142,7 @@ fn redis_tells_its_saves_and_what_they_copied() {
             (
                 1000,
                 EventKind::ServerTrouble,
-                "Redis runs on transparent huge pages: a write during a save copies 2 MiB instead of 4 KiB"
+                "Redis warned that it runs on transparent huge pages (on kernels before 5.8 a write during a save copies 2 MiB)"
             ),
             (2000, EventKind::ServerStarted, "Redis started"),
             (3481, EventKind::ServerWork, "Redis forked to save its data (BGSAVE)"),
@@ -243,4 +243,17 @@ fn a_server_that_started_without_its_huge_pages_says_so() {
         "2026-11-21 22:47:35.557 UTC [27546] DEBUG:  mmap(150994944) with MAP_HUGETLB failed, huge pages disabled: Cannot allocate memory\n",
     );
     assert_eq!((engine, all[0].1), (Engine::PostgreSql, EventKind::WithoutHugePages));
+}
+
+/// A service's lines in the journal, as `journalctl -o short-iso` prints them on Debian 12, where MariaDB logs to it.
+#[test]
+fn servers_that_log_to_the_journal_are_heard_too() {
+    let told = |tag, message| of_service(tag, message).map(|event| event.kind);
+    let without = "2026-11-25 13:11:19 0 [Warning] mariadbd: Couldn't allocate 130023424 bytes (Large/HugeTLB memory page size 2097152); errno 12; continuing to smaller size";
+    assert_eq!(told("mariadbd[4711]", without), Some(EventKind::WithoutHugePages));
+    let heap = "Exception in thread \"main\" java.lang.OutOfMemoryError: Java heap space";
+    assert_eq!(told("java[4711]", heap), Some(EventKind::ServerTrouble));
+    let save = "4711:M 25 Nov 2026 13:11:19.000 # Can't save in background: fork: Cannot allocate memory";
+    assert_eq!(told("redis-server[4711]", save), Some(EventKind::ServerTrouble));
+    assert_eq!((told("cron[4711]", without), told("mariadbd[4711]", "hello")), (None, None));
 }

@@ -16,6 +16,7 @@ use self::oom::Report;
 use self::prefix::{Line, When};
 use super::calendar::midnight;
 use super::lines;
+use super::server_log;
 use crate::event::{Event, EventKind};
 use crate::series::{Mark, MarkKind};
 use crate::{Clock, Format, Moment, Refused, Series};
@@ -109,7 +110,11 @@ impl Reader {
             self.series.relayed = true;
             self.series.host = Some(host.to_owned());
         }
-        let event = if line.tag == "kernel" { self.kernel(line.message) } else { shutdown(line.tag, line.message) };
+        let event = if line.tag == "kernel" {
+            self.kernel(line.message)
+        } else {
+            shutdown(line.tag, line.message).or_else(|| server_log::of_service(line.tag, line.message))
+        };
         if let Some(event) = event {
             self.event(at, event);
         }
