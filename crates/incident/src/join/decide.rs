@@ -74,7 +74,9 @@ fn killed(facts: &Facts<'_>) -> Option<Taken> {
         return None;
     }
     if facts.spare.is_some_and(|spare| spare >= SPARE) && !facts.killed_by_its_word() {
-        return Some((Verdict::CgroupLimit, Confidence::Medium, true));
+        // Where the kernel says itself which cgroup it was, that is told.
+        let seems = !facts.strong(Kind::CgroupOom);
+        return seems.then_some((Verdict::CgroupLimit, Confidence::Medium, true));
     }
     let verdict = if facts.large_tables() { Verdict::ReclaimByPageTables } else { Verdict::OutOfMemory };
     Some((verdict, Confidence::High, true))
@@ -338,6 +340,7 @@ impl Decision {
             ],
             Verdict::DiskStall => &["which disk, and how long each request took: iostat -x, or sar -d"],
             Verdict::UserCpu | Verdict::ForkStorm => &["which programs: a log of top or ps, atop, pidstat"],
+            Verdict::CgroupLimit if facts.strong(Kind::CgroupOom) => &[],
             Verdict::CgroupLimit => &["which cgroup: memory.events and memory.pressure of each, or systemd-cgtop"],
             Verdict::OutOfMemory => {
                 &["who was killed, and who had the memory: dmesg or journalctl -k, from \"Out of memory\" on"]

@@ -166,7 +166,7 @@ fn logged(facts: &Facts<'_>) -> Vec<String> {
 
 fn killed(facts: &Facts<'_>) -> Option<String> {
     // A log says whom.
-    if facts.killed_by_its_word() {
+    if facts.killed_by_its_word() || facts.strong(Kind::CgroupOom) {
         return None;
     }
     let kills = facts.strong(Kind::Oom).then_some(facts.killed)?;
