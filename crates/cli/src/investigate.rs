@@ -126,6 +126,7 @@ fn remedies(history: &mut History, live: bool) {
                 | Verdict::PageTablesGrowing
                 | Verdict::LoginStorm
                 | Verdict::PoolUnused
+                | Verdict::HugePagesLost
         )
     };
     if !history.incidents.iter().any(over_pages) {

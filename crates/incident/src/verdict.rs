@@ -30,6 +30,8 @@ pub enum Kind {
     PageTables,
     /// A pool that is unused, too small, or missing while page tables are large.
     Pool,
+    /// A pool that a restart took away, or a server that started without the huge pages it asked for.
+    HugePagesLost,
     /// Many processes or connections began or ended within an interval.
     Logins,
     /// Processes began one after another, far more than usual.
@@ -65,6 +67,7 @@ impl Kind {
         Self::ServerLog,
         Self::PageTables,
         Self::Pool,
+        Self::HugePagesLost,
         Self::Logins,
         Self::Forks,
         Self::Swap,
@@ -90,6 +93,7 @@ impl Kind {
             Self::ServerLog => "server-log",
             Self::PageTables => "page-tables",
             Self::Pool => "pool",
+            Self::HugePagesLost => "huge-pages-lost",
             Self::Logins => "logins",
             Self::Forks => "forks",
             Self::Swap => "swap",
@@ -190,6 +194,8 @@ pub enum Verdict {
     PageTablesGrowing,
     /// A pool is reserved and hardly used all the time.
     PoolUnused,
+    /// A restart took a pool away, or a server started without the huge pages that it asked for.
+    HugePagesLost,
 }
 
 impl Verdict {
@@ -210,6 +216,7 @@ impl Verdict {
         Self::HungTasks,
         Self::KernelCpu,
         Self::Starved,
+        Self::HugePagesLost,
         Self::PageTablesGrowing,
         Self::PageTablesStanding,
         Self::PoolUnused,
@@ -236,6 +243,7 @@ impl Verdict {
             Self::PageTablesStanding => "page-tables-standing",
             Self::PageTablesGrowing => "page-tables-growing",
             Self::PoolUnused => "pool-unused",
+            Self::HugePagesLost => "huge-pages-lost",
         }
     }
 }

@@ -131,6 +131,8 @@ pub(crate) enum Image {
     Tuned,
     /// And sysstat; PostgreSQL is not started.
     Collectors,
+    /// And MariaDB, Redis, a JVM and sysstat; none of the servers is started.
+    Servers,
 }
 
 impl Image {
@@ -140,13 +142,14 @@ impl Image {
             Self::OldKernel => "old-kernel",
             Self::Tuned => "tuned",
             Self::Collectors => "collectors",
+            Self::Servers => "servers",
         }
     }
 
     fn kernel(self) -> &'static str {
         match self {
             Self::OldKernel => "linux-image-5.10.0-32-cloud-amd64",
-            Self::Plain | Self::Tuned | Self::Collectors => "linux-image-cloud-amd64",
+            Self::Plain | Self::Tuned | Self::Collectors | Self::Servers => "linux-image-cloud-amd64",
         }
     }
 
@@ -155,6 +158,7 @@ impl Image {
             Self::Plain | Self::OldKernel => &[],
             Self::Tuned => &["tuned"],
             Self::Collectors => &["sysstat"],
+            Self::Servers => &["sysstat", "mariadb-server", "redis-server", "openjdk-17-jdk-headless"],
         }
     }
 
@@ -163,6 +167,9 @@ impl Image {
             Self::Plain | Self::OldKernel => FIRST_BOOT.to_owned(),
             Self::Tuned => format!("{FIRST_BOOT}systemctl start tuned\ntuned-adm profile virtual-guest\nsync\n"),
             Self::Collectors => format!("{FIRST_BOOT}systemctl --quiet disable postgresql\nsync\n"),
+            Self::Servers => {
+                format!("{FIRST_BOOT}systemctl --quiet disable --now postgresql mariadb redis-server\nsync\n")
+            }
         }
     }
 

@@ -13,7 +13,7 @@ pub(crate) static RULE: Rule = Rule {
                are looked at too: one that says always acts even where the top switch says never. Where engines \
                disagree, madvise is the value that none of them rules out.",
         why: "Under `always` the kernel hands out 2 MiB where a program asked for 4 KiB: latency while it compacts \
-              memory, more to copy after a fork, and memory that an allocator cannot give back. How long a program waits for it says \
+              memory, more to copy after a fork (up to Linux 5.7), and memory that an allocator cannot give back. How long a program waits for it says \
               the switch `defrag` beside it. THP never concerns hugetlb memory.",
         cost: "latency while the kernel compacts memory; memory not given back",
         fix: "Switch it at run time and for the next boot. It applies to memory that is mapped from then on: restart \

@@ -153,12 +153,17 @@ fn the_host_says_that_it_was_shut_down() {
         "Nov 21 22:47:35 db7 systemd[1]: Shutting down.",
         "Nov 21 22:47:35 db7 systemd[1]: Reached target System Reboot.",
         "Nov 21 22:47:35 db7 systemd[1]: Reached target reboot.target - System Reboot.",
+        "Nov 21 22:47:35 db7 systemd[1]: Reached target Shutdown.",
+        // As RHEL 7's rsyslog writes it.
+        "Nov 21 22:47:35 db7 systemd: Reached target Shutdown.",
         "Nov 21 22:47:35 db7 systemd-logind[812]: System is powering down.",
         "Nov 21 22:47:35 db7 shutdown[4711]: shutting down for system reboot",
     ] {
         assert_eq!(events(&format!("{line}\n"))[0].1, EventKind::Shutdown, "{line}");
     }
     assert_eq!(events("Nov 21 22:47:35 db7 oracle[4711]: Shutting down.\n"), []);
+    // Somebody's last session ended, and his own manager with it: a host that hangs then was not shut down.
+    assert_eq!(events("Nov 21 22:47:35 db7 systemd[32641]: Reached target Shutdown.\n"), []);
 }
 
 /// A folder of logs has many that tell nothing: none of them is a file with a problem.

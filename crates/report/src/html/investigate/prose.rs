@@ -24,6 +24,7 @@ const fn kind_words(kind: Kind) -> &'static str {
         Kind::Oom => "Killed for memory",
         Kind::PageTables => "Page tables",
         Kind::Pool => "Huge page pool",
+        Kind::HugePagesLost => "Huge pages lost",
         Kind::Logins => "Log-ins and log-outs",
         Kind::Forks => "Processes begun",
         Kind::Swap => "Swap",
