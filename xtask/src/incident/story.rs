@@ -1,13 +1,11 @@
 //! What happens in the machine: a quiet host, sessions that log in by thirties until memory is short, and their end; with
 //! sysstat's own collector and others beside it all the time.
 
-use std::fs::File;
-use std::io::{Seek, Write};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
+use super::collectors::{START as COLLECT, STOP};
+use crate::Failure;
 use crate::vm::machine::Machine;
-use crate::{Failure, shell};
 
 /// The server's segment, and the pages of 2 MiB that it takes.
 const SEGMENT_MIB: u32 = 400;
@@ -91,13 +89,8 @@ impl Told {
     }
 }
 
-/// Lets it happen, and puts what the collectors wrote into `folder`; `tell` gets how far it is.
-pub(super) fn run(
-    machine: &mut Machine,
-    pages: Pages,
-    folder: &Path,
-    tell: &mut dyn FnMut(&str),
-) -> Result<Told, Failure> {
+/// Lets it happen, and has the machine leave what the collectors wrote; `tell` gets how far it is.
+pub(super) fn run(machine: &mut Machine, pages: Pages, tell: &mut dyn FnMut(&str)) -> Result<Told, Failure> {
     machine.must(&before(pages))?;
     machine.must(&format!("cat >/run/story <<'end of story'\n{}end of story\n{START}", happens(pages)))?;
     let until = Instant::now() + LIMIT;
@@ -116,8 +109,7 @@ pub(super) fn run(
         }
         last = said;
     };
-    let packed = machine.must("tar -C /var/log/collected -czf - . | base64 -w 0")?;
-    unpack(&packed, folder)?;
+    machine.must("tar -cf /dev/vdc -C /var/log/collected .; sync")?;
     Ok(told)
 }
 
@@ -125,21 +117,6 @@ pub(super) fn run(
 const START: &str = "systemd-run --quiet --unit=story --property=OOMScoreAdjust=-1000 --property=StandardOutput=file:/run/said bash /run/story
 until [ -s /run/said ]; do sleep 0.1; done
 ";
-
-fn unpack(packed: &str, folder: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder)?;
-    let mut text = tempfile::tempfile()?;
-    text.write_all(packed.as_bytes())?;
-    text.rewind()?;
-    let tar = folder.join("collected.tar.gz");
-    let mut decode = shell::command("base64");
-    let status = decode.arg("-d").stdin(text).stdout(File::create(&tar)?).status()?;
-    if !status.success() {
-        return Err("what the machine collected came out torn".into());
-    }
-    shell::output(shell::command("tar").arg("-xzf").arg(&tar).arg("-C").arg(folder).arg("--no-same-owner"))?;
-    Ok(std::fs::remove_file(tar)?)
-}
 
 /// Swap, the pool where one is wanted, the server with its first sessions.
 fn before(pages: Pages) -> String {
@@ -156,7 +133,7 @@ swapon /swap
 # Little is kept in reserve: a burst of log-ins has to free memory itself.
 sysctl -q vm.swappiness=10 vm.min_free_kbytes=2048 vm.watermark_scale_factor=1 vm.nr_hugepages={pool}
 [ $(cat /proc/sys/vm/nr_hugepages) = {pool} ]
-mkdir /run/server /var/log/collected
+mkdir /run/server
 # What is easily taken back, as a host that has run for a while has it.
 fallocate -l {CACHE_MIB}M /cache
 cat /cache >/dev/null
@@ -180,11 +157,7 @@ fn happens(pages: Pages) -> String {
     };
     format!(
         r#"export LANG=C TZ=UTC
-cd /var/log/collected
-exec 3>/run/server/lots
-/usr/lib/sysstat/sadc -S DISK 1 sa 3>&- &
-vmstat -t 1 >vmstat.log 3>&- &
-while :; do date; cat /proc/meminfo; sleep 2; done >meminfo.log 3>&- &
+{COLLECT}exec 3>/run/server/lots
 echo quiet
 sleep {QUIET}
 
@@ -221,8 +194,7 @@ for second in $(seq 120); do
 done
 gone=$((SECONDS - begun)) to=$(date +%FT%T)
 sleep {AFTER}
-kill $(jobs -p)
-echo done $lots $gone $from $to $(dmesg | grep -c 'Killed process')
+{STOP}echo done $lots $gone $from $to $(dmesg | grep -c 'Killed process')
 "#
     )
 }
