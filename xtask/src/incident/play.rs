@@ -11,9 +11,9 @@ use crate::vm::machine::{Clock, Disk, Hardware, Machine};
 
 /// When the machine's clock begins: nothing in its archives depends on the day on which it is played.
 pub(super) const BEGINS: &str = "2026-11-02T08:00:00";
-/// Nanoseconds of an instruction, as a power of two: a processor of 125 million instructions a second, which two processors
+/// Nanoseconds of an instruction, as a power of two: a processor of 62 million instructions a second, which two processors
 /// share. QEMU is about as quick here, so that time passes as usual while it is busy.
-const SHIFT: u8 = 3;
+const SHIFT: u8 = 4;
 /// Seconds of nothing afterwards.
 const AFTER: u32 = 130;
 /// How long one may take here.
