@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     /// Machines beside each other: their clocks go by their own instructions, so that none makes another's collectors late.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=16))]
     beside: u8,
-    /// Show all that investigate prints of the storm.
+    /// Show how far the storm is.
     #[arg(long)]
     verbose: bool,
     /// Keep the archives in this folder, and do not play what it has already.
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let (storm, causes) = chosen(&arguments.cause)?;
     if let Some(folder) = &arguments.judge {
-        return ended(judged(&causes, folder)?);
+        return ended(judged(storm, &causes, folder)?);
     }
     image::prepare()?;
     let hugewise = exactness::hugewise(arguments.program.as_deref())?;
@@ -69,13 +69,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let programs = machine::programs(folder.path(), &programs)?;
     let archives = arguments.keep.clone().unwrap_or_else(|| folder.path().join("archives"));
     let mut wrong = Vec::new();
-    if storm {
-        let (image, programs, archives) = (image.clone(), programs.clone(), archives.clone());
-        wrong.extend(storm::Scene { hugewise, image, programs, archives, verbose: arguments.verbose }.both()?);
-    }
     let scene = play::Scene { image, programs };
+    if storm {
+        storm::play(&scene, &archives, arguments.verbose)?;
+    }
     wrong.extend(matrix::play(&scene, &causes, &archives, usize::from(arguments.beside)));
-    wrong.extend(judged(&causes, &archives)?);
+    wrong.extend(judged(storm, &causes, &archives)?);
     ended(wrong)
 }
 
@@ -92,14 +91,15 @@ fn chosen(names: &[String]) -> Result<(bool, Vec<&'static Cause>), Failure> {
     Ok((names.iter().any(|name| name == STORM), causes?))
 }
 
-/// The matrix of what is in the folder, printed; what is wrong in it.
-fn judged(causes: &[&'static Cause], folder: &Path) -> Result<Vec<String>, Failure> {
+/// The storm's figures and the matrix of what is in the folder, printed; what is wrong in them.
+fn judged(storm: bool, causes: &[&'static Cause], folder: &Path) -> Result<Vec<String>, Failure> {
+    let mut wrong = if storm { storm::judge(folder)? } else { Vec::new() };
     let rows = matrix::judge(causes, folder)?;
-    if rows.is_empty() {
-        return Ok(Vec::new());
+    if !rows.is_empty() {
+        matrix::print(&rows);
     }
-    matrix::print(&rows);
-    Ok(rows.iter().flat_map(matrix::Row::wrong).collect())
+    wrong.extend(rows.iter().flat_map(matrix::Row::wrong));
+    Ok(wrong)
 }
 
 fn ended(wrong: Vec<String>) -> Result<(), Failure> {

@@ -1,15 +1,14 @@
 //! The storm: a host that runs out of memory over its page tables, and the same one on huge pages.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::time::Instant;
 
-use serde_json::Value;
+use hugewise_incident::{Incident, Moment, Options, Verdict, investigate};
 
 use super::collectors::Collector;
 use super::figures::Figures;
 use super::gaps::{self, Gap};
-use super::play;
+use super::play::{self, Scene};
 use super::story::{self, Pages, Told};
 use crate::Failure;
 use crate::vm::machine::{Clock, Disk, Hardware, Machine};
@@ -25,7 +24,10 @@ const HARDWARE: Hardware = Hardware {
 };
 
 /// What the storm is to be taken for.
-const VERDICT: &str = "reclaim-by-page-tables";
+const VERDICT: Verdict = Verdict::ReclaimByPageTables;
+
+/// As whom the server's processes run.
+const CULPRIT: &str = "oracle";
 
 /// One run and what came of it.
 struct Run {
@@ -35,110 +37,101 @@ struct Run {
     incidents: Vec<Incident>,
 }
 
-/// One incident of an investigation.
-struct Incident {
-    verdict: String,
-    confidence: String,
-    from: String,
-    to: String,
+/// On base pages and on huge ones, each left in its folder; what is there already is not played.
+pub(super) fn play(scene: &Scene, archives: &Path, verbose: bool) -> Result<(), Failure> {
+    let base = one(scene, archives, Pages::Base, verbose)?;
+    one(scene, archives, Pages::Huge { lots: base.lots, seconds: base.seconds }, verbose)?;
+    Ok(())
 }
 
-/// What both runs start from.
-pub(super) struct Scene {
-    pub(super) hugewise: PathBuf,
-    pub(super) image: PathBuf,
-    pub(super) programs: PathBuf,
-    pub(super) archives: PathBuf,
-    pub(super) verbose: bool,
+fn one(scene: &Scene, archives: &Path, pages: Pages, verbose: bool) -> Result<Told, Failure> {
+    let folder = archives.join(pages.folder());
+    if let Some(told) = Told::kept(&folder) {
+        return Ok(told);
+    }
+    println!("== {}", pages.name());
+    let begun = Instant::now();
+    let disk = Disk::over(&scene.image)?;
+    let mut machine = Machine::boot_at(&disk, &scene.programs, HARDWARE, play::BEGINS)?;
+    println!("   up after {} s", begun.elapsed().as_secs());
+    let mut tell = |said: &str| {
+        if verbose {
+            println!("   {said}");
+        }
+    };
+    let told = story::run(&disk, &mut machine, pages, &folder, &mut tell)?;
+    let (sessions, seconds, killed) = (told.sessions(), told.seconds, told.killed);
+    println!("   {sessions} sessions within {seconds} s, {killed} of them killed by the kernel");
+    println!("   done after {} s", begun.elapsed().as_secs());
+    Ok(told)
 }
 
-impl Scene {
-    /// On base pages and on huge ones; what is wrong.
-    pub(super) fn both(&self) -> Result<Vec<String>, Failure> {
-        let base = self.play(Pages::Base)?;
-        let gaps = gaps::of(&self.archives.join(Pages::Base.folder()))?;
-        gaps::print(&gaps);
-        let huge = self.play(Pages::Huge { lots: base.told.lots, seconds: base.told.seconds })?;
-        println!(
-            "\n| run | sessions | page tables | %system | free low | swap | scanned by kswapd, directly | verdict | window |"
-        );
-        println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |");
-        base.print();
+/// What is said of both, where they are in the folder, printed; what is wrong in it.
+pub(super) fn judge(archives: &Path) -> Result<Vec<String>, Failure> {
+    let Some(base) = Run::kept(archives, Pages::Base)? else { return Ok(Vec::new()) };
+    let folder = archives.join(Pages::Base.folder());
+    let gaps = gaps::of(&folder)?;
+    gaps::print(&gaps);
+    let mut wrong = base.storm_is_named();
+    wrong.extend(gaps.iter().filter_map(Gap::too_large));
+    let culprits: Vec<String> = told(&Collector::Recorder.archive(&folder, 1))?
+        .into_iter()
+        .filter(|incident| incident.verdict == VERDICT)
+        .flat_map(|incident| incident.who)
+        .collect();
+    println!();
+    culprits.iter().for_each(|culprit| println!("by the recorder's word: {culprit}"));
+    if !culprits.iter().any(|culprit| culprit.contains(CULPRIT)) {
+        wrong.push("the recorder does not say who did it".to_owned());
+    }
+    let huge = Run::kept(archives, Pages::Huge { lots: base.told.lots, seconds: base.told.seconds })?;
+    println!(
+        "\n| run | sessions | page tables | %system | free low | swap | scanned by kswapd, directly | verdict | window |"
+    );
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |");
+    base.print();
+    if let Some(huge) = huge {
         huge.print();
-        let mut wrong = base.storm_is_named();
         wrong.extend(huge.nothing_is_named());
-        wrong.extend(gaps.iter().filter_map(Gap::too_large));
-        Ok(wrong)
     }
-
-    fn play(&self, pages: Pages) -> Result<Run, Failure> {
-        println!("== {}", pages.name());
-        let begun = Instant::now();
-        let disk = Disk::over(&self.image)?;
-        let mut machine = Machine::boot_at(&disk, &self.programs, HARDWARE, play::BEGINS)?;
-        println!("   up after {} s", begun.elapsed().as_secs());
-        let folder = self.archives.join(pages.folder());
-        let mut tell = |said: &str| {
-            if self.verbose {
-                println!("   {said}");
-            }
-        };
-        let told = story::run(&mut machine, pages, &mut tell)?;
-        drop(machine);
-        disk.unpack(&folder)?;
-        let (sessions, seconds, killed) = (told.sessions(), told.seconds, told.killed);
-        println!("   {sessions} sessions within {seconds} s, {killed} of them killed by the kernel");
-        let figures = Figures::of(&Collector::Sar.archive(&folder, 1))?;
-        let incidents = self.investigate(&folder)?;
-        println!("   {} samples read; done after {} s", figures.samples, begun.elapsed().as_secs());
-        Ok(Run { pages, told, figures, incidents })
-    }
-
-    fn investigate(&self, folder: &Path) -> Result<Vec<Incident>, Failure> {
-        if self.verbose {
-            self.show(folder)?;
-        }
-        let mut command = Command::new(&self.hugewise);
-        let output = command.arg("investigate").arg(folder).args(["--format", "json"]).stdin(Stdio::null()).output()?;
-        let said: Value = serde_json::from_slice(&output.stdout)
-            .map_err(|error| format!("investigate: {error}: {}", String::from_utf8_lossy(&output.stderr)))?;
-        let incidents =
-            said.get("incidents").and_then(Value::as_array).ok_or("investigate says nothing of incidents")?;
-        Ok(incidents.iter().map(Incident::of).collect())
-    }
-
-    fn show(&self, folder: &Path) -> Result<(), Failure> {
-        let output = Command::new(&self.hugewise).arg("investigate").arg(folder).stdin(Stdio::null()).output()?;
-        for line in String::from_utf8_lossy(&output.stdout).lines() {
-            println!("   | {line}");
-        }
-        Ok(())
-    }
+    Ok(wrong)
 }
 
-impl Incident {
-    fn of(value: &Value) -> Self {
-        let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or("?").to_owned();
-        // The machine's zone is UTC: what follows the seconds is the same for all.
-        let time = |field: &str| text(field).chars().take(19).collect();
-        Self { verdict: text("verdict"), confidence: text("confidence"), from: time("from"), to: time("to") }
-    }
+fn told(archive: &Path) -> Result<Vec<Incident>, Failure> {
+    let options = Options { zone: Some("UTC".to_owned()), ..Options::default() };
+    let said = investigate(&[archive.to_owned()], &options, &|_| ())?;
+    Ok(said.hosts.into_iter().flat_map(|host| host.incidents).collect())
+}
 
-    /// Whether it is of the time from one moment to another, all of them UTC.
-    fn meets(&self, from: &str, to: &str) -> bool {
-        self.from.as_str() <= to && from <= self.to.as_str()
-    }
+/// Whether it is of the time from one moment to another, in seconds since 1970.
+const fn meets(incident: &Incident, from: i64, to: i64) -> bool {
+    incident.from.0 <= 1000 * to && 1000 * from <= incident.to.0
+}
+
+/// A moment's hour, minute and second of UTC.
+fn clock(moment: Moment) -> String {
+    let second = moment.0.div_euclid(1000).rem_euclid(86_400);
+    format!("{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60)
 }
 
 impl Run {
+    /// Of what is in the folder.
+    fn kept(archives: &Path, pages: Pages) -> Result<Option<Self>, Failure> {
+        let folder = archives.join(pages.folder());
+        let Some(said) = Told::kept(&folder) else { return Ok(None) };
+        let figures = Figures::of(&Collector::Sar.archive(&folder, 1))?;
+        Ok(Some(Self { pages, told: said, figures, incidents: told(&folder)? }))
+    }
+
     fn print(&self) {
         let Figures { page_tables, system, free_low, swap, scans, .. } = &self.figures;
         let (verdicts, windows): (Vec<_>, Vec<_>) = self
             .incidents
             .iter()
             .map(|incident| {
-                let Incident { verdict, confidence, from, to } = incident;
-                (format!("{verdict} ({confidence})"), format!("{from} to {to}"))
+                let Incident { verdict, confidence, .. } = incident;
+                let (from, to) = (clock(incident.from), clock(incident.to));
+                (format!("{} ({confidence})", verdict.name()), format!("{from} to {to}"))
             })
             .unzip();
         let or_none = |texts: Vec<String>| if texts.is_empty() { "none".to_owned() } else { texts.join(", ") };
@@ -162,11 +155,11 @@ impl Run {
             wrong.push("memory was never short on base pages".to_owned());
         }
         let Told { from, to, .. } = &self.told;
-        let named = self.incidents.iter().any(|incident| incident.verdict == VERDICT && incident.meets(from, to));
+        let named = self.incidents.iter().any(|incident| incident.verdict == VERDICT && meets(incident, *from, *to));
         if !named {
-            wrong.push(format!("no {VERDICT} between {from} and {to}"));
+            wrong.push(format!("no {} between {from} and {to}", VERDICT.name()));
         }
-        if self.incidents.iter().any(|incident| !incident.meets(from, to)) {
+        if self.incidents.iter().any(|incident| !meets(incident, *from, *to)) {
             wrong.push(format!("an incident on base pages that is not between {from} and {to}"));
         }
         wrong
@@ -174,6 +167,9 @@ impl Run {
 
     /// What is said of a host that has no trouble.
     fn nothing_is_named(&self) -> Vec<String> {
-        self.incidents.iter().map(|incident| format!("{} on huge pages, where nothing is", incident.verdict)).collect()
+        self.incidents
+            .iter()
+            .map(|incident| format!("{} on huge pages, where nothing is", incident.verdict.name()))
+            .collect()
     }
 }

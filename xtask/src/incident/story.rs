@@ -1,11 +1,13 @@
 //! What happens in the machine: a quiet host, sessions that log in by thirties until memory is short, and their end; with
 //! sysstat's own collector and others beside it all the time.
 
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::collectors::{START as COLLECT, STOP};
 use crate::Failure;
-use crate::vm::machine::Machine;
+use crate::vm::machine::{Disk, Machine};
 
 /// The server's segment, and the pages of 2 MiB that it takes.
 const SEGMENT_MIB: u32 = 400;
@@ -29,7 +31,7 @@ const PATIENCE: u32 = 300;
 /// Seconds afterwards.
 const AFTER: u32 = 20;
 /// How long all of it may take, on a machine that is short of everything.
-const LIMIT: Duration = Duration::from_secs(1800);
+const LIMIT: Duration = Duration::from_secs(3 * 3600);
 /// How often it is asked how far it is.
 const TICK: Duration = Duration::from_secs(5);
 
@@ -67,21 +69,34 @@ pub(super) struct Told {
     pub(super) lots: u32,
     /// From the first log-in to the end of all sessions, in seconds.
     pub(super) seconds: u32,
-    /// When the first logged in and the last was gone, UTC as `2026-11-22T02:03:04`.
-    pub(super) from: String,
-    pub(super) to: String,
+    /// When the first logged in and the last was gone, in seconds since 1970.
+    pub(super) from: i64,
+    pub(super) to: i64,
     /// Processes that the kernel killed for their memory.
     pub(super) killed: u32,
 }
 
+/// The file of a folder of archives that has the machine's words.
+const KEPT: &str = "told";
+
 impl Told {
+    /// Of a run that was kept; `None` where there is none.
+    pub(super) fn kept(folder: &Path) -> Option<Self> {
+        Self::of(&fs::read_to_string(folder.join(KEPT)).ok()?).ok()
+    }
+
     fn of(said: &str) -> Result<Self, Failure> {
         let words: Vec<&str> = said.split_ascii_whitespace().collect();
         let [lots, seconds, from, to, killed] = words.as_slice() else {
             return Err(format!("the machine says of the run: {said}").into());
         };
-        let (from, to) = ((*from).to_owned(), (*to).to_owned());
-        Ok(Self { lots: lots.parse()?, seconds: seconds.parse()?, from, to, killed: killed.parse()? })
+        Ok(Self {
+            lots: lots.parse()?,
+            seconds: seconds.parse()?,
+            from: from.parse()?,
+            to: to.parse()?,
+            killed: killed.parse()?,
+        })
     }
 
     pub(super) const fn sessions(&self) -> u32 {
@@ -89,8 +104,14 @@ impl Told {
     }
 }
 
-/// Lets it happen, and has the machine leave what the collectors wrote; `tell` gets how far it is.
-pub(super) fn run(machine: &mut Machine, pages: Pages, tell: &mut dyn FnMut(&str)) -> Result<Told, Failure> {
+/// Lets it happen, and leaves what the collectors wrote in `folder`; `tell` gets how far it is.
+pub(super) fn run(
+    disk: &Disk,
+    machine: &mut Machine,
+    pages: Pages,
+    folder: &Path,
+    tell: &mut dyn FnMut(&str),
+) -> Result<Told, Failure> {
     machine.must(&before(pages))?;
     machine.must(&format!("cat >/run/story <<'end of story'\n{}end of story\n{START}", happens(pages)))?;
     let until = Instant::now() + LIMIT;
@@ -99,7 +120,7 @@ pub(super) fn run(machine: &mut Machine, pages: Pages, tell: &mut dyn FnMut(&str
         std::thread::sleep(TICK);
         let said = machine.must("tail -n 1 /run/said")?;
         if let Some(told) = said.strip_prefix("done ") {
-            break Told::of(told)?;
+            break told.to_owned();
         }
         if said != last {
             tell(said.trim_end());
@@ -110,7 +131,9 @@ pub(super) fn run(machine: &mut Machine, pages: Pages, tell: &mut dyn FnMut(&str
         last = said;
     };
     machine.must("tar -cf /dev/vdc -C /var/log/collected .; sync")?;
-    Ok(told)
+    disk.unpack(folder)?;
+    fs::write(folder.join(KEPT), &told)?;
+    Told::of(&told)
 }
 
 /// As a unit of its own, which is not killed for memory.
@@ -169,7 +192,7 @@ look() {{
     done </proc/vmstat
 }}
 look
-before=$scans lots=1 short= begun=$SECONDS from=$(date +%FT%T)
+before=$scans lots=1 short= begun=$SECONDS from=$(date +%s)
 while :; do
     if ((lots < {lots})); then
         echo >&3
@@ -192,7 +215,7 @@ for second in $(seq 120); do
     pgrep -f '^oracleSTORM' >/dev/null || break
     sleep 1
 done
-gone=$((SECONDS - begun)) to=$(date +%FT%T)
+gone=$((SECONDS - begun)) to=$(date +%s)
 sleep {AFTER}
 {STOP}echo done $lots $gone $from $to $(dmesg | grep -c 'Killed process')
 "#
