@@ -72,7 +72,7 @@ log mandatory on default {
 }
 end
 systemctl start pmcd
-pmcd_wait -t 300
+/usr/lib/pcp/bin/pmcd_wait -t 300
 boot=$(ls -d pcp-1/*.index 2>/dev/null | wc -l)
 for every in 1 10 60; do
     /usr/lib/sysstat/sadc -S DISK $every sar-$every &
