@@ -1,5 +1,29 @@
 //! What is done to the machine, one cause a run, and what it is to be called.
 
+/// Causes one after another in one machine, and in the same archives: they leave nothing behind for one another.
+pub(super) struct Play {
+    pub(super) name: &'static str,
+    /// Before the collectors start.
+    pub(super) before: &'static str,
+    /// Seconds of nothing with them, before the first begins.
+    pub(super) quiet: u32,
+    pub(super) causes: &'static [Cause],
+    /// Whether disks matter in it: then idle time does not pass at once.
+    pub(super) disks: bool,
+    /// Requests a second of a disk of its own.
+    pub(super) slow_disk: Option<u32>,
+    /// Seconds for which the machine stands still after the quiet, and then starts anew; that is the cause.
+    pub(super) hangs: Option<u32>,
+}
+
+impl Play {
+    const PLAIN: Self =
+        Self { name: "", before: "", quiet: QUIET, causes: &[], disks: false, slow_disk: None, hangs: None };
+}
+
+/// Enough rows at the longest interval for what is usual.
+const QUIET: u32 = 800;
+
 /// One cause.
 pub(super) struct Cause {
     pub(super) name: &'static str,
@@ -7,34 +31,14 @@ pub(super) struct Cause {
     pub(super) verdict: Option<&'static str>,
     /// Verdicts that are true of it too: what the cause brings about, and all that some sources see.
     pub(super) also: &'static [&'static str],
-    /// Before the collectors start.
-    pub(super) before: &'static str,
-    /// Seconds of nothing with them, before it begins.
-    pub(super) quiet: u32,
     /// Begins it, lasts, and ends it; `$lasts` are its seconds.
     pub(super) does: &'static str,
     pub(super) lasts: u32,
-    /// Whether disks matter in it: then idle time does not pass at once.
-    pub(super) disks: bool,
-    /// Requests a second of a disk of its own.
-    pub(super) slow_disk: Option<u32>,
-    /// Seconds for which the machine stands still, and then starts anew.
-    pub(super) hangs: Option<u32>,
 }
 
 impl Cause {
-    const PLAIN: Self = Self {
-        name: "",
-        verdict: None,
-        also: &[],
-        before: "",
-        quiet: 900,
-        does: "",
-        lasts: 300,
-        disks: false,
-        slow_disk: None,
-        hangs: None,
-    };
+    /// Three rows and a part of one at the longest interval.
+    const PLAIN: Self = Self { name: "", verdict: None, also: &[], does: "", lasts: 220 };
 }
 
 /// Sessions of a stand-in that log in by lots, a line each.
@@ -97,93 +101,10 @@ echo always >/sys/kernel/mm/transparent_hugepage/enabled
 echo always >/sys/kernel/mm/transparent_hugepage/defrag
 "#;
 
-pub(super) const ALL: &[Cause] = &[
-    Cause {
-        name: "page-tables-reclaim",
-        verdict: Some("reclaim-by-page-tables"),
-        also: &["reclaim-storm", "swap-storm", "kernel-cpu", "out-of-memory"],
-        before: concat!(
-            "fallocate -l 768M /swap; chmod 600 /swap; mkswap /swap >/dev/null; swapon /swap
-sysctl -q vm.swappiness=10 vm.min_free_kbytes=2048 vm.watermark_scale_factor=1
-fallocate -l 300M /cache; cat /cache >/dev/null
-",
-            sessions!("400M", "600", "30")
-        ),
-        does: "scans() { awk '/^pgscan_(kswapd|direct) / { sum += $2 } END { print sum }' /proc/vmstat; }
-before=$(scans)
-until=$((SECONDS + 300))
-for lot in $(seq 2 20); do
-    echo >&3; sleep 4
-    [ $(($(scans) - before)) -gt 5000 ] && break
-done
-# Log-ins go on while memory is short.
-until2=$((SECONDS + lasts))
-while [ $SECONDS -lt $until2 ]; do sleep 20; echo >&3; done
-kill $server; for second in $(seq 100); do pgrep -f '^oracleSTORM' >/dev/null || break; sleep 1; done
-",
-        lasts: 200,
-        disks: true,
-        ..Cause::PLAIN
-    },
-    Cause {
-        name: "reclaim-storm",
-        verdict: Some("reclaim-storm"),
-        also: &["kernel-cpu"],
-        before: "fallocate -l 700M /big
-choom -n 900 -- stress-ng --quiet --vm 1 --vm-bytes 560M --vm-keep --vm-hang 0 --vm-populate &
-hog=$!
-sleep 20
-",
-        does: "for reader in $(seq 12); do while :; do cat /big; done >/dev/null & readers=\"$readers $!\"; done
-sleep $lasts
-kill $readers; pkill -x cat
-",
-        disks: true,
-        ..Cause::PLAIN
-    },
-    Cause {
-        name: "swap-storm",
-        verdict: Some("swap-storm"),
-        also: &[],
-        before: SWAP,
-        does: "choom -n 900 -- stress-ng --quiet --vm 2 --vm-bytes 1200M --vm-method walk-1d --timeout ${lasts}s || true\n",
-        disks: true,
-        ..Cause::PLAIN
-    },
-    Cause {
-        name: "oom-kill",
-        verdict: Some("out-of-memory"),
-        also: &["reclaim-storm"],
-        does: "choom -n 900 -- stress-ng --quiet --vm 1 --vm-bytes 1500M --vm-keep --vm-method zero-one --timeout ${lasts}s || true\n",
-        ..Cause::PLAIN
-    },
-    Cause {
-        name: "cgroup-limit",
-        verdict: Some("cgroup-limit"),
-        also: &[],
-        does: "systemd-run --quiet --wait --property=MemoryHigh=64M --property=MemorySwapMax=0 --property=RuntimeMaxSec=$lasts \
-stress-ng --quiet --vm 2 --vm-bytes 240M --vm-keep --timeout ${lasts}s || true\n",
-        ..Cause::PLAIN
-    },
-    Cause {
-        name: "compaction",
-        verdict: Some("compaction-stall"),
-        also: &["kernel-cpu"],
-        before: FRAGMENT,
-        does: "choom -n 900 -- stress-ng --quiet --vm 4 --vm-bytes 240M --vm-method zero-one --vm-madvise hugepage --timeout ${lasts}s || true\n",
-        ..Cause::PLAIN
-    },
-    Cause {
-        name: "login-storm",
-        verdict: Some("login-storm"),
-        also: &["kernel-cpu"],
-        before: sessions!("16M", "310", "10"),
-        does: "for lot in $(seq 30); do echo >&3; done
-sleep $lasts
-kill $server; for second in $(seq 100); do pgrep -f '^oracleSTORM' >/dev/null || break; sleep 1; done
-",
-        ..Cause::PLAIN
-    },
+pub(super) const PLAYS: &[Play] = &[
+    Play {
+        name: "processors",
+        causes: &[
     Cause {
         name: "fork-storm",
         verdict: Some("fork-storm"),
@@ -199,80 +120,264 @@ kill $server; for second in $(seq 100); do pgrep -f '^oracleSTORM' >/dev/null ||
         ..Cause::PLAIN
     },
     Cause {
+        name: "batch",
+        does: "stress-ng --quiet --cpu 3 --cpu-method int64 --timeout ${lasts}s\n",
+        ..Cause::PLAIN
+    },
+    Cause {
         name: "system-calls",
         verdict: Some("kernel-cpu"),
         also: &[],
-        does: "for one in 1 2 3 4; do dd if=/dev/urandom of=/dev/null bs=64k status=none & dds=\"$dds $!\"; done
+        does: "for one in 1 2 3 4; do
+    dd if=/dev/urandom of=/dev/null bs=64k status=none & dds=\"$dds $!\"
+done
 sleep $lasts
 kill $dds
 ",
         ..Cause::PLAIN
     },
+        ],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "memory",
+        causes: &[
+    Cause {
+        name: "cgroup-limit",
+        verdict: Some("cgroup-limit"),
+        also: &[],
+        does: "limits='--property=MemoryHigh=64M --property=MemorySwapMax=0'
+systemd-run --quiet --wait $limits --property=RuntimeMaxSec=$lasts \\
+    stress-ng --quiet --vm 2 --vm-bytes 240M --vm-keep --timeout ${lasts}s
+",
+        ..Cause::PLAIN
+    },
+    Cause {
+        name: "build",
+        does: "timeout $lasts sh -c 'yes | xargs -P 4 -I{} sh -c \"seq 3000 | sort -R | gzip | sha256sum\"' >/dev/null
+",
+        ..Cause::PLAIN
+    },
+    Cause {
+        name: "oom-kill",
+        verdict: Some("out-of-memory"),
+        also: &["reclaim-storm"],
+        does: "choom -n 900 -- stress-ng --quiet --vm 1 --vm-bytes 1500M --vm-keep --vm-method zero-one --timeout ${lasts}s
+",
+        ..Cause::PLAIN
+    },
+        ],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "sessions",
+        before: sessions!("16M", "310", "10"),
+        causes: &[
+    Cause {
+        name: "login-storm",
+        verdict: Some("login-storm"),
+        also: &["kernel-cpu"],
+        does: "for lot in $(seq 30); do echo >&3; done
+sleep $lasts
+kill $server
+for second in $(seq 100); do pgrep -f '^oracleSTORM' >/dev/null || break; sleep 1; done
+",
+        ..Cause::PLAIN
+    },
+        ],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "disks",
+        disks: true,
+        slow_disk: Some(12),
+        causes: &[
     Cause {
         name: "disk-wait",
         verdict: Some("disk-stall"),
         also: &[],
-        does: "for one in $(seq 30); do dd if=/dev/vdd of=/dev/null bs=4k iflag=direct skip=$((one * 2000)) status=none & dds=\"$dds $!\"; done
+        does: "for one in $(seq 30); do
+    dd if=/dev/vdd of=/dev/null bs=4k iflag=direct skip=$((one * 2000)) status=none & dds=\"$dds $!\"
+done
 sleep $lasts
 kill $dds; wait $dds || true
 ",
-        disks: true,
-        slow_disk: Some(12),
         ..Cause::PLAIN
     },
+    Cause {
+        name: "backup",
+        does: "timeout $lasts sh -c 'while :; do dd if=/dev/vda bs=1M status=none | gzip -1 >/dev/null; done'
+",
+        ..Cause::PLAIN
+    },
+        ],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "compaction",
+        before: FRAGMENT,
+        causes: &[
+    Cause {
+        name: "compaction",
+        verdict: Some("compaction-stall"),
+        also: &["kernel-cpu"],
+        does: "choom -n 900 -- stress-ng --quiet --vm 4 --vm-bytes 240M --vm-method zero-one \\
+    --vm-madvise hugepage --timeout ${lasts}s
+",
+        ..Cause::PLAIN
+    },
+        ],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "swap",
+        before: SWAP,
+        disks: true,
+        causes: &[
+    Cause {
+        name: "swap-storm",
+        verdict: Some("swap-storm"),
+        also: &[],
+        does: "choom -n 900 -- stress-ng --quiet --vm 2 --vm-bytes 1200M --vm-method walk-1d --timeout ${lasts}s
+",
+        ..Cause::PLAIN
+    },
+        ],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "reclaim",
+        before: "fallocate -l 700M /big
+choom -n 900 -- stress-ng --quiet --vm 1 --vm-bytes 560M --vm-keep --vm-hang 0 --vm-populate &
+hog=$!
+sleep 20
+",
+        disks: true,
+        causes: &[
+    Cause {
+        name: "reclaim-storm",
+        verdict: Some("reclaim-storm"),
+        also: &["kernel-cpu"],
+        does: "for reader in $(seq 12); do
+    while :; do cat /big; done >/dev/null & readers=\"$readers $!\"
+done
+sleep $lasts
+kill $readers; pkill -x cat
+",
+        ..Cause::PLAIN
+    },
+        ],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "hang",
+        hangs: Some(2400),
+        causes: &[
     Cause {
         name: "hang",
         verdict: Some("hang"),
         also: &[],
         does: "",
-        hangs: Some(2400),
         ..Cause::PLAIN
     },
+        ],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "page-tables",
+        before: concat!(
+            "fallocate -l 768M /swap; chmod 600 /swap; mkswap /swap >/dev/null; swapon /swap
+sysctl -q vm.swappiness=10 vm.min_free_kbytes=2048 vm.watermark_scale_factor=1
+fallocate -l 300M /cache; cat /cache >/dev/null
+",
+            sessions!("400M", "600", "30")
+        ),
+        disks: true,
+        causes: &[
+    Cause {
+        name: "page-tables-reclaim",
+        verdict: Some("reclaim-by-page-tables"),
+        also: &["reclaim-storm", "swap-storm", "kernel-cpu", "out-of-memory"],
+        does: "scans() { awk '/^pgscan_(kswapd|direct) / { sum += $2 } END { print sum }' /proc/vmstat; }
+before=$(scans)
+until=$((SECONDS + 300))
+for lot in $(seq 2 20); do
+    echo >&3; sleep 4
+    [ $(($(scans) - before)) -gt 5000 ] && break
+done
+# Log-ins go on while memory is short.
+until2=$((SECONDS + lasts))
+while [ $SECONDS -lt $until2 ]; do sleep 20; echo >&3; done
+kill $server
+for second in $(seq 100); do pgrep -f '^oracleSTORM' >/dev/null || break; sleep 1; done
+",
+        lasts: 200,
+        ..Cause::PLAIN
+    },
+        ],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "growing",
+        before: sessions!("300M", "150", "6"),
+        causes: &[
     Cause {
         name: "page-tables-growing",
         verdict: Some("page-tables-growing"),
         also: &["login-storm"],
-        before: sessions!("300M", "150", "6"),
         does: "for lot in $(seq 24); do echo >&3; sleep 40; done
 sleep 300
 ",
         ..Cause::PLAIN
     },
+        ],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "standing",
+        before: sessions!("300M", "150", "150"),
+        quiet: 0,
+        causes: &[
     Cause {
         name: "page-tables-standing",
         verdict: Some("page-tables-standing"),
         also: &[],
-        before: sessions!("300M", "150", "150"),
-        quiet: 0,
         does: "sleep $lasts\n",
         lasts: 1500,
         ..Cause::PLAIN
     },
+        ],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "pool",
+        before: "sysctl -q vm.nr_hugepages=150\n",
+        quiet: 0,
+        causes: &[
     Cause {
         name: "unused-pool",
         verdict: Some("pool-unused"),
         also: &[],
-        before: "sysctl -q vm.nr_hugepages=150\n",
-        quiet: 0,
         does: "sleep $lasts\n",
         lasts: 2400,
         ..Cause::PLAIN
     },
-    Cause { name: "quiet", does: "sleep $lasts\n", lasts: 1500, quiet: 0, ..Cause::PLAIN },
-    Cause {
-        name: "backup",
-        does: "end=$((SECONDS + lasts)); while [ $SECONDS -lt $end ]; do dd if=/dev/vda bs=1M status=none | gzip -1 >/dev/null & wait $!; done\n",
-        disks: true,
-        ..Cause::PLAIN
+        ],
+        ..Play::PLAIN
     },
+    Play {
+        name: "quiet",
+        quiet: 0,
+        causes: &[
     Cause {
-        name: "build",
-        does: "timeout $lasts sh -c 'yes | xargs -P 4 -I{} sh -c \"seq 3000 | sort -R | gzip | sha256sum\"' >/dev/null || true\n",
-        ..Cause::PLAIN
+        name: "quiet", does: "sleep $lasts\n", lasts: 1500, ..Cause::PLAIN
     },
-    Cause {
-        name: "batch",
-        does: "stress-ng --quiet --cpu 3 --cpu-method int64 --timeout ${lasts}s\n",
-        ..Cause::PLAIN
+        ],
+        ..Play::PLAIN
     },
 ];
+
+/// Every cause.
+pub(super) fn all() -> impl Iterator<Item = &'static Cause> {
+    PLAYS.iter().flat_map(|play| play.causes)
+}

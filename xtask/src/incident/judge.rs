@@ -5,7 +5,7 @@ use std::path::Path;
 
 use hugewise_incident::{Options, investigate};
 
-use super::causes::Cause;
+use super::causes::{self, Cause};
 use super::collectors::{Collector, INTERVALS};
 use super::limits;
 use super::play::Truth;
@@ -67,34 +67,84 @@ pub(super) fn told(archive: &Path) -> Result<Vec<Told>, Failure> {
     Ok(told.collect())
 }
 
-/// All archives of a run.
-pub(super) fn run(cause: &Cause, folder: &Path, truth: Truth) -> Result<Vec<(Collector, u32, Cell)>, Failure> {
-    let mut cells = Vec::new();
-    for collector in Collector::ALL {
-        for interval in INTERVALS {
-            let told = told(&collector.archive(folder, interval))
-                .map_err(|failure| format!("{} of {} at {interval} s: {failure}", collector.name(), cause.name))?;
-            cells.push((collector, interval, judge(cause, collector, interval, truth, &told)));
-        }
-    }
-    Ok(cells)
+/// One cause of a play, with what came of each archive.
+pub(super) struct Row {
+    pub(super) cause: &'static Cause,
+    pub(super) cells: Vec<(Collector, u32, Cell)>,
 }
 
-fn judge(cause: &Cause, collector: Collector, interval: u32, truth: Truth, told: &[Told]) -> Cell {
+impl Row {
+    pub(super) fn cells_of(&self, collector: Collector) -> impl Iterator<Item = (u32, &Cell)> {
+        self.cells.iter().filter(move |(of, ..)| *of == collector).map(|(_, interval, cell)| (*interval, cell))
+    }
+
+    pub(super) fn reasons(&self) -> Vec<String> {
+        let missed = self.cells.iter().filter_map(|(collector, interval, cell)| match cell {
+            Cell::Missed(why) => Some(format!("{}, {} at {interval} s: {why}", self.cause.name, collector.name())),
+            _ => None,
+        });
+        missed.collect()
+    }
+
+    /// What is not as it must be.
+    pub(super) fn wrong(&self) -> Vec<String> {
+        let wrong = self.cells.iter().filter(|(_, _, cell)| cell.is_wrong());
+        wrong
+            .map(|(collector, interval, cell)| {
+                format!("{}, {} at {interval} s: {cell}", self.cause.name, collector.name())
+            })
+            .collect()
+    }
+}
+
+/// All archives of a play.
+pub(super) fn run(folder: &Path, truths: &[Truth]) -> Result<Vec<Row>, Failure> {
+    let known = truths.iter().filter_map(|truth| Some((causes::all().find(|cause| cause.name == truth.cause)?, truth)));
+    let known: Vec<(&'static Cause, &Truth)> = known.collect();
+    let mut rows: Vec<Row> = known.iter().map(|(cause, _)| Row { cause, cells: Vec::new() }).collect();
+    if rows.is_empty() {
+        return Ok(rows);
+    }
+    for collector in Collector::ALL {
+        for interval in INTERVALS {
+            let archive = collector.archive(folder, interval);
+            let told = told(&archive).map_err(|failure| format!("{}: {failure}", archive.display()))?;
+            for (row, cell) in rows.iter_mut().zip(judge(&known, collector, interval, &told)) {
+                row.cells.push((collector, interval, cell));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// A cell for each cause of a play, in their order: each incident belongs to the causes that it meets in time, and one that
+/// meets none to the one that is nearest.
+fn judge(known: &[(&'static Cause, &Truth)], collector: Collector, interval: u32, told: &[Told]) -> Vec<Cell> {
     // An interval is told of whole; what a cause leaves behind is over with the second.
     let slack = 2 * i64::from(interval) + SLACK;
-    let within = |told: &Told| told.from <= truth.to + slack && truth.from - slack <= told.to;
+    let away = |told: &Told, truth: &Truth| ((told.from - truth.to).max(truth.from - told.to) - slack).max(0);
+    let nearest = |told: &Told| known.iter().map(|(_, truth)| away(told, truth)).min().unwrap_or_default();
+    let cells = known.iter().map(|(cause, truth)| {
+        let mine = told.iter().filter(|told| away(told, truth) == nearest(told));
+        let mine: Vec<(&Told, bool)> = mine.map(|told| (told, away(told, truth) == 0)).collect();
+        cell(cause, collector, interval, &mine)
+    });
+    cells.collect()
+}
+
+/// Of the incidents that belong to a cause, each with whether it is of its time.
+fn cell(cause: &Cause, collector: Collector, interval: u32, told: &[(&Told, bool)]) -> Cell {
     let right = |told: &Told| cause.verdict == Some(told.verdict);
-    let also = |told: &Told| cause.also.contains(&told.verdict);
-    if let Some(wrong) = told.iter().find(|told| !within(told) || !(right(told) || also(told))) {
-        let when = if within(wrong) { "" } else { " at another time" };
+    let fits = |told: &Told| right(told) || cause.also.contains(&told.verdict);
+    if let Some((wrong, then)) = told.iter().find(|(told, then)| !then || !fits(told)) {
+        let when = if *then { "" } else { " at another time" };
         return Cell::Misnamed(format!("{}{when}", wrong.verdict));
     }
-    if told.iter().any(right) {
+    if told.iter().any(|(told, _)| right(told)) {
         return Cell::Named;
     }
     match (told.first(), cause.verdict) {
-        (Some(told), _) => Cell::As(told.verdict.to_owned()),
+        (Some((told, _)), _) => Cell::As(told.verdict.to_owned()),
         (None, None) => Cell::Silent,
         (None, Some(_)) => {
             limits::cannot_tell(cause.name, collector, interval).map_or(Cell::MissedWrongly, Cell::Missed)
@@ -107,16 +157,35 @@ const SLACK: i64 = 30;
 
 #[cfg(test)]
 mod tests {
-    use super::super::causes;
     use super::*;
 
     fn cause(name: &str) -> &'static Cause {
-        causes::ALL.iter().find(|cause| cause.name == name).unwrap_or_else(|| unreachable!("{name}"))
+        causes::all().find(|cause| cause.name == name).unwrap_or_else(|| unreachable!("{name}"))
+    }
+
+    fn truth(name: &str, from: i64) -> Truth {
+        Truth { cause: name.to_owned(), from, to: from + 300 }
     }
 
     fn cell(name: &str, told: &[(&'static str, i64, i64)]) -> Cell {
+        cells(&[(cause(name), &truth(name, 1000))], told).remove(0)
+    }
+
+    fn cells(known: &[(&'static Cause, &Truth)], told: &[(&'static str, i64, i64)]) -> Vec<Cell> {
         let told: Vec<Told> = told.iter().map(|(verdict, from, to)| Told { verdict, from: *from, to: *to }).collect();
-        judge(cause(name), Collector::Pcp, 1, Truth { from: 1000, to: 1300 }, &told)
+        judge(known, Collector::Pcp, 1, &told)
+    }
+
+    #[test]
+    fn an_incident_belongs_to_the_cause_of_its_time() {
+        let (first, second) = (truth("batch", 1000), truth("user-cpu", 2000));
+        let known = [(cause("batch"), &first), (cause("user-cpu"), &second)];
+        assert_eq!(cells(&known, &[("user-cpu", 2010, 2290)]), [Cell::Silent, Cell::Named]);
+        assert!(cells(&known, &[("user-cpu", 1010, 1290)]).iter().all(Cell::is_wrong));
+        // Between both it is of neither, and stands with the nearer.
+        let between = cells(&known, &[("user-cpu", 1800, 1850)]);
+        assert_eq!(between.first(), Some(&Cell::Silent));
+        assert_eq!(between.last(), Some(&Cell::Misnamed("user-cpu at another time".to_owned())));
     }
 
     #[test]

@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn every_limit_is_of_a_cause() {
         for (name, ..) in LIMITS {
-            assert!(causes::ALL.iter().any(|cause| cause.name == *name), "{name}");
+            assert!(causes::all().any(|cause| cause.name == *name), "{name}");
         }
     }
 }

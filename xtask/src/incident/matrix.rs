@@ -3,33 +3,34 @@
 use std::path::Path;
 use std::sync::Mutex;
 
-use super::causes::Cause;
+use super::causes::{Cause, Play};
 use super::collectors::{Collector, INTERVALS};
-use super::judge::{self, Cell};
+use super::judge::{self, Row};
 use super::play::{self, Scene, Truth};
 use crate::Failure;
 
-/// One cause with its cells.
-pub(super) struct Row {
-    cause: &'static Cause,
-    cells: Vec<(Collector, u32, Cell)>,
-}
+/// A play and those of its causes that are wanted.
+pub(super) type Wanted = (&'static Play, Vec<&'static Cause>);
 
-/// Plays what is not in the folder yet, so many at a time; the names of those that failed, with the reason.
-pub(super) fn play(scene: &Scene, causes: &[&'static Cause], folder: &Path, beside: usize) -> Vec<String> {
-    let todo = causes.iter().filter(|cause| Truth::kept(&folder.join(cause.name)).is_none());
-    let queue = Mutex::new(todo.collect::<Vec<_>>().into_iter());
+/// Plays what is not in the folder yet, so many at a time; what was not played.
+pub(super) fn play(scene: &Scene, wanted: &[Wanted], folder: &Path, beside: usize) -> Vec<String> {
+    let todo = wanted.iter().filter(|(play, causes)| {
+        let kept = Truth::kept(&folder.join(play.name));
+        !causes.iter().all(|cause| kept.iter().any(|truth| truth.cause == cause.name))
+    });
+    let queue = Mutex::new(todo);
     let failed = Mutex::new(Vec::new());
+    let next = || queue.lock().ok()?.next();
     std::thread::scope(|scope| {
         for _ in 0..beside {
             scope.spawn(|| {
-                while let Some(cause) = queue.lock().ok().and_then(|mut queue| queue.next()) {
-                    println!("== {}", cause.name);
-                    if let Err(failure) = play::play(scene, cause, &folder.join(cause.name))
-                        && let Ok(mut failed) = failed.lock()
-                    {
-                        println!("   {}: {failure}", cause.name);
-                        failed.push(format!("{} was not played", cause.name));
+                while let Some((play, causes)) = next() {
+                    println!("== {}", play.name);
+                    if let Err(failure) = play::play(scene, play, causes, &folder.join(play.name)) {
+                        println!("   {}: {failure}", play.name);
+                        if let Ok(mut failed) = failed.lock() {
+                            failed.push(format!("{} was not played", play.name));
+                        }
                     }
                 }
             });
@@ -39,12 +40,12 @@ pub(super) fn play(scene: &Scene, causes: &[&'static Cause], folder: &Path, besi
 }
 
 /// What is said of the archives in the folder.
-pub(super) fn judge(causes: &[&'static Cause], folder: &Path) -> Result<Vec<Row>, Failure> {
+pub(super) fn judge(wanted: &[Wanted], folder: &Path) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
-    for cause in causes {
-        let folder = folder.join(cause.name);
-        let Some(truth) = Truth::kept(&folder) else { continue };
-        rows.push(Row { cause, cells: judge::run(cause, &folder, truth)? });
+    for (play, causes) in wanted {
+        let folder = folder.join(play.name);
+        let all = judge::run(&folder, &Truth::kept(&folder))?;
+        rows.extend(all.into_iter().filter(|row| causes.iter().any(|cause| cause.name == row.cause.name)));
     }
     Ok(rows)
 }
@@ -69,29 +70,5 @@ pub(super) fn print(rows: &[Row]) {
     reasons.dedup();
     for reason in reasons {
         println!("{reason}");
-    }
-}
-
-impl Row {
-    fn cells_of(&self, collector: Collector) -> impl Iterator<Item = (u32, &Cell)> {
-        self.cells.iter().filter(move |(of, ..)| *of == collector).map(|(_, interval, cell)| (*interval, cell))
-    }
-
-    fn reasons(&self) -> Vec<String> {
-        let missed = self.cells.iter().filter_map(|(collector, interval, cell)| match cell {
-            Cell::Missed(why) => Some(format!("{}, {} at {interval} s: {why}", self.cause.name, collector.name())),
-            _ => None,
-        });
-        missed.collect()
-    }
-
-    /// What is not as it must be.
-    pub(super) fn wrong(&self) -> Vec<String> {
-        let wrong = self.cells.iter().filter(|(_, _, cell)| cell.is_wrong());
-        wrong
-            .map(|(collector, interval, cell)| {
-                format!("{}, {} at {interval} s: {cell}", self.cause.name, collector.name())
-            })
-            .collect()
     }
 }

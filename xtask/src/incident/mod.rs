@@ -20,7 +20,8 @@ use std::path::{Path, PathBuf};
 use crate::vm::image::{self, Image};
 use crate::vm::machine;
 use crate::{Failure, exactness, vm};
-use causes::Cause;
+use causes::Play;
+use matrix::Wanted;
 
 /// How it is run.
 #[derive(clap::Args)]
@@ -54,7 +55,7 @@ const STORM: &str = "storm";
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.list {
         println!("{STORM}");
-        causes::ALL.iter().for_each(|cause| println!("{}", cause.name));
+        causes::all().for_each(|cause| println!("{}", cause.name));
         return Ok(());
     }
     let (storm, causes) = chosen(&arguments.cause)?;
@@ -78,27 +79,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     ended(wrong)
 }
 
-/// Whether the storm is wanted, and which causes.
-fn chosen(names: &[String]) -> Result<(bool, Vec<&'static Cause>), Failure> {
-    if names.is_empty() {
-        return Ok((true, causes::ALL.iter().collect()));
+/// Whether the storm is wanted, and which causes of which plays.
+fn chosen(names: &[String]) -> Result<(bool, Vec<Wanted>), Failure> {
+    let known = |name: &str| name == STORM || causes::all().any(|cause| cause.name == name);
+    if let Some(name) = names.iter().find(|name| !known(name)) {
+        return Err(format!("no cause `{name}`; --list names them").into());
     }
-    let find = |name: &String| {
-        let found = causes::ALL.iter().find(|cause| cause.name == name);
-        found.ok_or_else(|| format!("no cause `{name}`; --list names them").into())
-    };
-    let causes: Result<_, Failure> = names.iter().filter(|name| *name != STORM).map(find).collect();
-    Ok((names.iter().any(|name| name == STORM), causes?))
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|one| one == name);
+    let of = |play: &'static Play| (play, play.causes.iter().filter(|cause| wanted(cause.name)).collect::<Vec<_>>());
+    let plays = causes::PLAYS.iter().map(of).filter(|(_, causes)| !causes.is_empty());
+    Ok((wanted(STORM), plays.collect()))
 }
 
 /// The storm's figures and the matrix of what is in the folder, printed; what is wrong in them.
-fn judged(storm: bool, causes: &[&'static Cause], folder: &Path) -> Result<Vec<String>, Failure> {
+fn judged(storm: bool, causes: &[Wanted], folder: &Path) -> Result<Vec<String>, Failure> {
     let mut wrong = if storm { storm::judge(folder)? } else { Vec::new() };
     let rows = matrix::judge(causes, folder)?;
     if !rows.is_empty() {
         matrix::print(&rows);
     }
-    wrong.extend(rows.iter().flat_map(matrix::Row::wrong));
+    wrong.extend(rows.iter().flat_map(judge::Row::wrong));
     Ok(wrong)
 }
 
