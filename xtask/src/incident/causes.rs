@@ -101,10 +101,7 @@ echo always >/sys/kernel/mm/transparent_hugepage/enabled
 echo always >/sys/kernel/mm/transparent_hugepage/defrag
 "#;
 
-pub(super) const PLAYS: &[Play] = &[
-    Play {
-        name: "processors",
-        causes: &[
+const PROCESSORS: &[Cause] = &[
     Cause {
         name: "fork-storm",
         verdict: Some("fork-storm"),
@@ -119,11 +116,7 @@ pub(super) const PLAYS: &[Play] = &[
         does: "stress-ng --quiet --cpu 30 --cpu-method int64 --timeout ${lasts}s\n",
         ..Cause::PLAIN
     },
-    Cause {
-        name: "batch",
-        does: "stress-ng --quiet --cpu 3 --cpu-method int64 --timeout ${lasts}s\n",
-        ..Cause::PLAIN
-    },
+    Cause { name: "batch", does: "stress-ng --quiet --cpu 3 --cpu-method int64 --timeout ${lasts}s\n", ..Cause::PLAIN },
     Cause {
         name: "system-calls",
         verdict: Some("kernel-cpu"),
@@ -136,12 +129,9 @@ kill $dds
 ",
         ..Cause::PLAIN
     },
-        ],
-        ..Play::PLAIN
-    },
-    Play {
-        name: "memory",
-        causes: &[
+];
+
+const MEMORY: &[Cause] = &[
     Cause {
         name: "cgroup-limit",
         verdict: Some("cgroup-limit"),
@@ -166,25 +156,27 @@ systemd-run --quiet --wait $limits --property=RuntimeMaxSec=$lasts \\
 ",
         ..Cause::PLAIN
     },
-        ],
-        ..Play::PLAIN
-    },
+];
+
+const SESSIONS: &[Cause] = &[Cause { name: "quiet", does: "sleep $lasts\n", lasts: 1500, ..Cause::PLAIN }];
+
+pub(super) const PLAYS: &[Play] = &[
+    Play { name: "processors", causes: PROCESSORS, ..Play::PLAIN },
+    Play { name: "memory", causes: MEMORY, ..Play::PLAIN },
     Play {
         name: "sessions",
         before: sessions!("16M", "310", "10"),
-        causes: &[
-    Cause {
-        name: "login-storm",
-        verdict: Some("login-storm"),
-        also: &["kernel-cpu"],
-        does: "for lot in $(seq 30); do echo >&3; done
+        causes: &[Cause {
+            name: "login-storm",
+            verdict: Some("login-storm"),
+            also: &["kernel-cpu"],
+            does: "for lot in $(seq 30); do echo >&3; done
 sleep $lasts
 kill $server
 for second in $(seq 100); do pgrep -f '^oracleSTORM' >/dev/null || break; sleep 1; done
 ",
-        ..Cause::PLAIN
-    },
-        ],
+            ..Cause::PLAIN
+        }],
         ..Play::PLAIN
     },
     Play {
@@ -192,57 +184,53 @@ for second in $(seq 100); do pgrep -f '^oracleSTORM' >/dev/null || break; sleep 
         disks: true,
         slow_disk: Some(12),
         causes: &[
-    Cause {
-        name: "disk-wait",
-        verdict: Some("disk-stall"),
-        also: &[],
-        does: "for one in $(seq 30); do
+            Cause {
+                name: "disk-wait",
+                verdict: Some("disk-stall"),
+                also: &[],
+                does: "for one in $(seq 30); do
     dd if=/dev/vdd of=/dev/null bs=4k iflag=direct skip=$((one * 2000)) status=none & dds=\"$dds $!\"
 done
 sleep $lasts
 kill $dds; wait $dds || true
 ",
-        ..Cause::PLAIN
-    },
-    Cause {
-        name: "backup",
-        does: "timeout $lasts sh -c 'while :; do dd if=/dev/vda bs=1M status=none | gzip -1 >/dev/null; done'
+                ..Cause::PLAIN
+            },
+            Cause {
+                name: "backup",
+                does: "timeout $lasts sh -c 'while :; do dd if=/dev/vda bs=1M status=none | gzip -1 >/dev/null; done'
 ",
-        ..Cause::PLAIN
-    },
+                ..Cause::PLAIN
+            },
         ],
         ..Play::PLAIN
     },
     Play {
         name: "compaction",
         before: FRAGMENT,
-        causes: &[
-    Cause {
-        name: "compaction",
-        verdict: Some("compaction-stall"),
-        also: &["kernel-cpu"],
-        does: "choom -n 900 -- stress-ng --quiet --vm 4 --vm-bytes 240M --vm-method zero-one \\
+        causes: &[Cause {
+            name: "compaction",
+            verdict: Some("compaction-stall"),
+            also: &["kernel-cpu"],
+            does: "choom -n 900 -- stress-ng --quiet --vm 4 --vm-bytes 240M --vm-method zero-one \\
     --vm-madvise hugepage --timeout ${lasts}s
 ",
-        ..Cause::PLAIN
-    },
-        ],
+            ..Cause::PLAIN
+        }],
         ..Play::PLAIN
     },
     Play {
         name: "swap",
         before: SWAP,
         disks: true,
-        causes: &[
-    Cause {
-        name: "swap-storm",
-        verdict: Some("swap-storm"),
-        also: &[],
-        does: "choom -n 900 -- stress-ng --quiet --vm 2 --vm-bytes 1200M --vm-method walk-1d --timeout ${lasts}s
+        causes: &[Cause {
+            name: "swap-storm",
+            verdict: Some("swap-storm"),
+            also: &[],
+            does: "choom -n 900 -- stress-ng --quiet --vm 2 --vm-bytes 1200M --vm-method walk-1d --timeout ${lasts}s
 ",
-        ..Cause::PLAIN
-    },
-        ],
+            ..Cause::PLAIN
+        }],
         ..Play::PLAIN
     },
     Play {
@@ -253,34 +241,24 @@ hog=$!
 sleep 20
 ",
         disks: true,
-        causes: &[
-    Cause {
-        name: "reclaim-storm",
-        verdict: Some("reclaim-storm"),
-        also: &["kernel-cpu"],
-        does: "for reader in $(seq 12); do
+        causes: &[Cause {
+            name: "reclaim-storm",
+            verdict: Some("reclaim-storm"),
+            also: &["kernel-cpu"],
+            does: "for reader in $(seq 12); do
     while :; do cat /big; done >/dev/null & readers=\"$readers $!\"
 done
 sleep $lasts
 kill $readers; pkill -x cat
 ",
-        ..Cause::PLAIN
-    },
-        ],
+            ..Cause::PLAIN
+        }],
         ..Play::PLAIN
     },
     Play {
         name: "hang",
         hangs: Some(2400),
-        causes: &[
-    Cause {
-        name: "hang",
-        verdict: Some("hang"),
-        also: &[],
-        does: "",
-        ..Cause::PLAIN
-    },
-        ],
+        causes: &[Cause { name: "hang", verdict: Some("hang"), also: &[], does: "", ..Cause::PLAIN }],
         ..Play::PLAIN
     },
     Play {
@@ -293,12 +271,11 @@ fallocate -l 300M /cache; cat /cache >/dev/null
             sessions!("400M", "600", "30")
         ),
         disks: true,
-        causes: &[
-    Cause {
-        name: "page-tables-reclaim",
-        verdict: Some("reclaim-by-page-tables"),
-        also: &["reclaim-storm", "swap-storm", "kernel-cpu", "out-of-memory"],
-        does: "scans() { awk '/^pgscan_(kswapd|direct) / { sum += $2 } END { print sum }' /proc/vmstat; }
+        causes: &[Cause {
+            name: "page-tables-reclaim",
+            verdict: Some("reclaim-by-page-tables"),
+            also: &["reclaim-storm", "swap-storm", "kernel-cpu", "out-of-memory"],
+            does: "scans() { awk '/^pgscan_(kswapd|direct) / { sum += $2 } END { print sum }' /proc/vmstat; }
 before=$(scans)
 until=$((SECONDS + 300))
 for lot in $(seq 2 20); do
@@ -311,70 +288,54 @@ while [ $SECONDS -lt $until2 ]; do sleep 20; echo >&3; done
 kill $server
 for second in $(seq 100); do pgrep -f '^oracleSTORM' >/dev/null || break; sleep 1; done
 ",
-        lasts: 200,
-        ..Cause::PLAIN
-    },
-        ],
+            lasts: 200,
+            ..Cause::PLAIN
+        }],
         ..Play::PLAIN
     },
     Play {
         name: "growing",
         before: sessions!("300M", "150", "6"),
-        causes: &[
-    Cause {
-        name: "page-tables-growing",
-        verdict: Some("page-tables-growing"),
-        also: &["login-storm"],
-        does: "for lot in $(seq 24); do echo >&3; sleep 40; done
+        causes: &[Cause {
+            name: "page-tables-growing",
+            verdict: Some("page-tables-growing"),
+            also: &["login-storm"],
+            does: "for lot in $(seq 24); do echo >&3; sleep 40; done
 sleep 300
 ",
-        ..Cause::PLAIN
-    },
-        ],
+            ..Cause::PLAIN
+        }],
         ..Play::PLAIN
     },
     Play {
         name: "standing",
         before: sessions!("300M", "150", "150"),
         quiet: 0,
-        causes: &[
-    Cause {
-        name: "page-tables-standing",
-        verdict: Some("page-tables-standing"),
-        also: &[],
-        does: "sleep $lasts\n",
-        lasts: 1500,
-        ..Cause::PLAIN
-    },
-        ],
+        causes: &[Cause {
+            name: "page-tables-standing",
+            verdict: Some("page-tables-standing"),
+            also: &[],
+            does: "sleep $lasts\n",
+            lasts: 1500,
+            ..Cause::PLAIN
+        }],
         ..Play::PLAIN
     },
     Play {
         name: "pool",
         before: "sysctl -q vm.nr_hugepages=150\n",
         quiet: 0,
-        causes: &[
-    Cause {
-        name: "unused-pool",
-        verdict: Some("pool-unused"),
-        also: &[],
-        does: "sleep $lasts\n",
-        lasts: 2400,
-        ..Cause::PLAIN
-    },
-        ],
+        causes: &[Cause {
+            name: "unused-pool",
+            verdict: Some("pool-unused"),
+            also: &[],
+            does: "sleep $lasts\n",
+            lasts: 2400,
+            ..Cause::PLAIN
+        }],
         ..Play::PLAIN
     },
-    Play {
-        name: "quiet",
-        quiet: 0,
-        causes: &[
-    Cause {
-        name: "quiet", does: "sleep $lasts\n", lasts: 1500, ..Cause::PLAIN
-    },
-        ],
-        ..Play::PLAIN
-    },
+    Play { name: "quiet", quiet: 0, causes: SESSIONS, ..Play::PLAIN },
 ];
 
 /// Every cause.

@@ -100,9 +100,10 @@ fn one(cause: &Cause) -> String {
     format!("lasts={lasts}\nfrom=$(date +%s)\n{does}echo truth {name} $from $(date +%s)\nsleep {BETWEEN}\n")
 }
 
-/// What stands on the disk is what is left.
+/// What stands on the disk is what is left. It resets itself: until it heard from us, much time could pass in there.
 fn before_hang(play: &Play) -> String {
-    format!("export LANG=C TZ=UTC\n{START}sleep {}\nsync\ndate +%s\n", play.quiet)
+    let reset = "(sleep 2; echo b >/proc/sysrq-trigger) >/dev/null 2>&1 &";
+    format!("export LANG=C TZ=UTC\n{START}sleep {}\nsync\ndate +%s\n{reset}\n", play.quiet)
 }
 
 fn after_hang(cause: &Cause) -> String {
