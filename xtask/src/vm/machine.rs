@@ -55,6 +55,14 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
+    /// With a clock of instructions Linux 6.1 does not come past the start of a second processor (QEMU 7.2).
+    const fn processors(self) -> &'static str {
+        match self {
+            Self::Ours => "2",
+            Self::Instructions { .. } => "1",
+        }
+    }
+
     fn arguments(self) -> Vec<String> {
         match self {
             Self::Ours => vec!["-accel".to_owned(), "tcg,thread=multi".to_owned()],
@@ -139,7 +147,7 @@ impl Setup {
     fn command(&self) -> Command {
         let Hardware { memory_mib, nodes, cpu, clock, leaves, slow_disk } = self.hardware;
         let mut qemu = Command::new("qemu-system-x86_64");
-        qemu.args(clock.arguments()).args(["-machine", "q35", "-cpu", cpu, "-smp", "2"]);
+        qemu.args(clock.arguments()).args(["-machine", "q35", "-cpu", cpu, "-smp", clock.processors()]);
         if let Some(begins) = &self.begins {
             qemu.arg("-rtc").arg(format!("base={begins},clock=vm"));
         }
