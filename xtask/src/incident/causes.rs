@@ -21,8 +21,8 @@ impl Play {
         Self { name: "", before: "", quiet: QUIET, causes: &[], disks: false, slow_disk: None, hangs: None };
 }
 
-/// Enough rows at the longest interval for what is usual.
-const QUIET: u32 = 800;
+/// With what follows, enough rows at the longest interval for what is usual.
+const QUIET: u32 = 420;
 
 /// One cause.
 pub(super) struct Cause {

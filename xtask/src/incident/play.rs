@@ -15,7 +15,7 @@ pub(super) const BEGINS: &str = "2026-11-02T08:00:00";
 /// share. QEMU is about as quick here, so that time passes as usual while it is busy.
 const SHIFT: u8 = 4;
 /// Seconds of nothing after each cause: incidents of the longest interval do not meet.
-const BETWEEN: u32 = 300;
+const BETWEEN: u32 = 240;
 /// How long one may take here.
 const LIMIT: Duration = Duration::from_secs(3 * 3600);
 /// The file of a folder that says when each cause was at work; without it the play was not finished.
