@@ -120,7 +120,24 @@ fn utc(seconds: i64) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::causes;
     use super::*;
+
+    #[test]
+    fn every_script_is_one_that_bash_reads() {
+        for play in causes::PLAYS {
+            let all: Vec<&Cause> = play.causes.iter().collect();
+            let scripts = match (play.hangs, all.as_slice()) {
+                (Some(_), [cause]) => vec![before_hang(play), after_hang(cause)],
+                (_, causes) => vec![script(play, causes)],
+            };
+            for script in scripts {
+                let mut bash = shell::command("bash");
+                let read = shell::output(bash.args(["-n", "-c", &script]));
+                assert!(read.is_ok(), "{}: {read:?}\n{script}", play.name);
+            }
+        }
+    }
 
     #[test]
     fn what_the_machine_says_of_each_cause_is_the_truth() {
