@@ -44,7 +44,8 @@ impl Collector {
 /// What OSWatcher's loop wrote.
 pub(super) const OSWATCHER: &str = "vm_vmstat.dat";
 
-/// Starts all of them, as jobs of the shell. What pmlogger records is of the groups that its usual configuration has.
+/// Starts all of them, as jobs of the shell. What pmlogger records is of the groups that its usual configuration has; it takes
+/// them itself, as pmcd with its scripts takes minutes to start where a processor is emulated.
 pub(super) const START: &str = r#"mkdir -p /var/log/collected
 cd /var/log/collected
 cat >/run/pmlogger.conf <<'end'
@@ -71,15 +72,13 @@ log mandatory on default {
     network.tcp
 }
 end
-systemctl start pmcd
-/usr/lib/pcp/bin/pmcd_wait -t 300
 boot=$(ls -d pcp-1/*.index 2>/dev/null | wc -l)
 for every in 1 10 60; do
     /usr/lib/sysstat/sadc -S DISK $every sar-$every &
     vmstat -t $every >>vmstat-$every.log &
     atop -w atop-$every $every &
     mkdir -p pcp-$every
-    pmlogger -c /run/pmlogger.conf -t $every -l /run/pmlogger-$every.log pcp-$every/pcp$boot &
+    pmlogger -o -c /run/pmlogger.conf -t $every -l /run/pmlogger-$every.log pcp-$every/pcp$boot &
     mkdir -p -m 700 record-$every
     hugewise record --interval $every --hours 1 --days 1 --out record-$every &
 done >/run/collectors 2>&1
@@ -94,5 +93,4 @@ collectors=$(jobs -p)
 /// Ends them.
 pub(super) const STOP: &str = "kill $collectors 2>/dev/null
 wait $collectors 2>/dev/null || true
-systemctl stop pmcd
 ";

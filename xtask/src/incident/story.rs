@@ -112,13 +112,14 @@ pub(super) fn run(
     folder: &Path,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Told, Failure> {
-    machine.must(&before(pages))?;
-    machine.must(&format!("cat >/run/story <<'end of story'\n{}end of story\n{START}", happens(pages)))?;
+    machine.must_within(&before(pages), LIMIT)?;
+    let start = format!("cat >/run/story <<'end of story'\n{}end of story\n{START}", happens(pages));
+    machine.must_within(&start, LIMIT)?;
     let until = Instant::now() + LIMIT;
     let mut last = String::new();
     let told = loop {
         std::thread::sleep(TICK);
-        let said = machine.must("tail -n 1 /run/said")?;
+        let said = machine.must_within("tail -n 1 /run/said", LIMIT)?;
         if let Some(told) = said.strip_prefix("done ") {
             break told.to_owned();
         }
@@ -130,7 +131,7 @@ pub(super) fn run(
         }
         last = said;
     };
-    machine.must("tar -cf /dev/vdc -C /var/log/collected .; sync")?;
+    machine.must_within("tar -cf /dev/vdc -C /var/log/collected .; sync", LIMIT)?;
     disk.unpack(folder)?;
     fs::write(folder.join(KEPT), &told)?;
     Told::of(&told)

@@ -133,6 +133,9 @@ const BY_HAND: &[&str] = &[
     "sysstat.service",
 ];
 
+/// Makes the names of PCP's metrics, which pmcd makes at its first start otherwise: pmlogger runs without it.
+const NAMES: &str = "cd /var/lib/pcp/pmns && ./Rebuild -s";
+
 /// Where Debian's packages come from.
 const ARCHIVE: &str = "http://deb.debian.org/debian";
 
@@ -193,7 +196,7 @@ impl Image {
     fn recipe(self) -> String {
         let mut hasher = DefaultHasher::new();
         (PACKAGES, DISK_BYTES, PARTITION, FILE_SYSTEM, FILES, MASKED).hash(&mut hasher);
-        (self.kernel(), self.packages(), self.by_hand(), self.first_boot()).hash(&mut hasher);
+        (self.kernel(), self.packages(), self.by_hand(), NAMES, self.first_boot()).hash(&mut hasher);
         format!("{:016x}", hasher.finish())
     }
 
@@ -263,6 +266,9 @@ impl Image {
         if !self.by_hand().is_empty() {
             let units = self.by_hand().join(" ");
             mmdebstrap.arg(format!("--customize-hook=chroot \"$1\" systemctl --quiet disable {units}"));
+        }
+        if self == Self::Collectors {
+            mmdebstrap.arg(format!("--customize-hook=chroot \"$1\" sh -c '{NAMES}'"));
         }
         mmdebstrap
             .arg(format!("--customize-hook=echo UUID={FILE_SYSTEM} / ext4 errors=remount-ro 0 1 >\"$1\"/etc/fstab"));
