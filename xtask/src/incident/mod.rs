@@ -91,10 +91,13 @@ fn chosen(names: &[String]) -> Result<(bool, Vec<Wanted>), Failure> {
     Ok((wanted(STORM), plays.collect()))
 }
 
-/// The storm's figures and the matrix of what is in the folder, printed; what is wrong in them.
+/// The storm's figures and the matrix of what is in the folder, printed; what is wrong in them, and what is not there.
 fn judged(storm: bool, causes: &[Wanted], folder: &Path) -> Result<Vec<String>, Failure> {
     let mut wrong = if storm { storm::judge(folder)? } else { Vec::new() };
     let rows = matrix::judge(causes, folder)?;
+    let there = |name: &str| rows.iter().any(|row| row.cause.name == name);
+    let wanted = causes.iter().flat_map(|(_, causes)| causes.iter().map(|cause| cause.name));
+    wrong.extend(wanted.filter(|name| !there(name)).map(|name| format!("{name} is not in {}", folder.display())));
     if !rows.is_empty() {
         matrix::print(&rows);
     }

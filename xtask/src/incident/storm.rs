@@ -68,7 +68,9 @@ fn one(scene: &Scene, archives: &Path, pages: Pages, verbose: bool) -> Result<To
 
 /// What is said of both, where they are in the folder, printed; what is wrong in it.
 pub(super) fn judge(archives: &Path) -> Result<Vec<String>, Failure> {
-    let Some(base) = Run::kept(archives, Pages::Base)? else { return Ok(Vec::new()) };
+    let Some(base) = Run::kept(archives, Pages::Base)? else {
+        return Ok(vec![format!("the storm is not in {}", archives.display())]);
+    };
     let folder = archives.join(Pages::Base.folder());
     let gaps = gaps::of(&folder)?;
     gaps::print(&gaps);
@@ -90,9 +92,12 @@ pub(super) fn judge(archives: &Path) -> Result<Vec<String>, Failure> {
     );
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- |");
     base.print();
-    if let Some(huge) = huge {
-        huge.print();
-        wrong.extend(huge.nothing_is_named());
+    match huge {
+        Some(huge) => {
+            huge.print();
+            wrong.extend(huge.nothing_is_named());
+        }
+        None => wrong.push(format!("the storm on huge pages is not in {}", archives.display())),
     }
     Ok(wrong)
 }
