@@ -289,7 +289,6 @@ kill $server
 for second in $(seq 100); do pgrep -f '^oracleSTORM' >/dev/null || break; sleep 1; done
 ",
             lasts: 200,
-            ..Cause::PLAIN
         }],
         ..Play::PLAIN
     },
@@ -317,7 +316,6 @@ sleep 300
             also: &[],
             does: "sleep $lasts\n",
             lasts: 1500,
-            ..Cause::PLAIN
         }],
         ..Play::PLAIN
     },
@@ -331,7 +329,6 @@ sleep 300
             also: &[],
             does: "sleep $lasts\n",
             lasts: 2400,
-            ..Cause::PLAIN
         }],
         ..Play::PLAIN
     },
