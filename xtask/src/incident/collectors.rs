@@ -44,7 +44,7 @@ impl Collector {
 /// What OSWatcher's loop wrote.
 pub(super) const OSWATCHER: &str = "vm_vmstat.dat";
 
-/// Starts all of them, as jobs of the shell. What pmlogger records is of the groups that its usual configuration has; it takes
+/// Starts all of them, as jobs of the shell, at all intervals or at `$intervals`. What pmlogger records is of the groups that its usual configuration has; it takes
 /// them itself, as pmcd with its scripts takes minutes to start where a processor is emulated.
 pub(super) const START: &str = r#"mkdir -p /var/log/collected
 cd /var/log/collected
@@ -73,7 +73,7 @@ log mandatory on default {
 }
 end
 boot=$(ls -d pcp-1/*.index 2>/dev/null | wc -l)
-for every in 1 10 60; do
+for every in ${intervals:-1 10 60}; do
     /usr/lib/sysstat/sadc -S DISK $every sar-$every &
     vmstat -t $every >>vmstat-$every.log &
     atop -w atop-$every $every &

@@ -18,7 +18,7 @@ const HARDWARE: Hardware = Hardware {
     memory_mib: 1024,
     nodes: 1,
     cpu: "max,la57=off",
-    clock: Clock::Instructions { shift: 4, leaps: false },
+    clock: Clock::Instructions { shift: 3, leaps: false },
     leaves: true,
     slow_disk: None,
 };

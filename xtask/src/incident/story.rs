@@ -16,7 +16,8 @@ const POOL_PAGES: u32 = SEGMENT_MIB / 2;
 const CACHE_MIB: u32 = 300;
 /// Sessions that log in at a time, and those that are there before.
 const LOT: u32 = 30;
-/// Lots at the most.
+/// Lots at the least and at the most.
+const LEAST_LOTS: u32 = 8;
 const MOST_LOTS: u32 = 20;
 /// Seconds without anything, which are the archive's idea of normal.
 const QUIET: u32 = 120;
@@ -25,9 +26,9 @@ const PAUSE: u32 = 4;
 /// Pages scanned in all from which on memory counts as short.
 const SHORT: u32 = 5_000;
 /// Seconds for which log-ins go on from then on.
-const STORM: u32 = 30;
+const STORM: u32 = 60;
 /// Seconds until memory is short at the latest.
-const PATIENCE: u32 = 300;
+const PATIENCE: u32 = 600;
 /// Seconds afterwards.
 const AFTER: u32 = 20;
 /// How long all of it may take, on a machine that is short of everything.
@@ -180,7 +181,7 @@ fn happens(pages: Pages) -> String {
         Pages::Huge { lots, seconds } => (lots, seconds),
     };
     format!(
-        r#"export LANG=C TZ=UTC
+        r#"export LANG=C TZ=UTC intervals=1
 {COLLECT}exec 3>/run/server/lots
 echo quiet
 sleep {QUIET}
@@ -207,7 +208,7 @@ while :; do
         ((gone >= {seconds})) && break
         continue
     fi
-    [ -z "$short" ] && ((scans - before > {SHORT})) && short=$gone
+    [ -z "$short" ] && ((lots >= {LEAST_LOTS} && scans - before > {SHORT})) && short=$gone
     [ -n "$short" ] && ((gone - short >= {STORM})) && break
     ((gone >= {PATIENCE})) && break
 done
