@@ -80,7 +80,7 @@ for every in ${intervals:-1 10 60}; do
     mkdir -p pcp-$every
     pmlogger -o -c /run/pmlogger.conf -t $every -l /run/pmlogger-$every.log pcp-$every/pcp$boot &
     mkdir -p -m 700 record-$every
-    hugewise record --interval $every --hours 1 --days 1 --out record-$every &
+    hugewise record --interval $every --hours 4 --days 1 --out record-$every &
 done >/run/collectors 2>&1
 # OSWatcher's own loop: vmstat started anew every few seconds.
 {
