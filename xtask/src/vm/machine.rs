@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::{Failure, shell};
 
 /// How long a boot may take; without KVM it is about half a minute, and many times that on a busy machine.
-const BOOT: Duration = Duration::from_secs(600);
+const BOOT: Duration = Duration::from_secs(1800);
 /// How long a command may take.
 const COMMAND: Duration = Duration::from_secs(600);
 
@@ -50,7 +50,8 @@ pub(crate) enum Clock {
     /// This machine's clock: who has to wait for a processor here is late in there.
     Ours,
     /// Its own instructions, so many nanoseconds each as a power of two: it is as quick as that whatever else runs here.
-    /// Where `leaps`, time in which it has nothing to do passes at once; requests to disks then seem to take long.
+    /// Where `leaps`, time in which it has nothing to do passes at once: a request to a disk that this machine serves late seems
+    /// to take minutes in there, and where much else runs here it does not even come up.
     Instructions { shift: u8, leaps: bool },
 }
 
