@@ -250,6 +250,8 @@ pub enum Use {
     Resident,
     /// How many wait without a break (state D), for a disk or within the kernel.
     Stuck,
+    /// Bytes of page tables that they took since the look before; of those that are listed, which may be a part of them.
+    PageTablesGrown,
 }
 
 impl Series {
