@@ -42,6 +42,9 @@ pub(crate) struct Arguments {
     /// The zone of times that come without one: Europe/Berlin, or +02:00.
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
     timezone: Option<String>,
+    /// How far a host's clock was ahead, db2=+3s, or behind, db2=-3s: for what is told of several hosts. May be given again.
+    #[arg(long, value_name = "HOST=SECONDS")]
+    offset: Vec<String>,
     /// Tell of this host only, by its name; may be given again. With many hosts a table of all comes without it.
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
@@ -61,6 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         zone: arguments.timezone.clone(),
         from: arguments.from.clone(),
         to: arguments.to.clone(),
+        offsets: arguments.offset.clone(),
         interval: arguments.interval.clone(),
     };
     let investigation = match &arguments.series {

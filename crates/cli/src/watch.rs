@@ -69,7 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             zone: arguments.timezone.clone(),
             from: arguments.from.clone(),
             to: arguments.to.clone(),
-            interval: None,
+            ..Options::default()
         };
         let frames = replay::frames(&arguments.replay, arguments.host.as_deref(), &options)?;
         watch::recorded(view(Timeline::recorded(frames)))

@@ -29,7 +29,7 @@ pub use metric::{Metric, Unit};
 pub use readers::Refused;
 pub use series::{Clock, Column, Mark, MarkKind, Moment, Problem, Sample, Series, Use};
 pub use verdict::{
-    Confidence, Evidence, Facts, History, Incident, InstanceFacts, Investigation, Kind, PoolFacts, Signature, Source,
-    Strength, Verdict,
+    Ahead, Confidence, Evidence, Facts, History, Incident, InstanceFacts, Investigation, Kind, PoolFacts, Signature,
+    Source, Strength, Verdict,
 };
 pub use windows::Rows;

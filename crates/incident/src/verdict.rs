@@ -389,6 +389,23 @@ impl InstanceFacts {
     }
 }
 
+/// How far a host's clock was ahead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Milliseconds; below 0 it was behind.
+    pub milliseconds: i64,
+    /// Who says so: `--offset`, or the file in which a time daemon did.
+    pub source: String,
+}
+
+impl Ahead {
+    /// `3 s ahead`, `0.5 s behind`.
+    pub fn words(&self) -> String {
+        let way = if self.milliseconds < 0 { "behind" } else { "ahead" };
+        format!("{} s {way}", self.milliseconds.unsigned_abs() as f64 / 1000.0)
+    }
+}
+
 /// All that is known of one host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
@@ -396,6 +413,8 @@ pub struct History {
     pub host: Option<String>,
     /// The clock of all moments here.
     pub clock: Clock,
+    /// How far its clock was ahead, where that is known: moments here are what it showed all the same.
+    pub ahead: Option<Ahead>,
     /// How the host was set up when it was captured, where a capture or a sosreport is among the sources.
     pub facts: Option<Facts>,
     /// Its series, one a collector, moments of all of them of one clock. Where there are more rows than fit in memory they

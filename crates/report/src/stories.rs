@@ -163,6 +163,7 @@ pub(crate) fn storm() -> Investigation {
     let history = History {
         host: Some("db7".into()),
         clock: series.clock.clone(),
+        ahead: None,
         facts: None,
         series: vec![series],
         incidents: vec![incident(midnight)],
