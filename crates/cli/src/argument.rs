@@ -10,12 +10,12 @@ pub(crate) enum Wrong {
     /// Whoever writes a number alone means another unit.
     #[error("{bytes} bytes? write {instead}")]
     Bare { bytes: u64, instead: String },
-    #[error("{0:?} is no page size; it is a power of two from 4K up, such as 2M or 1G")]
+    #[error("{0:?} is not a page size: use a power of two from 4K up, such as 2M or 1G")]
     PageSize(String),
-    #[error("{0:?} is no percentage; write a whole number from 0 to 100")]
+    #[error("{0:?} is not a percentage: use a whole number from 0 to 100")]
     Percent(String),
-    #[error("{0:?} is not of the form SIZE=PAGES, such as 2M=100")]
+    #[error("{0:?} is not SIZE=PAGES, such as 2M=100")]
     Overcommit(String),
-    #[error("{0:?} is none of thp, 2M and 1G")]
+    #[error("{0:?} is not thp, 2M or 1G")]
     Pages(String),
 }

@@ -270,7 +270,7 @@ fn the_log_of_a_server_that_does_not_run_decides_for_it() {
 fn waiting_for_a_server_that_never_comes_ends() {
     let said = hugewise(&["verify", "no-such-instance-here", "--wait", "1"]);
     assert_eq!(said.code, 2);
-    assert!(said.err.contains("no instance called no-such-instance-here appeared within 1 seconds"), "{}", said.err);
+    assert!(said.err.contains("no instance called no-such-instance-here started within 1 seconds"), "{}", said.err);
 }
 
 #[test]

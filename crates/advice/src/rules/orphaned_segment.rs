@@ -58,7 +58,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     Ok(vec![Finding {
         short,
         evidence,
-        remedies: vec![Remedy::by_commands(what, how)],
+        remedies: vec![Remedy::by_irreversible_commands(what, how)],
         ..RULE.finding(level, None, summary)
     }])
 }

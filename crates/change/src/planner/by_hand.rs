@@ -172,7 +172,11 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             }
             lines.extend(commands::restart(ask.host, instance));
         }
-        let risk = if about.is_some() || has_restart { Risk::Restart } else { Risk::Safe };
+        let risk = match left.iter().any(|remedy| matches!(remedy, Remedy::ByHand(it) if it.irreversible)) {
+            true => Risk::Destructive,
+            false if about.is_some() || has_restart => Risk::Restart,
+            false => Risk::Safe,
+        };
         let title = format!("{} {}: {}", finding.code, finding.name, finding.summary);
         draft.instruct(title, &lines, risk, about.map(Instance::title));
     }

@@ -68,10 +68,10 @@ fn the_one(names: &[Option<String>], wanted: Option<&str>) -> Result<Option<Stri
     };
     match (wanted, names.as_slice()) {
         (None, [only]) => Ok((*only).clone()),
-        (None, _) => Err(Failure::new(format!("these are of several hosts ({}): name one with --host", shown()))),
+        (None, _) => Err(Failure::new(format!("the recording has several hosts ({}): choose one with --host", shown()))),
         (Some(wanted), all) => match all.iter().find(|name| name.as_deref() == Some(wanted)) {
             Some(name) => Ok((*name).clone()),
-            None => Err(Failure::new(format!("nothing is of a host that is called {wanted}; there is {}", shown()))),
+            None => Err(Failure::new(format!("no host is named {wanted}; found {}", shown()))),
         },
     }
 }

@@ -81,7 +81,7 @@ fn refused(screen: &mut Screen<'_>, refusal: &Refusal) -> io::Result<()> {
 
 fn budget(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
     table::write(screen, view::budget::columns(sizing), &view::budget::rows(sizing))?;
-    for (name, drawn) in view::budget::pictures(sizing) {
+    for (name, drawn) in view::budget::pictures(sizing, screen.width()) {
         screen.line(&Spans::new().add(Role::Quiet, name).add(Role::Text, &drawn))?;
     }
     for (title, text) in view::budget::work_notes(sizing) {
