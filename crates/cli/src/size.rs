@@ -327,7 +327,7 @@ fn nothing(
     }
     if let Some(why) = host.processes.reason().filter(|_| instances.is_empty()) {
         let message = format!(
-            "nothing to size: what runs here is not known (processes: {why}), and no server is described (--engine, --segment)"
+            "nothing to size: hugewise cannot tell what runs here (processes: {why}), and no server is described (--engine, --segment)"
         );
         return outcome::complain(&message, Outcome::Incomplete);
     }

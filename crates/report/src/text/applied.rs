@@ -339,7 +339,7 @@ pub(crate) mod tests {
 
     pub(crate) fn unreadable() -> Unreadable {
         let path = "/var/lib/hugewise/journal/0008.journal".into();
-        Unreadable { id: Some(8), path, why: "line 1: no record of hugewise".into(), newer: false }
+        Unreadable { id: Some(8), path, why: "line 1: not a hugewise journal".into(), newer: false }
     }
 
     #[test]

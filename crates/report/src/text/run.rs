@@ -120,7 +120,7 @@ fn gain(report: &RunReport<'_>) -> Spans {
         Verdict::Faster => Spans::new().add(Role::Good, "gain  ").add(Role::Text, &spread),
         Verdict::Slower => Spans::new().add(Role::Warn, "loss  ").add(Role::Text, &format!("slower: {spread}")),
         Verdict::Unknown => Spans::new()
-            .add(Role::Warn, "not known  ")
+            .add(Role::Warn, "unknown  ")
             .add(Role::Text, &format!("fewer than three runs of each prove nothing: {spread}")),
         Verdict::None => {
             Spans::new().add(Role::Warn, "no gain  ").add(Role::Text, &format!("the two overlap: {spread}"))

@@ -164,7 +164,7 @@ pub(crate) fn most_note(sizing: &Sizing) -> Option<String> {
         return None;
     }
     Some(format!(
-        "If {} take all that their settings grant, {} are missing: the host swaps or kills. Grant less, or allow fewer sessions.",
+        "If {} take everything that their settings allow, {} are missing, and the host swaps or kills processes. Allow less memory or fewer sessions.",
         sessions_of(most.sessions),
         most.short
     ))

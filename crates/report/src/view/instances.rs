@@ -41,7 +41,7 @@ pub(crate) fn notes(checked: &Checked<'_>) -> Vec<(String, String)> {
         (instance.title(), how)
     });
     let more = unvouched.len().checked_sub(MOST_UNVOUCHED).filter(|more| *more > 0);
-    let more = more.map(|more| (format!("{more} more"), "nothing vouches for them".to_owned()));
+    let more = more.map(|more| (format!("{more} more"), "hugewise has no reason to trust them".to_owned()));
     let apart = apart::notes(checked.host, checked.instances).into_iter();
     apart.chain(transparent).chain(on_asleep(checked)).chain(named).chain(more).collect()
 }
@@ -84,8 +84,8 @@ fn on_asleep(checked: &Checked<'_>) -> Vec<(String, String)> {
         let at_boot = asleep.iter().skip(MOST_ASLEEP).filter(|it| !it.waits_for_hands()).count();
         let starts = match at_boot {
             0 => "none of them".to_owned(),
-            all if all == more => "all of them, for all that can be told".to_owned(),
-            some => format!("{some} of them, for all that can be told"),
+            all if all == more => "probably all of them".to_owned(),
+            some => format!("probably {some} of them"),
         };
         let what = format!("not running; the boot starts {starts}");
         notes.push((format!("{more} more"), what));

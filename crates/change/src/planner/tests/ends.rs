@@ -183,7 +183,7 @@ fn whoever_names_a_server_is_told_whom_else_the_pool_is_for() {
     let options = Options { instances: vec!["5433".into()], ..Options::default() };
     let (plan, _) = super::world::holds("named", &world, &options, &defaults().1);
     let line =
-        format!("the pool of 2 MiB pages also holds pages of others: {pages} for postgresql 15/main, which runs on it");
+        format!("the pool of 2 MiB pages is also used by others: {pages} for postgresql 15/main, which runs on it");
     assert!(plan.warnings.contains(&line), "{}", shown(&plan));
 }
 

@@ -218,7 +218,7 @@ fn words_of_others_for_the_same_size_are_not_fought() {
     let (plan, _) = holds("collision", &world, &options, &Request::default());
     assert!(!has(&plan, "pools-command-line"));
     let by_hand = plan.instructions.iter().find(|it| it.title.contains("command line")).unwrap();
-    assert!(by_hand.text.contains("/boot/grub/grub.cfg:2 names pages of 1 GiB already"), "{}", by_hand.text);
+    assert!(by_hand.text.contains("/boot/grub/grub.cfg:2 already names 1 GiB pages"), "{}", by_hand.text);
 }
 
 /// The line has what is needed, and a file after it asks for more than the host has: the file alone is to be corrected.

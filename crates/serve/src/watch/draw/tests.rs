@@ -159,7 +159,7 @@ fn a_host_of_which_little_is_told() {
     assert!(shown(&mut view, 80, 24).contains("reading the host ..."));
     view.timeline.push(Frame { host: "db7".into(), ..Frame::default() });
     let screen = shown(&mut view, 80, 24);
-    for text in ["nothing tells of pools", "nothing tells of instances", "nothing is wrong"] {
+    for text in ["no data about pools", "no data about instances", "nothing is wrong"] {
         assert!(screen.contains(text), "{text} is missing:\n{screen}");
     }
 }
