@@ -216,7 +216,7 @@ fn a_pool_is_used_and_a_short_one_is_said_before_anything_runs() {
     let sort = ["sort", "-S", "100M", "--parallel=1", &lines, "-o", "/dev/null"];
     let (output, report) = reported(folder.path(), &["--pages", "2M", "--need", "100M"], &sort);
     assert!(output.status.success(), "{}", errors(&output));
-    assert!(errors(&output).contains("64 pages (128.0 MiB) to be had"), "{}", errors(&output));
+    assert!(errors(&output).contains("64 pages (128.0 MiB) available"), "{}", errors(&output));
     assert!(report["with"][0]["pool_bytes"].as_u64().unwrap() >= 32 << 20, "{report:#}");
 
     let marker = folder.path().join("ran");

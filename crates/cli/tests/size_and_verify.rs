@@ -313,7 +313,7 @@ fn two_of_a_name() -> TempDir {
 fn a_name_that_two_servers_have_is_refused_by_every_command_that_takes_one() {
     let folder = two_of_a_name();
     let root = folder.path().to_str().unwrap();
-    let expected = "several instances are called PROD; name one of them: \"jvm PROD pid 950\", \"jvm PROD pid 951\"";
+    let expected = "several instances are called PROD; choose one: \"jvm PROD pid 950\", \"jvm PROD pid 951\"";
     for (command, name) in [
         ("check", &["--instance"][..]),
         ("size", &["--instance"]),

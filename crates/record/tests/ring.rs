@@ -129,7 +129,7 @@ fn what_others_could_have_put_there_is_refused_by_name() {
 
     fs::write(&path, "precious").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    assert!(why(ring()).contains("is no recording of hugewise"));
+    assert!(why(ring()).contains("is not a hugewise recording"));
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).unwrap();
     assert!(why(ring()).contains("others"));

@@ -45,7 +45,7 @@ fn what_cannot_be_written_leaves_everything_as_it_was() {
     let why = live.write_file("/folder", ".folder.new", &state("")).unwrap_err().to_string();
     assert_eq!(why, "/folder: is a folder; remove it");
     let why = live.write_file("/none/x", ".x.new", &state("")).unwrap_err().to_string();
-    assert_eq!(why, "/none/x: its folder is not there");
+    assert_eq!(why, "/none/x: its folder does not exist");
     // No file system has such a label: everything before it was done already, on the temporary file.
     let label = Label { name: "nowhere.x".into(), value: vec![1] };
     let why = live.write_file("/x", ".x.new", &FileState { labels: vec![label], ..state("x") }).unwrap_err();

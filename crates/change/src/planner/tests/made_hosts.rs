@@ -176,7 +176,7 @@ fn a_name_that_several_have_means_none_of_them() {
     let mut both = [called(7, true), called(8, true)];
     let error = crate::planner::name(&mut both, &options("5433")).unwrap_err().to_string();
     let names = "\"postgresql 5433 pid 7\", \"postgresql 5433 pid 8\"";
-    assert_eq!(error, format!("several instances are called 5433; name one of them: {names}"));
+    assert_eq!(error, format!("several instances are called 5433; choose one: {names}"));
     crate::planner::name(&mut both, &options("5433 pid 8")).unwrap();
     assert_eq!(both.map(|it| it.vouchers.last() == Some(&hugewise_model::vouch::Voucher::Named)), [false, true]);
 
