@@ -280,11 +280,11 @@ mod tests {
         let cases = [
             ("rate_limit:\n  burst: 1\n", "rate_limit"),
             ("basic_auth_user:\n  a: b\n", "basic_auth_user"),
-            ("basic_auth_users:\n  a: plain\n", "no bcrypt hash"),
+            ("basic_auth_users:\n  a: plain\n", "not a bcrypt hash"),
             ("basic_auth_users:\n  1: x\n", "in quotes"),
             ("basic_auth_users: [a]\n", "names and values"),
             ("tls_server_config:\n  cert_file: a\n", "key_file"),
-            ("tls_server_config:\n  cert_file: a\n  key_file: b\n  cipher_suites: x\n", "a list is expected"),
+            ("tls_server_config:\n  cert_file: a\n  key_file: b\n  cipher_suites: x\n", "expected a list"),
             ("tls_server_config:\n  cert_file: a\n  key_file: b\n  client_allowed_sans: [x]\n", "not supported here"),
             (
                 "tls_server_config:\n  cert_file: a\n  key_file: b\n  client_auth_type: RequestClientCert\n",

@@ -153,7 +153,7 @@ mod tests {
         let findings = case.assess().findings;
         let found = findings.iter().find(|it| it.code == RULE.code).unwrap();
         assert_eq!(found.level, Level::Error);
-        assert!(found.fix[0].starts_with("take mem= out of "), "{found:?}");
+        assert!(found.fix[0].starts_with("remove mem= from "), "{found:?}");
         // What the host lives with now it lives with in all of its memory.
         case.pool(20_000, 0);
         assert_eq!(level(&case), Some(Level::Error));

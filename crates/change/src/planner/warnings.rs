@@ -36,12 +36,12 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     if pools_kept {
         match boot_loader::new_menu(ask) {
             Some(NewMenu::Brings(words)) => draft.warn(format!(
-                "{words} is not in the boot menu, and is once that is made anew, as a new kernel has it: no boot of this plan \
-                 reckons with it; take it out, or make the menu and a new plan"
+                "{words} is not in the boot menu, but will be once the menu is regenerated, for example by a new kernel. This plan \
+                 does not allow for it: remove it, or regenerate the menu and make a new plan"
             )),
             Some(NewMenu::Drops(words)) => draft.warn(format!(
-                "{words} is in the boot menu alone, and gone once that is made anew, as a new kernel has it: write it where \
-                 the menu is made from"
+                "{words} is only in the boot menu and will be lost once the menu is regenerated, for example by a new kernel: add it \
+                 to the file that the menu is made from"
             )),
             None => {}
         }

@@ -72,7 +72,8 @@ mod tests {
               also   HW401 use_large_pages=TRUE lets it start without huge pages,
                            silently
         warn  HW501 Oracle 19c asks for madvise or never
-              cost   latency while the kernel compacts memory; memory that is not returned
+              cost   latency while the kernel compacts memory; memory that is not
+                     returned
         do    set the pool of 2 MiB pages to 20,779 (40.6 GiB), from the next boot on
               set transparent huge pages to madvise
               reboot, or restart oracle PROD once its pages are there
@@ -189,7 +190,8 @@ mod tests {
               also   HW401 use_large_pages=TRUE lets it start without huge pages,
                            silently
         warn  HW501 oracle PROD\x1b[2J\u{202e}\x0a\x9b31m is bad\x08\x08\x08good
-              cost   latency while the kernel compacts memory; memory that is not returned
+              cost   latency while the kernel compacts memory; memory that is not
+                     returned
         do    set the pool of 2 MiB pages to 20,779 (40.6 GiB), from the next boot on
               set transparent huge pages to madvise
               make oracle PROD ask for huge pages: use_large_pages=TRUE

@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn one_run_of_each_tells_nothing() {
         let text = shown(&[watched(4000, 0)], &[watched(3000, 900 << 20)]);
-        assert!(text.contains("not known  fewer than three runs of each prove nothing"), "{text}");
+        assert!(text.contains("unknown  fewer than three runs of each prove nothing"), "{text}");
     }
 
     #[test]

@@ -88,7 +88,7 @@ fn a_right_that_cannot_be_seen_makes_the_restart_a_perhaps() {
     let first = "# it gets huge pages when it starts, unless something that could not be read prevents it: \
                  /proc/sys/vm/hugetlb_shm_group: denied";
     assert_eq!(restart.text.lines().next(), Some(first), "{}", shown(&plan));
-    let said = "oracle PROD is not restarted: whether it may use huge pages is not known \
+    let said = "oracle PROD is not restarted: hugewise cannot tell whether it may use huge pages \
                 (/proc/sys/vm/hugetlb_shm_group: denied)";
     assert!(plan.warnings.iter().any(|it| it == said), "{}", shown(&plan));
     let promised = plan.steps.iter().flat_map(|step| &step.expects);

@@ -157,7 +157,7 @@ fn names_that_nobody_has_are_refused() {
         Options { restart: vec!["5434".into()], ..Options::default() },
     ] {
         let error = plan(&seen.host, &seen.instances, &seen.assessment, None, &*base, &options).unwrap_err();
-        assert_eq!(error.to_string(), "no instance 5434: here are postgresql 5433");
+        assert_eq!(error.to_string(), "no instance 5434; this host has postgresql 5433");
     }
 }
 
@@ -210,7 +210,7 @@ fn pages_on_demand_beyond_the_hosts_memory_are_refused() {
     let overcommit = vec![(PageSize::MIB_2, hugewise_model::PageCount(i64::MAX.unsigned_abs()))];
     let options = Options { overcommit, ..Options::default() };
     let error = plan(&seen.host, &seen.instances, &seen.assessment, None, &*base, &options).unwrap_err();
-    assert!(error.to_string().contains("more than this host has"), "{error}");
+    assert!(error.to_string().contains("more than the host's memory"), "{error}");
 }
 
 #[test]
@@ -450,7 +450,7 @@ fn a_page_size_is_not_forced_on_a_server_that_cannot_take_it() {
     let mut options = Options { page_size: Some(PageSize::GIB_1), ..Options::default() };
     let (plan, _) = holds("1 GiB for MariaDB", &world, &options, &Request::default());
     assert!(plan.steps.is_empty(), "{}", shown(&plan));
-    assert!(plan.warnings.iter().any(|it| it.starts_with("mariadb 3306 takes pages of the default size alone")));
+    assert!(plan.warnings.iter().any(|it| it.starts_with("mariadb 3306 can use only the default page size")));
     options.instances = vec!["3306".into()];
     let seen = world.look();
     let error = crate::planner::plan(&seen.host, &seen.instances, &seen.assessment, None, &world.files, &options);

@@ -116,7 +116,7 @@ fn an_instance_without_a_chain_is_not_called_well_unless_it_is() {
     assert!(of(HugePageUse::All).contains("All of it is on huge pages."));
     for unknown in [HugePageUse::None, HugePageUse::Partly, HugePageUse::Unknown] {
         let screen = of(unknown);
-        assert!(screen.contains("Nothing tells which link") && !screen.contains("All of it"), "{screen}");
+        assert!(screen.contains("nothing shows which link") && !screen.contains("All of it"), "{screen}");
     }
 }
 
@@ -148,7 +148,7 @@ fn a_page_that_is_longer_than_the_screen_is_scrolled_to_its_end_and_no_farther()
     assert!(shown(&mut view, 60, 12).contains("more below"));
     pressed(&mut view, &[KeyCode::PageDown; 9]);
     let end = shown(&mut view, 60, 12);
-    assert!(end.contains("quit; Ctrl-C") && !end.contains("more below"), "{end}");
+    assert!(end.contains("quit (also Ctrl-C)") && !end.contains("more below"), "{end}");
     pressed(&mut view, &[KeyCode::Up]);
     assert!(shown(&mut view, 60, 12).contains("1 more below"));
 }
