@@ -294,7 +294,8 @@ impl Run<'_> {
             return Ok(After::Value(None));
         };
         let number = change.after.parse::<u64>();
-        let wanted = number.map_err(|_| Failure::new(&change.path, format!("{:?} is not a number of pages", change.after)))?;
+        let wanted =
+            number.map_err(|_| Failure::new(&change.path, format!("{:?} is not a number of pages", change.after)))?;
         // Kernels without contiguous allocation take no number of the largest pages once they run.
         let obtained = values::set_pool(self.system, &change.path, pool, wanted, progress)
             .map_err(|failure| if pool.page_size >= PageSize::GIB_1 { failure.advising(AT_BOOT) } else { failure })?;

@@ -114,11 +114,16 @@ impl fmt::Display for Error {
                 differences.iter().try_for_each(|difference| write!(f, "\n{difference}"))
             }
             Self::ChangedSince { journal, differences } => {
-                write!(f, "somebody has changed what apply {journal} wrote: put it back, or overwrite it with --force")?;
+                write!(
+                    f,
+                    "somebody has changed what apply {journal} wrote: put it back, or overwrite it with --force"
+                )?;
                 differences.iter().try_for_each(|difference| write!(f, "\n{difference}"))
             }
             Self::NothingToUndo => f.write_str("nothing to undo. 'hugewise undo --list' shows past changes"),
-            Self::NoSuchJournal(id) => write!(f, "no apply {id} in {}: 'hugewise undo --list' shows their numbers", crate::JOURNALS),
+            Self::NoSuchJournal(id) => {
+                write!(f, "no apply {id} in {}: 'hugewise undo --list' shows their numbers", crate::JOURNALS)
+            }
             Self::AlreadyUndone(id) => write!(f, "apply {id} has been undone already"),
             Self::Unreadable(journal) => journal.fmt(f),
             Self::Failed(failure) => failure.fmt(f),
@@ -150,7 +155,9 @@ impl Unreadable {
             (true, Some(id)) => {
                 format!("undo it with the version that wrote it (hugewise undo {id}), or {aside}")
             }
-            (_, Some(_)) => format!("hugewise cannot tell whether that apply ended or what it changed: look at the file; {aside}"),
+            (_, Some(_)) => {
+                format!("hugewise cannot tell whether that apply ended or what it changed: look at the file; {aside}")
+            }
             (_, None) => format!("hugewise ignores it; {aside}"),
         }
     }

@@ -80,8 +80,7 @@ pub(crate) fn recover_locked(system: &dyn System, progress: &mut Progress<'_>) -
         let taken = take_back(system, &shelf, log, foreign_of(log), State::Undone, progress)?;
         if let Some(why) = failed(&taken.undone) {
             let why = format!("apply {id} was interrupted and could not be rolled back completely: {why}");
-            let advice =
-                format!("fix that and run hugewise undo {id}; hugewise undo {id} --force leaves it as it is");
+            let advice = format!("fix that and run hugewise undo {id}; hugewise undo {id} --force leaves it as it is");
             return Err(Failure::new(journal::path(log.id), why).advising(advice).into());
         }
         let all = all.get_or_insert_with(|| Undone { restored: Vec::new(), ..taken.undone.clone() });

@@ -68,8 +68,9 @@ impl Kind {
 /// One of the engines that can be described, by name.
 fn kind() -> impl TypedValueParser<Value = Kind> {
     let values = Kind::all().map(|kind| PossibleValue::new(kind.engine.as_str()).help(kind.help()));
-    PossibleValuesParser::new(values)
-        .try_map(|name| Kind::all().find(|kind| kind.engine.as_str() == name).ok_or("not an engine that can be described"))
+    PossibleValuesParser::new(values).try_map(|name| {
+        Kind::all().find(|kind| kind.engine.as_str() == name).ok_or("not an engine that can be described")
+    })
 }
 
 #[derive(clap::Args)]
@@ -418,14 +419,14 @@ mod tests {
             ("--engine postgresql --data-dir /a --data-dir /b", "--data-dir is given twice for one postgresql"),
             ("--engine oracle", "needs --sga SIZE"),
             ("--engine oracle --sga 2G --sga-max 1G", "--sga-max 1.0 GiB is below --sga 2.0 GiB"),
-            ("--engine oracle --sga 2G --config /a", "leave --sga"),
+            ("--engine oracle --sga 2G --config /a", "leave out --sga"),
             ("--engine oracle --sga 0", "is nothing"),
             ("--engine oracle --sga -5G", "is negative"),
             ("--engine oracle --sga 5X", "is no size"),
             ("--segment 8192P", "is too large"),
             ("--segment -1", "is negative"),
             ("--engine mariadb", "needs --config FILE"),
-            ("--engine jvm", "needs its command behind --"),
+            ("--engine jvm", "needs its command after --"),
             ("--engine jvm --command java -- java", "has two commands"),
             ("--engine jvm -- java --engine", ""),
             ("-- java", "a command after -- describes a server"),

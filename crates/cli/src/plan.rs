@@ -263,7 +263,9 @@ fn half_changed(journal: &Summary) -> String {
             "apply {id}{of} could not be rolled back completely: {half}. hugewise undo {id} tries again and says what is in the way"
         ),
         State::Undoing | State::Waiting => {
-            format!("the undo of apply {id}{of} was interrupted or is still running: {half}. hugewise undo {id} finishes it")
+            format!(
+                "the undo of apply {id}{of} was interrupted or is still running: {half}. hugewise undo {id} finishes it"
+            )
         }
         _ => format!(
             "apply {id}{of} was interrupted or is still running: {half}. Roll it back with hugewise undo {id}, or run \

@@ -237,7 +237,9 @@ fn compared(
     let facts = rustix::fs::fstat(io::stdin()).map_err(|error| Failure::new(format!("standard input: {error}")));
     let kind = rustix::fs::FileType::from_raw_mode(facts?.st_mode);
     if kind == rustix::fs::FileType::Fifo && !io::stdin().is_terminal() {
-        return Err(Failure::new("standard input is a pipe, which can be read only once, but --compare runs the program several times: let it read a file"));
+        return Err(Failure::new(
+            "standard input is a pipe, which can be read only once, but --compare runs the program several times: let it read a file",
+        ));
     }
     let of = arguments.runs.saturating_add(1).saturating_mul(2);
     let mut progress = |done: u32| terminal::progress(&format!("\rrun {} of {of} \x1b[K", done.saturating_add(1)));

@@ -93,7 +93,9 @@ pub(crate) fn percent(text: &str) -> Result<u8, Wrong> {
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let described = &arguments.servers.0;
     if arguments.only_described && described.is_empty() {
-        return Err(Failure::new("nothing to size: with --only-described, describe a server with --engine or --segment"));
+        return Err(Failure::new(
+            "nothing to size: with --only-described, describe a server with --engine or --segment",
+        ));
     }
     let opened = outcome::open(arguments.root.as_deref())?;
     let source = Once::new(opened.as_ref());
@@ -280,7 +282,9 @@ fn rooted(description: &Description, root: Option<&Path>) -> Result<Description,
         }
         let absolute = std::path::absolute(path).map_err(|error| Failure::new(format!("{path:?}: {error}")))?;
         let text = absolute.to_str().map(str::to_owned);
-        text.ok_or_else(|| Failure::new(format!("{}: the path is not UTF-8; hugewise cannot read it", absolute.display())))
+        text.ok_or_else(|| {
+            Failure::new(format!("{}: the path is not UTF-8; hugewise cannot read it", absolute.display()))
+        })
     };
     let maybe = |path: &Option<String>| path.as_ref().map(place).transpose();
     Ok(match description {
@@ -357,7 +361,7 @@ mod tests {
         assert_eq!(percent("10"), Ok(10));
         assert_eq!(percent("10%"), Ok(10));
         for wrong in ["-1", "101", "256", "ten", "", "1.5"] {
-            assert!(percent(wrong).unwrap_err().to_string().contains("no percentage"), "{wrong}");
+            assert!(percent(wrong).unwrap_err().to_string().contains("not a percentage"), "{wrong}");
         }
         assert_eq!(page_size("AUTO").map(|pages| pages.0), Ok(PageSizeChoice::Auto));
         assert_eq!(page_size("2M").map(|pages| pages.0), Ok(PageSizeChoice::Size(PageSize::MIB_2)));

@@ -110,7 +110,7 @@ fn the_segment_lies_where_its_policy_says() {
     let kept = folder.path().join("kept");
     let partly = measure("true", &["--pages", "2m", "--keep", kept.join(".").to_str().unwrap()]);
     let said = String::from_utf8_lossy(&partly.stdout).into_owned();
-    assert!(said.contains("% of the segment were on huge pages"), "{said}");
+    assert!(said.contains("% of the segment was on huge pages"), "{said}");
     let partly = tables(&partly);
     let base = tables(&measure("false", &["--pre-touch", "session"]));
     if PoolGuard::may_change() {

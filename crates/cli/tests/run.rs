@@ -142,7 +142,7 @@ fn a_report_that_can_go_nowhere_is_said_before_anything_runs() {
     let program = ["--", "touch", left.to_str().unwrap()];
     for (options, said) in [
         (&["--report", "--out", "/nonexistent/x"][..], "/nonexistent/x"),
-        (&["--out", "x"], "ask for one with --report or --compare"),
+        (&["--out", "x"], "add --report or --compare"),
         (&["--need", "1G"], "--pages 2M or --pages 1G"),
     ] {
         let output = run(&[options, &program].concat());

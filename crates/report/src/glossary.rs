@@ -11,7 +11,10 @@ pub(crate) const WORDS: [(&str, &str); 10] = [
     ("segment", "A stretch of memory a server maps, such as Oracle's SGA or PostgreSQL's shared_buffers."),
     ("instance", "One running database server: its processes, its segments and its settings."),
     ("session", "One client's connection. In Oracle and PostgreSQL it is a process with page tables of its own."),
-    ("reclaim", "The kernel's search for memory to free. When it finds nothing it takes over the CPUs: a reclaim storm."),
+    (
+        "reclaim",
+        "The kernel's search for memory to free. When it finds nothing it takes over the CPUs: a reclaim storm.",
+    ),
 ];
 
 #[cfg(test)]

@@ -76,7 +76,9 @@ impl Verified<'_> {
             (0, _) if self.instances.is_empty() => "no instance runs here that hugewise can check".into(),
             (0, _) => "no instance here needs huge pages".into(),
             (1, 1) => "the one instance is wholly on huge pages".into(),
-            (1, _) if self.standings.contains(&Standing::Unknown) => "whether the one instance is on huge pages is unknown".into(),
+            (1, _) if self.standings.contains(&Standing::Unknown) => {
+                "whether the one instance is on huge pages is unknown".into()
+            }
             (1, _) => "the one instance is not wholly on huge pages".into(),
             (counted, wholly) => format!("{wholly} of {counted} instances wholly on huge pages"),
         }

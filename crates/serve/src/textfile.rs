@@ -88,7 +88,10 @@ mod tests {
         assert!(check(Path::new("/dev/full")).is_err() && check(Path::new("/dev/stdout")).is_err());
         std::os::unix::fs::symlink("/dev/null", folder.path().join("null.prom")).unwrap();
         assert!(
-            write(&testing::reading(), &folder.path().join("null.prom")).unwrap_err().to_string().contains("not a regular file")
+            write(&testing::reading(), &folder.path().join("null.prom"))
+                .unwrap_err()
+                .to_string()
+                .contains("not a regular file")
         );
         fs::remove_file(folder.path().join("null.prom")).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);

@@ -57,7 +57,10 @@ fn in_the_way(folder: &OwnedFd, name: &str, path: &str) -> Failure {
     match readlinkat(folder, name, Vec::new()) {
         Ok(target) => Failure::new(
             path,
-            format!("its folder {name} is a symbolic link to {}, and hugewise does not follow links", target.to_string_lossy()),
+            format!(
+                "its folder {name} is a symbolic link to {}, and hugewise does not follow links",
+                target.to_string_lossy()
+            ),
         )
         .advising("replace the link with what it points to, or make the change by hand"),
         Err(_) => Failure::new(path, format!("{name} is not a folder")),
@@ -103,9 +106,8 @@ pub(super) fn failure(path: &str, error: Errno) -> Failure {
         }
         Errno::NOSPC | Errno::DQUOT => failure.advising("free some space on that disk, then run it again"),
         Errno::ACCESS | Errno::PERM if !rustix::process::geteuid().is_root() => failure.advising("run it as root"),
-        Errno::ACCESS | Errno::PERM => {
-            failure.advising("even root may not: an immutable flag (lsattr), a security module or a container forbids it")
-        }
+        Errno::ACCESS | Errno::PERM => failure
+            .advising("even root may not: an immutable flag (lsattr), a security module or a container forbids it"),
         Errno::INVAL if path.starts_with("/sys/") || path.starts_with("/proc/") => {
             failure.advising("the kernel does not accept that value")
         }

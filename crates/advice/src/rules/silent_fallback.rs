@@ -60,7 +60,11 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
                 let what = format!("the next boot brings {}, too few for it", pages.in_pages());
                 (Level::Warn, what, "will silently let it start without huge pages after the next boot")
             }
-            None => (Level::Info, "all of it is on huge pages now".to_owned(), "would silently let it start without huge pages"),
+            None => (
+                Level::Info,
+                "all of it is on huge pages now".to_owned(),
+                "would silently let it start without huge pages",
+            ),
         }
     } else {
         if !is_big(facts, instance)? {
@@ -76,14 +80,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         false => format!("{title} asked for huge pages and silently went without, because {name} allows it: {what}"),
     };
     let (summary, short) = match (name, Kind::of(instance.engine).insist_of(instance)) {
-        (Some(name), _) => (
-            allowed_by(&name),
-            format!("{name} {silently}"),
-        ),
-        (None, Some(_)) => (
-            allowed_by("its setting"),
-            format!("its setting {silently}"),
-        ),
+        (Some(name), _) => (allowed_by(&name), format!("{name} {silently}")),
+        (None, Some(_)) => (allowed_by("its setting"), format!("its setting {silently}")),
         (None, None) => (
             format!(
                 "{title} silently starts without huge pages if it gets none, and has no setting to forbid that: {what}"

@@ -132,8 +132,5 @@ fn other_version(at: &str, json: &str) -> Senseless {
 }
 
 fn newer(schema: &str, hugewise: &str) -> Senseless {
-    Senseless {
-        why: format!("hugewise {hugewise} wrote it as {schema:?}; this version reads {SCHEMA}"),
-        newer: true,
-    }
+    Senseless { why: format!("hugewise {hugewise} wrote it as {schema:?}; this version reads {SCHEMA}"), newer: true }
 }

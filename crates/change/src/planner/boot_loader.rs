@@ -38,9 +38,7 @@ enum NotOurs {
     EntryUnknown(Lack),
     #[error(transparent)]
     Taken(#[from] ours::Taken),
-    #[error(
-        "{place} already names {page} pages, and the kernel takes the first number: change it at its source"
-    )]
+    #[error("{place} already names {page} pages, and the kernel takes the first number: change it at its source")]
     Named { place: Place, page: PageSize },
     #[error("{place} has words that make the kernel ignore those for {page} pages")]
     Ignored { place: Place, page: PageSize },

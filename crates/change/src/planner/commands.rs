@@ -46,9 +46,7 @@ pub(super) fn permit(host: &Host, instance: &Instance) -> Vec<String> {
             let name = name.unwrap_or_else(|| group.to_string());
             if instance.owner_is_number() {
                 let owner = &instance.owner;
-                fix.push(format!(
-                    "# user {owner} is not in a local account file: have its directory add it to {name}"
-                ));
+                fix.push(format!("# user {owner} is not in a local account file: have its directory add it to {name}"));
             } else {
                 fix.push(format!("usermod -aG {} {}", shell_word(&name), operand(&instance.owner)));
             }

@@ -200,7 +200,8 @@ fn service(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unit: &str
     match memlock(&trial).map(|found| (found.limit.get(), found.place)) {
         Some((Some(limit), _)) if limit.allows(needs) => {}
         Some((Some(limit), place)) => {
-            let what = format!("{place} sets LimitMEMLOCK of {unit} to {limit} after hugewise's drop-in: correct it there");
+            let what =
+                format!("{place} sets LimitMEMLOCK of {unit} to {limit} after hugewise's drop-in: correct it there");
             return draft.leave(remedy(instance), what);
         }
         _ => {
@@ -226,8 +227,9 @@ fn daemon_reload() -> CommandChange {
 fn reload(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unit: &str) {
     let known = ask.host.configuration.units.iter().find(|known| known.name == unit);
     let Some(waiting) = known.and_then(|known| known.loaded.known()?.waiting()) else { return };
-    let why =
-        format!("{waiting} was changed after systemd last read its units, so a restart would still use the old settings");
+    let why = format!(
+        "{waiting} was changed after systemd last read its units, so a restart would still use the old settings"
+    );
     let title = format!("make systemd reload {unit}");
     let mut step = Drafted::from(Step::new(format!("memlock-{unit}"), title, Risk::Restart, why)).of(instance);
     step.carry(remedy(instance), When::Now);

@@ -103,7 +103,9 @@ impl fmt::Display for PlanError {
             Self::NoSuchInstance { asked, there } if there.is_empty() => {
                 write!(f, "no instance {asked}: no database server runs on this host")
             }
-            Self::NoSuchInstance { asked, there } => write!(f, "no instance {asked}; this host has {}", there.join(", ")),
+            Self::NoSuchInstance { asked, there } => {
+                write!(f, "no instance {asked}; this host has {}", there.join(", "))
+            }
             Self::Ambiguous(several) => several.fmt(f),
             Self::Stranger { asked, why, handle } => {
                 write!(f, "{asked}: {why}; if you trust it, name it with its pid: \"{handle}\"")

@@ -23,7 +23,10 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let ask = *ask;
     for instance in ask.instances.iter().filter(|instance| instance.is_asleep()) {
         if is_named(ask.instances, instance, &ask.options.restart) {
-            draft.warn(format!("{} is not restarted: it is not running, and nothing on this host starts it", instance.title()));
+            draft.warn(format!(
+                "{} is not restarted: it is not running, and nothing on this host starts it",
+                instance.title()
+            ));
         }
     }
     let mut left = left_after(&ask, draft);
@@ -315,8 +318,9 @@ fn by_hand(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
 
 /// A restart that may bring it what it lacks: nothing is promised, and what could not be seen is said.
 fn by_hand_perhaps(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unseen: &str) {
-    let mut lines =
-        vec![format!("# it gets huge pages when it starts, unless something that could not be read prevents it: {unseen}")];
+    let mut lines = vec![format!(
+        "# it gets huge pages when it starts, unless something that could not be read prevents it: {unseen}"
+    )];
     lines.extend(by_whom(ask, instance));
     let title = format!("restart {}", instance.title());
     draft.instruct_for(Remedy::Restart(instance.id()), title, &lines, Risk::Restart, Some(instance));

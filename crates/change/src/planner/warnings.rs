@@ -80,10 +80,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         && strict
         && limit.enough == Some(false)
     {
-        draft.warn(format!(
-            "the pools lower CommitLimit below what is already committed: {}",
-            limit.evidence
-        ));
+        draft.warn(format!("the pools lower CommitLimit below what is already committed: {}", limit.evidence));
     }
 }
 

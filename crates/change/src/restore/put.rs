@@ -97,8 +97,7 @@ impl Restorer<'_> {
                 Ok(true) => {}
                 Ok(false) => {
                     if matches!(self.system.list(folder), Ok(Some(_))) {
-                        done.notes
-                            .push(format!("hugewise made {folder}, but it stays because it holds other files"));
+                        done.notes.push(format!("hugewise made {folder}, but it stays because it holds other files"));
                         break;
                     }
                 }

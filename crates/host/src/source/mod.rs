@@ -410,7 +410,8 @@ impl OpenError {
     }
 
     pub(crate) fn not_a_host(path: &Path) -> Self {
-        let expected = "a capture, a sosreport or a host's root directory has at least one of proc, sys, hugewise, sos_commands";
+        let expected =
+            "a capture, a sosreport or a host's root directory has at least one of proc, sys, hugewise, sos_commands";
         Self::new(path, format!("there is no captured host in it: {expected}"))
     }
 }

@@ -151,9 +151,12 @@ pub(super) fn switches(pages: Variant, obeys: thp::Memory) -> Vec<(String, &'sta
 fn too_large(pages: Variant, takes: Bytes, processes: u32, room: &Available, floor: Bytes) -> Option<String> {
     if takes > room.available.saturating_sub(floor) {
         let available = room.available;
-        return Some(format!("{pages} needs {takes}, but only {available} are available, and {floor} of that must stay free"));
+        return Some(format!(
+            "{pages} needs {takes}, but only {available} are available, and {floor} of that must stay free"
+        ));
     }
     let allowed = room.processes?;
     let processes = u64::from(processes);
-    (processes > allowed).then(|| format!("{pages} needs {processes} processes, but this cgroup allows only {allowed} more"))
+    (processes > allowed)
+        .then(|| format!("{pages} needs {processes} processes, but this cgroup allows only {allowed} more"))
 }

@@ -186,7 +186,8 @@ impl Experiment for Pool {
         if page.bytes() > self.size {
             return Err(Failure::Unavailable(format!("{} is less than one {page} page", self.size)));
         }
-        let guard = context.guard.ok_or_else(|| Failure::Unavailable("hugewise may not change the pools".to_owned()))?;
+        let guard =
+            context.guard.ok_or_else(|| Failure::Unavailable("hugewise may not change the pools".to_owned()))?;
         let mut readings = self.both(page, "as it is", guard, context)?;
         if self.fragments > Bytes::ZERO {
             let threads = usize::try_from(processors()).unwrap_or(1);

@@ -132,7 +132,9 @@ fn end(report: &AppliedReport<'_>) -> String {
             let counted = counted(lost, "thing will not last", "things will not last");
             format!("All changes are written, but {counted}: see the lines \"not kept\".")
         }
-        End::Done if !report.unkept.is_empty() => "All changes are written, but whether they last could not be determined.".into(),
+        End::Done if !report.unkept.is_empty() => {
+            "All changes are written, but whether they last could not be determined.".into()
+        }
         End::NothingToDo => "Nothing to do: the host was already as planned.".to_owned(),
         End::Done => "All steps are done.".into(),
         End::Partly => "Only some steps are done.".into(),

@@ -165,7 +165,7 @@ fn command(screen: &mut Screen<'_>, change: &CommandChange) -> io::Result<()> {
     screen.line(&line)?;
     let mut why = change.why.clone();
     if !change.files.is_empty() {
-        why += &format!("; rewrites {}", change.files.join(", "));
+        why += &format!("; it rewrites {}", change.files.join(", "));
     }
     if let Some(holds) = &change.unless {
         why += &format!("; not needed where {} has {}", holds.path, holds.line);
@@ -234,7 +234,9 @@ fn last(planned: &Planned<'_>) -> String {
         _ if planned.asking => String::new(),
         (_, Some(path), _) if host.confined.is_some() => format!("Saved as {path}, for the host itself."),
         (_, None, _) if host.confined.is_some() => String::new(),
-        (_, _, Some(_)) => "This plan leaves out the pools, and hugewise apply refuses it; --force overrides that.".into(),
+        (_, _, Some(_)) => {
+            "This plan leaves out the pools, and hugewise apply refuses it; --force overrides that.".into()
+        }
         (_, Some(path), _) => {
             format!("Saved as {path}. Next: hugewise apply {path}. hugewise undo reverses it.")
         }

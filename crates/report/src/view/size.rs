@@ -231,9 +231,7 @@ pub(crate) fn touching_note(sizing: &Sizing) -> Option<String> {
             "A login: {setting} makes each process of {} touch all of its memory before anything else; {machine}.",
             sized.title()
         ),
-        None => format!(
-            "Touching: the time one session spends on touching memory for the first time; {machine}."
-        ),
+        None => format!("Touching: the time one session spends on touching memory for the first time; {machine}."),
     })
 }
 

@@ -107,10 +107,8 @@ fn wanted(
         let boot = ask.assessment.situation.of(instance).map(|moments| &moments.boot);
         let has_some = boot.is_some_and(|boot| matches!(boot.standing, Standing::All | Standing::Partly));
         if has_some && !draft.pool(page).is_some_and(|pool| pool.at_boot || pool.by_hand) {
-            draft.warn(format!(
-                "{} keeps its page size: the next boot brings no {page} pages for it",
-                instance.title()
-            ));
+            draft
+                .warn(format!("{} keeps its page size: the next boot brings no {page} pages for it", instance.title()));
             return Vec::new();
         }
         match may_insist(ask, draft, insist, instance) {
@@ -135,7 +133,10 @@ fn wanted(
         match may_insist(ask, draft, insist, instance) {
             Ok(()) => wanted.push((name, value.to_owned())),
             Err(why) => {
-                draft.leave(setting, format!("{} is not set to refuse to start without huge pages: {why}", instance.title()));
+                draft.leave(
+                    setting,
+                    format!("{} is not set to refuse to start without huge pages: {why}", instance.title()),
+                );
                 let (name, value) = settable.asks;
                 let tries = instance.setting_value(name).is_some_and(|it| it.eq_ignore_ascii_case(value));
                 if off && !tries && pools_at_boot::may_ask(draft, instance, page) {

@@ -219,7 +219,8 @@ fn whoever_may_be_restarted_and_cannot_be_is_named() {
     let world = World::new(&*base);
     let options = Options { restart: vec!["5433".into()], ..Options::default() };
     let (plan, _) = holds("no unit", &world, &options, &Request::default());
-    let said = "postgresql 5433 is not restarted: no systemd service runs it alone, and it is not a known Debian cluster";
+    let said =
+        "postgresql 5433 is not restarted: no systemd service runs it alone, and it is not a known Debian cluster";
     assert!(plan.warnings.iter().any(|it| it == said), "{}", shown(&plan));
     assert!(plan.instructions.iter().any(|it| it.title == "restart postgresql 5433"), "{}", shown(&plan));
 }

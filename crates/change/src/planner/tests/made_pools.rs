@@ -269,7 +269,8 @@ fn words_that_wait_for_the_menu_are_not_overlooked() {
         assert!(shown(&plan).contains(&waits), "{}", shown(&plan));
         // The next kernel that is installed has the menu made, whatever the plan does: who sets the pool by a file is told.
         let (plan, _) = holds("waiting words beside a file", &world, &defaults().0, &Request::default());
-        let told = format!("{words} in /etc/default/grub:1 is not in the boot menu, but will be once the menu is regenerated");
+        let told =
+            format!("{words} in /etc/default/grub:1 is not in the boot menu, but will be once the menu is regenerated");
         assert!(plan.warnings.iter().any(|it| it.starts_with(&told)), "{}", shown(&plan));
     }
     // Our own wait where an apply was cut off: the plan goes on from there.
