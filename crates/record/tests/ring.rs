@@ -141,7 +141,7 @@ fn what_others_could_have_put_there_is_refused_by_name() {
     assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
     fs::remove_file(&path).unwrap();
     fs::hard_link(&target, &path).unwrap();
-    assert!(why(ring()).contains("other names"));
+    assert!(why(ring()).contains("other hard links"));
     fs::remove_file(&path).unwrap();
 
     let held = ring().unwrap();

@@ -134,7 +134,7 @@ fn commands_have_no_shell_no_terminal_and_an_end() {
     let why = run(&["/usr/bin/id"], Some("nobody of that name")).unwrap_err().to_string();
     assert!(why.contains("no such account"), "{why}");
     let why = run(&["/usr/sbin/no-such-program"], None).unwrap_err().to_string();
-    assert!(why.contains("no such program") && why.contains("install"), "{why}");
+    assert!(why.contains("the program is not installed") && why.contains("install"), "{why}");
     assert!(Live::beneath(Path::new("/")).unwrap().run(&["/bin/true".into()], None).is_err());
 }
 
@@ -213,7 +213,7 @@ fn whoever_is_refused_hears_what_to_do() {
     };
     let lab = busy(&[(7, "/usr/bin/hugewise lab logins")]);
     assert!(lab.contains("process 7 (/usr/bin/hugewise lab logins) holds /var/lib/hugewise/lock"), "{lab}");
-    assert!(lab.contains("end it early (kill 7;"), "{lab}");
+    assert!(lab.contains("stop it early (kill 7;"), "{lab}");
     // Nobody is told to end an apply in the middle of it, nor a program that has `lab` among its words.
     for command in ["hugewise apply lab", "/usr/sbin/update-grub", "laboratory lab"] {
         let said = busy(&[(7, command), (8, "sh")]);

@@ -232,8 +232,8 @@ pub(crate) mod tests {
         let sum = crc32c(&later[12..]);
         later[8..12].copy_from_slice(&sum.to_le_bytes());
         assert!(Header::decode(&later).unwrap_err().contains("format 2"));
-        assert!(Header::decode(&[0; BLOCK]).unwrap_err().contains("no recording"));
-        assert!(Header::decode(b"").unwrap_err().contains("no recording"));
+        assert!(Header::decode(&[0; BLOCK]).unwrap_err().contains("not a hugewise recording"));
+        assert!(Header::decode(b"").unwrap_err().contains("not a hugewise recording"));
         let mut large = header();
         large.blocks = MOST_BLOCKS + 1;
         assert!(Header::decode(&large.encode()).unwrap_err().contains("no sense"));

@@ -209,6 +209,6 @@ mod tests {
         assert_eq!(ask("echo a; sleep 0.1; echo b").unwrap(), "a\nb\n");
         assert!(ask("exit 3").unwrap_err().contains("exit status: 3"));
         // It is ended then.
-        assert!(ask("head -c 300000 /dev/zero; sleep 100").unwrap_err().contains("says more than"));
+        assert!(ask("head -c 300000 /dev/zero; sleep 100").unwrap_err().contains("printed more than"));
     }
 }
