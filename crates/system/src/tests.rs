@@ -220,5 +220,5 @@ fn whoever_is_refused_hears_what_to_do() {
         assert!(said.contains("and process 8 (sh) hold") && said.contains("wait for it to end"), "{said}");
         assert!(!said.contains("kill"), "{said}");
     }
-    assert!(busy(&[]).contains("cannot be seen from here"));
+    assert!(busy(&[]).contains("not visible from here"));
 }
