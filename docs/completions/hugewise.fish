@@ -198,6 +198,8 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from status" -l format -d 'Output format: text or JSON' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l from -d 'Leave out what is before this: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day, by the host\'s clock' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l to -d 'Leave out what is after this; as --from' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l format -d 'Output format' -r -f -a "oswatcher\t'Oracle\'s OSWatcher: a folder with oswmeminfo and oswvmstat, one file an hour'
 csv\t'One table, a row for each sample'
 parquet\t'The same table as Parquet'

@@ -317,7 +317,7 @@ fn setting(host: &Host, instances: &[Instance], target: &Target, id: &InstanceId
             } else if demand::page_size(host, instance).is_some_and(|page| boot::is_written(host, page)) {
                 format!("once nothing else sets its pool at boot, make {id} require huge pages: {how}")
             } else {
-                format!("once on huge pages, make {id} require them: {how}")
+                format!("once {}, make {id} require them: {how}", crate::target::when(host, instance))
             }
         }
         (Asked::Cannot, Some(_)) => {

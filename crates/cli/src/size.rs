@@ -79,9 +79,31 @@ pub(crate) fn page_size(text: &str) -> Result<Pages, Wrong> {
     if text.eq_ignore_ascii_case("auto") {
         return Ok(Pages(PageSizeChoice::Auto));
     }
+    let number = text.trim();
+    if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) && Bytes::parse(number).is_ok() {
+        return Err(bare_page_size(number));
+    }
     let bytes = size(text)?;
     let page = PageSize::new(bytes.get());
     page.map(|page| Pages(PageSizeChoice::Size(page))).ok_or_else(|| Wrong::PageSize(text.to_owned()))
+}
+
+/// What is wrong with a page size without a unit: `2` is meant as 2M, and `2048` as the kernel writes it, in KiB.
+fn bare_page_size(number: &str) -> Wrong {
+    let none = || Wrong::PageSize(number.to_owned());
+    let Ok(count) = number.parse::<u64>() else { return none() };
+    let instead = match count {
+        1 => "1G",
+        2 | 2048 | 2_097_152 => "2M",
+        16 => "16M or 16G",
+        32 | 32_768 | 33_554_432 => "32M",
+        64 | 65_536 => "64K",
+        512 | 524_288 | 536_870_912 => "512M",
+        16_384 => "16M",
+        1024 | 1_048_576 | 1_073_741_824 => "1G",
+        _ => return none(),
+    };
+    Wrong::BarePage { number: count, instead }
 }
 
 pub(crate) fn percent(text: &str) -> Result<u8, Wrong> {
@@ -368,6 +390,21 @@ mod tests {
         assert_eq!(page_size("1GiB").map(|pages| pages.0), Ok(PageSizeChoice::Size(PageSize::GIB_1)));
         for wrong in ["3M", "1K", "0", "-2M", "big"] {
             assert!(page_size(wrong).is_err(), "{wrong}");
+        }
+        // A number alone, in the unit that people leave out; 2048 and 1048576 are what the kernel writes, in kB.
+        for (number, instead) in [
+            ("2", "write 2M;"),
+            ("2048", "write 2M;"),
+            ("1", "write 1G;"),
+            ("1048576", "write 1G;"),
+            ("16", "write 16M or 16G;"),
+            ("32", "write 32M;"),
+            ("512", "write 512M;"),
+            ("64", "write 64K;"),
+            ("34", "no page size; huge pages are of 2M or 1G on x86-64"),
+        ] {
+            let said = page_size(number).unwrap_err().to_string();
+            assert!(said.contains(instead), "{number}: {said}");
         }
     }
 

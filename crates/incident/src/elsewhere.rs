@@ -96,6 +96,7 @@ mod tests {
             next: Vec::new(),
             who: Vec::new(),
             elsewhere: Vec::new(),
+            other_days: Vec::new(),
             signatures: Vec::<Signature>::new(),
         };
         History {

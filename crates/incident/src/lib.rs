@@ -23,6 +23,7 @@ mod windows;
 pub use asked::{Error, Options, Progress};
 pub use event::{Event, EventKind};
 pub use format::{Format, Tool};
+pub use gather::clock::named_span;
 pub use investigate::investigate;
 pub use metric::{Metric, Unit};
 pub use readers::Refused;

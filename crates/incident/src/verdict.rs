@@ -284,6 +284,8 @@ pub struct Incident {
     pub who: Vec<String>,
     /// The same on other hosts at the same time.
     pub elsewhere: Vec<String>,
+    /// The same hours of other days: whether it was there too, and what is usual then.
+    pub other_days: Vec<String>,
     /// What met in it, in the order of [`Kind`].
     pub signatures: Vec<Signature>,
 }

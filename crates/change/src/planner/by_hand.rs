@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use hugewise_advice::situation::{Obstacle, starting};
 use hugewise_advice::sizing::{PageSizeChoice, Request};
 use hugewise_advice::standing::Standing;
-use hugewise_advice::target::Insist;
+use hugewise_advice::target::{self, Insist};
 use hugewise_advice::{boot, chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
 use hugewise_model::{Asked, Finding, Instance, InstanceId, Level, LinkName, LinkState, PageCount, PageSize, Remedy};
 
 use super::draft::Draft;
 use super::settings::may_insist;
-use super::{Ask, commands, ends, pools_at_boot};
+use super::{Ask, commands, ends, pools_at_boot, warnings};
 use crate::plan::Risk;
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -112,7 +112,8 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let may_insist = kind.insist_of(instance).is_some() && may_insist(&ask, draft, &insist, instance).is_ok();
         let mut lines = commands::ask(ask.host, instance, may_insist || asked == Asked::Try);
         if asked == Asked::Try && !may_insist {
-            lines.insert(0, "# once its pages are there, because from then on it does not start without them:".into());
+            let when = target::when(ask.host, instance);
+            lines.insert(0, format!("# once {when}, because from then on it does not start without them:"));
         }
         let what = match asked {
             _ if in_part => "have it ask for huge pages for all of its memory",
@@ -136,6 +137,7 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             continue;
         }
         let undone = finding.remedies.iter().filter(|remedy| !ends::is_done(draft, remedy, finding.instance.as_ref()));
+        let undone = undone.filter(|remedy| !is_given_up(ask, remedy));
         let is_start = |remedy: &&Remedy| matches!(remedy, Remedy::Restart(_));
         let (starts, others): (Vec<&Remedy>, Vec<&Remedy>) =
             undone.filter(|remedy| !matches!(remedy, Remedy::Consider(_))).partition(is_start);
@@ -180,6 +182,12 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let title = format!("{} {}: {}", finding.code, finding.name, finding.summary);
         draft.instruct(title, &lines, risk, about.map(Instance::title));
     }
+}
+
+/// Whether a remedy would have a server ask for pages that are given back: whoever gives them back leaves it as it is.
+fn is_given_up(ask: &Ask<'_>, remedy: &Remedy) -> bool {
+    let whose = || ask.instances.iter().find(|it| remedy.instance() == Some(&it.id()));
+    ask.options.shrink && whose().is_some_and(|it| warnings::is_left_alone(ask, it))
 }
 
 /// Whether steps of this plan do everything that ends a finding, but for a start and what a person may think of.

@@ -154,12 +154,8 @@ fn shared(ask: &Ask<'_>, draft: &mut Draft<'_>) {
 
 /// Servers that nobody has said should ask for huge pages: whoever misses them in the plan is told how to have them in it.
 fn left_alone(ask: &Ask<'_>, draft: &mut Draft<'_>) {
-    if !ask.options.instances.is_empty() {
-        return;
-    }
     for instance in ask.instances {
-        let planned = ask.sized().any(|(of, _)| std::ptr::eq(of, instance));
-        if !planned && target::does_not_ask(&ask.assessment.facts(ask.host, ask.instances), instance) {
+        if is_left_alone(ask, instance) {
             draft.leave(
                 Remedy::SetSetting(instance.id()),
                 format!(
@@ -170,6 +166,13 @@ fn left_alone(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             );
         }
     }
+}
+
+/// Whether a server does not ask for huge pages, and nobody has said that it should: no page is planned for it.
+pub(super) fn is_left_alone(ask: &Ask<'_>, instance: &Instance) -> bool {
+    let planned = || ask.sized().any(|(of, _)| std::ptr::eq(of, instance));
+    let does_not_ask = || target::does_not_ask(&ask.assessment.facts(ask.host, ask.instances), instance);
+    ask.options.instances.is_empty() && !planned() && does_not_ask()
 }
 
 /// Servers that stay on pages of another size than the one that was asked for: whoever asked is told why.

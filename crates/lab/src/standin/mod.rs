@@ -8,6 +8,7 @@
 mod client;
 mod memory;
 mod server;
+mod stack;
 
 use std::process::ExitCode;
 
@@ -15,6 +16,7 @@ use hugewise_model::{Bytes, PageSize};
 use serde::{Deserialize, Serialize};
 
 pub use client::{Pace, Server};
+pub use stack::{Stage, Started};
 
 use crate::segment::Kind;
 use crate::touch::{Access, Order};
@@ -99,10 +101,11 @@ impl Settings {
     }
 }
 
-/// Is the server, where this process was started as one: `main` has to call it before anything else. `None` where it
-/// was not.
+/// Is the server or a process of a stack, where this process was started as one: `main` has to call it before anything else. `None`
+/// where it was not.
 pub fn if_wanted() -> Option<ExitCode> {
-    std::env::var_os(SETTINGS).map(|settings| server::run(&settings))
+    let stack = || std::env::var_os(stack::ORDERS).map(|orders| stack::run(&orders));
+    std::env::var_os(SETTINGS).map(|settings| server::run(&settings)).or_else(stack)
 }
 
 /// What the server says of itself on its standard output, one line.

@@ -25,9 +25,10 @@ impl Part {
 }
 
 /// From the bottom up.
-pub(crate) const PARTS: [Part; 7] = [
+pub(crate) const PARTS: [Part; 8] = [
     Part { name: "pools", letter: 'P', amount: |budget| Some(budget.pools) },
     Part { name: "private memory", letter: 'S', amount: |budget| budget.sessions_private },
+    Part { name: "managed global area", letter: 'M', amount: |budget| budget.managed },
     Part { name: "page tables", letter: 'T', amount: |budget| budget.page_tables },
     Part { name: "other processes", letter: 'O', amount: |budget| budget.others },
     Part { name: "kernel", letter: 'K', amount: |budget| budget.kernel },
@@ -135,7 +136,11 @@ fn note(work: &Work) -> Option<String> {
     let mut said = Vec::new();
     said.extend(work.held.map(|held| format!("its processes hold {held} of private memory now")));
     if let Some(target) = grants.target.as_ref() {
-        let counts = if Some(target.bytes) == work.counted { "counts with" } else { "its target is less:" };
+        let counts = if Some(target.bytes.saturating_sub(grants.managed.unwrap_or_default())) == work.counted {
+            "counts with"
+        } else {
+            "its target is less:"
+        };
         said.push(format!("{counts} {} ({})", target.bytes, by(target)));
     }
     if let (Some(most), Some(sessions)) = (work.at_most, work.most_sessions) {
@@ -147,11 +152,9 @@ fn note(work: &Work) -> Option<String> {
             said.push(format!("at most {most} at {} ({})", sessions_of(sessions), why.join("; ")));
         }
     }
-    said.extend(
-        grants.managed.map(|managed| {
-            format!("{managed} of managed global area in /dev/shm are among the other processes' memory")
-        }),
-    );
+    said.extend(grants.managed.map(|managed| {
+        format!("{managed} of managed global area in /dev/shm are part of its PGA, and a row of their own here")
+    }));
     let grants_any =
         grants.target.is_some() || grants.each.is_some() || grants.once.is_some() || grants.managed.is_some();
     grants_any.then(|| said.join("; "))

@@ -518,6 +518,20 @@ fn a_server_that_does_not_ask_is_left_alone_and_named() {
     assert!(!plan.steps.is_empty() && !named(&plan), "{}", shown(&plan));
 }
 
+/// The pages that it would take are given back: it is not told to ask for them in the same plan.
+#[test]
+fn nobody_is_told_to_ask_for_pages_that_are_given_back() {
+    let base = source("idle-pool-mariadb");
+    let options = Options { shrink: true, ..Options::default() };
+    let (plan, _) = holds("given back", &World::new(&*base), &options, &Request::default());
+    assert!(has(&plan, "pool-2M-now") && plan.instructions.is_empty(), "{}", shown(&plan));
+    assert!(plan.warnings.iter().any(|it| it.contains("--instance 3306 plans for it")), "{}", shown(&plan));
+    // Named, it is to have them, and the pool keeps them.
+    let options = Options { instances: vec!["3306".into()], ..options };
+    let (plan, _) = holds("kept", &World::new(&*base), &options, &Request::default());
+    assert!(plan.instructions.iter().any(|it| it.text.contains("large-pages = ON")), "{}", shown(&plan));
+}
+
 #[test]
 fn a_right_to_pages_that_are_there_already_is_worth_a_restart() {
     let base = source("rhel7-oracle-memlock");

@@ -183,6 +183,7 @@ pub(super) fn incident(number: usize, incident: &Incident, history: &History) ->
             (list("What this does not prove", &caveats(&incident.signatures)))
             (list("Who", &incident.who))
             (list("On other hosts", &incident.elsewhere))
+            (list("On other days", &incident.other_days))
             (list("What speaks against it", &incident.against))
             (list("What would make it surer", &incident.raised_by))
             (list("Next", &incident.next))
