@@ -14,15 +14,15 @@ pub(crate) enum Wrong {
     /// Whoever writes a number alone means another unit.
     #[error("{bytes} bytes? write {instead}")]
     Bare { bytes: u64, instead: String },
-    #[error("{0:?} is no page size; {SIZES}")]
+    #[error("{0:?} is not a page size; {SIZES}")]
     PageSize(String),
     /// A number alone that is a page size with the unit that people leave out.
     #[error("{number} bytes? write {instead}; {SIZES}")]
     BarePage { number: u64, instead: &'static str },
-    #[error("{0:?} is no percentage; write a whole number from 0 to 100")]
+    #[error("{0:?} is not a percentage: use a whole number from 0 to 100")]
     Percent(String),
-    #[error("{0:?} is not of the form SIZE=PAGES, such as 2M=100")]
+    #[error("{0:?} is not SIZE=PAGES, such as 2M=100")]
     Overcommit(String),
-    #[error("{0:?} is none of thp, 2M and 1G")]
+    #[error("{0:?} is not thp, 2M or 1G")]
     Pages(String),
 }

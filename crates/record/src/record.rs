@@ -172,7 +172,7 @@ fn take_rights(lacks: &mut Vec<String>) -> bool {
         Ok(()) => true,
         Err(error) => {
             let nice = rustix::process::setpriority_process(None, -20);
-            let instead = if nice.is_ok() { "it runs at nice -20" } else { "it runs as everybody" };
+            let instead = if nice.is_ok() { "it runs at nice -20" } else { "it runs at normal priority" };
             lacks.push(format!("real-time scheduling (CAP_SYS_NICE): {error}; {instead}"));
             false
         }

@@ -25,7 +25,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
         let about = unknown.instance.as_ref().map(|instance| format!(" of {instance}")).unwrap_or_default();
         draft.warn(format!(
-            "{} {}{about} cannot be decided ({}): what depends on it is left out",
+            "{} {}{about} cannot be decided ({}), so this plan leaves out what depends on it",
             unknown.code, unknown.name, unknown.missing
         ));
     }
@@ -61,7 +61,7 @@ fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             .filter(|it| it.obstacle == Some(Obstacle::Cgroup) && it.standing == Standing::DoesNotStart)
             .filter_map(|it| it.why.as_ref());
         if let Some(why) = dies.next() {
-            draft.warn(format!("{} would not start again: {why}: raise that before", instance.title()));
+            draft.warn(format!("{} would not start again: {why}. Raise it first", instance.title()));
         }
     }
     for (instance, _) in ask.sized().filter(|(instance, _)| !said(instance)) {
@@ -74,7 +74,7 @@ fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let planned = limited.into_iter().find(|it| it.instance == instance.id()).map(|it| &it.why);
         if let Some(link) = links.iter().find(broken) {
             draft.warn(format!(
-                "{}: {}: raise that before its next start, which finds a pool then",
+                "{}: {}. Raise it before the server's next start, which will find a pool",
                 instance.title(),
                 link.evidence
             ));
@@ -113,11 +113,11 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let mut lines = commands::ask(ask.host, instance, may_insist || asked == Asked::Try);
         if asked == Asked::Try && !may_insist {
             let when = target::when(ask.host, instance);
-            lines.insert(0, format!("# once {when}, as it does not start without them then:"));
+            lines.insert(0, format!("# once {when}, because from then on it does not start without them:"));
         }
         let what = match asked {
             _ if in_part => "have it ask for huge pages for all of its memory",
-            Asked::Try => "have it refuse a start without huge pages",
+            Asked::Try => "have it refuse to start without huge pages",
             Asked::Cannot => "have it use memory that can be on huge pages",
             _ => "have it ask for huge pages",
         };
@@ -166,7 +166,7 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         if let Some(instance) = about.filter(|_| off_amm) {
             if starting(ask.host, instance).asked == Asked::Cannot {
                 // The next plan goes by the files: its pages are there when the one restart comes.
-                lines.push("# then, before its restart, plan and apply its pages and limits:".into());
+                lines.push("# then, before restarting it, plan and apply its pages and limits:".into());
                 lines.push("hugewise plan".into());
                 lines.push("# and then:".into());
             } else if !others_are_done(draft, finding) {
@@ -174,7 +174,11 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             }
             lines.extend(commands::restart(ask.host, instance));
         }
-        let risk = if about.is_some() || has_restart { Risk::Restart } else { Risk::Safe };
+        let risk = match left.iter().any(|remedy| matches!(remedy, Remedy::ByHand(it) if it.irreversible)) {
+            true => Risk::Destructive,
+            false if about.is_some() || has_restart => Risk::Restart,
+            false => Risk::Safe,
+        };
         let title = format!("{} {}: {}", finding.code, finding.name, finding.summary);
         draft.instruct(title, &lines, risk, about.map(Instance::title));
     }
@@ -205,7 +209,7 @@ fn by_a_person(ask: &Ask<'_>, draft: &Draft<'_>, remedy: &Remedy) -> Vec<String>
         }
         Remedy::GiveBack(page) if remedy::uncounted(ask.assessment, *page).is_some() => said(ask, remedy),
         Remedy::GiveBack(_) => vec![
-            "# give them back, if no server that uses them is down just now:".into(),
+            "# release them, unless a server that uses them is down right now:".into(),
             "hugewise plan --shrink".into(),
         ],
         // More than the host can carry, and nobody needs it.

@@ -111,6 +111,24 @@ fn read_known(format: Format, mut whole: &mut dyn Read, source: &str) -> Result<
     }
 }
 
+/// What a file is called in a sentence, as its first bytes tell, unpacked; none where they tell nothing.
+pub fn called(head: &[u8]) -> Option<&'static str> {
+    Some(match Format::of(head)? {
+        Format::Sysstat | Format::Sar => "a sar file",
+        // Any JSON or XML begins like this.
+        Format::Sadf => return String::from_utf8_lossy(head).contains("sysstat").then_some("sadf's output"),
+        Format::Vmstat => "vmstat's output",
+        Format::Atop | Format::AtopText => "an atop file",
+        Format::Nmon => "an nmon file",
+        Format::Recorder => "a recording of hugewise record",
+        Format::Pcp => "part of a PCP archive",
+        Format::OsWatcher => "an OSWatcher file",
+        Format::ProcLog => "a log of /proc/meminfo or /proc/vmstat",
+        Format::SystemLog => "a system log",
+        Format::ServerLog(_) => "a database server's log",
+    })
+}
+
 /// What is known by name and not read.
 fn foreign(head: &[u8]) -> Option<&'static str> {
     let text = String::from_utf8_lossy(head);
