@@ -3,7 +3,7 @@
 use hugewise_model::escape::shell;
 
 use crate::signatures::rows::{MINUTE, SECOND, apart};
-use crate::{Ahead, Clock, History, Incident, Moment, Verdict};
+use crate::{Ahead, Clock, History, Moment, Verdict};
 
 mod estimate;
 
