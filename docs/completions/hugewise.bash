@@ -809,12 +809,20 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__record__subcmd__export)
-            opts="-h --format --out --help"
+            opts="-h --from --to --format --out --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --format)
                     COMPREPLY=($(compgen -W "oswatcher csv parquet json" -- "${cur}"))
                     return 0

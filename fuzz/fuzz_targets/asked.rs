@@ -1,6 +1,6 @@
 #![no_main]
 
-//! Any text as --timezone, --from and --to, a line each.
+//! Any text as --timezone, --from, --to, --interval and --offset, a line each.
 
 /// What they are asked of: a log that says no zone.
 const LOG: &[u8] =
@@ -14,7 +14,8 @@ fn ask(bytes: &[u8]) -> usize {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.split('\n').map(|line| (!line.is_empty()).then(|| line.to_owned()));
     let mut next = || lines.next().flatten();
-    let options = hugewise_incident::Options { zone: next(), from: next(), to: next(), interval: next() };
+    let (zone, from, to, interval) = (next(), next(), next(), next());
+    let options = hugewise_incident::Options { zone, from, to, interval, offsets: next().into_iter().collect() };
     hugewise_fuzz::with_file(LOG, |path| {
         hugewise_incident::investigate(&[path.to_owned()], &options, &|_| {}).map_or(0, |found| found.sources.len())
     })

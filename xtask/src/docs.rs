@@ -80,6 +80,10 @@ fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
     Ok(files)
 }
 
+/// The end of each manual page.
+const SEE_ALSO: &str = ".SH \"SEE ALSO\"\nPool, segment, memlock and the other terms are explained in docs/glossary.md, which comes \
+                        with hugewise.\n";
+
 /// A page for the program and one for each subcommand, as `man hugewise-check` finds it.
 fn manuals(command: clap::Command, source: &str, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), Failure> {
     for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
@@ -90,6 +94,7 @@ fn manuals(command: clap::Command, source: &str, files: &mut BTreeMap<PathBuf, V
     let path = format!("docs/man/{name}.1");
     let mut text = Vec::new();
     Man::new(command).source(source).manual("hugewise").render(&mut text)?;
+    text.extend_from_slice(SEE_ALSO.as_bytes());
     files.insert(path.into(), text);
     Ok(())
 }

@@ -30,12 +30,12 @@ pub use crowding::{Crowding, LARGE_PART, Part, crowding, reserved_early};
 pub use feeds::{Feeds, feeds, place_to_edit, word_at};
 pub use last_word::{LastWord, Outcome, last_words};
 pub use line::{default_size, pages_on_command_line};
-pub use menu::{NewMenu, new_menu, not_in_menu, thp_not_in_menu};
+pub use menu::{NewMenu, default_size_not_in_menu, new_menu, not_in_menu, thp_not_in_menu};
 pub use pools::{PoolAtBoot, PoolStep, pool_at_boot, pool_by_files, pools};
 pub use scripts::{is_not_read, is_written, nothing_sets, unheeded, writers, written_by_start};
 pub use settings::{overcommit, setting};
 pub use shm::{ShmLimit, shm_limit, shm_limit_is_by_hand};
-pub use thp::{thp, thp_is_tuneds, thp_is_undone_by, thp_switch};
+pub use thp::{is_distributions, thp, thp_is_tuneds, thp_is_undone_by, thp_switch};
 
 /// One step of the boot that sets a value; a later step wins.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -19,6 +19,9 @@ pub fn what(rule: &Rule) -> Cow<'static, str> {
     Cow::Owned(format!("{}\n{lines}", rule.docs.what.trim()))
 }
 
+/// Where the words are explained, for each page.
+const GLOSSARY: &str = "Pool, segment, memlock and the other terms: [glossary](../glossary.md).";
+
 /// The page of one rule.
 pub fn page(rule: &Rule) -> String {
     let docs = &rule.docs;
@@ -31,6 +34,7 @@ pub fn page(rule: &Rule) -> String {
     for source in docs.sources {
         page.push_str(&format!("- {source}\n"));
     }
+    page.push_str(&format!("\n{GLOSSARY}\n"));
     page
 }
 
@@ -50,13 +54,14 @@ pub fn index() -> String {
             first_sentence(rule.docs.what)
         ));
     }
+    page.push_str(&format!("\n{GLOSSARY}\n"));
     page
 }
 
 /// The page of all messages that are explained.
 pub fn messages_page() -> String {
     let mut page = String::from(
-        "# Messages\n\nWhat messages of servers have to do with huge pages: `hugewise rules ORA-27102`.\n",
+        "# Messages\n\nHow servers' error messages relate to huge pages. `hugewise rules ORA-27102` prints one.\n",
     );
     for message in messages() {
         page.push_str(&format!(
@@ -66,10 +71,11 @@ pub fn messages_page() -> String {
         let rules: Vec<String> =
             rules_of(message).map(|rule| format!("[{} {}]({})", rule.code, rule.name, file_name(rule))).collect();
         if !rules.is_empty() {
-            page.push_str(&format!("\nIts causes are found by {}.\n", rules.join(", ")));
+            page.push_str(&format!("\nThese rules find its causes: {}.\n", rules.join(", ")));
         }
         page.push_str(&format!("\nSources: {}.\n", message.sources.join("; ")));
     }
+    page.push_str(&format!("\n{GLOSSARY}\n"));
     page
 }
 

@@ -217,6 +217,6 @@ mod tests {
         let told: Vec<_> = assessment.findings.iter().filter(|it| it.remedies.contains(&wanted)).collect();
         assert!(!told.is_empty(), "{:?}", assessment.findings);
         let said = crate::remedy::say(&case.host, &case.instances, &assessment, &wanted);
-        assert_eq!(said.as_deref(), Some("raise the memlock limit of oracle B, for log-ins"));
+        assert_eq!(said.as_deref(), Some("raise the memlock limit of oracle B, for logins"));
     }
 }

@@ -18,7 +18,7 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
     let text = match remedy {
         Remedy::SetPool(page) => {
             let Some(goal) = goal(*page) else {
-                return Some(format!("give the pool of {page} pages what its servers need"));
+                return Some(format!("size the pool of {page} pages for its servers"));
             };
             if !goal.grows() {
                 return None;
@@ -55,7 +55,7 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
             }
             None => match uncounted(assessment, *page) {
                 Some(id) => format!(
-                    "see what {id} asks for when it is started, before pages of {page} are given back: they may be its"
+                    "before giving back {page} pages, find out what {id} asks for when it starts: they may be its own"
                 ),
                 None => format!("give back the {page} pages that no server asks for (hugewise plan --shrink)"),
             },
@@ -85,7 +85,7 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
                     return None;
                 }
                 let (pages, size) = (goal.goal, goal.goal.of(*page));
-                format!("have the boot's files set the pool of {page} pages to {pages} ({size})")
+                format!("make the boot's files set the pool of {page} pages to {pages} ({size})")
             }
             Some(goal) if brings_exactly(host, instances, goal) => return None,
             Some(goal) if kept_by_files(host, instances, goal).is_some() => return None,
@@ -104,13 +104,13 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
         // Its files have enough: a restart is all that is left, once systemd has read them.
         Remedy::RaiseMemlock(id) if is_raised((host, locked), instances, id) => {
             let waiting = waiting(host, instances, id)?;
-            format!("have systemd read {waiting}, which was changed since it last did (systemctl daemon-reload)")
+            format!("make systemd reload {waiting}, which has changed (systemctl daemon-reload)")
         }
         Remedy::RaiseMemlock(id) => {
             let whose = match lacking((host, locked), instances, id) {
-                Some(Lacking { service: true, log_ins: true }) => ", for its service and for log-ins",
+                Some(Lacking { service: true, log_ins: true }) => ", for its service and for logins",
                 Some(Lacking { service: true, log_ins: false }) => ", for its service",
-                Some(Lacking { service: false, log_ins: true }) => ", for log-ins",
+                Some(Lacking { service: false, log_ins: true }) => ", for logins",
                 Some(Lacking { service: false, log_ins: false }) | None => "",
             };
             format!("raise the memlock limit of {id}{whose}")
@@ -118,13 +118,13 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
         Remedy::SetThp => {
             let said = thp::in_words(host, instances)?;
             match boot::thp_is_undone_by(host, thp::meeting_point(host, instances)) {
-                Some((place, value)) => format!("{said}, and take out {place}, which sets {value} at each boot"),
+                Some((place, value)) => format!("{said}, and remove {place}, which sets {value} at each boot"),
                 None => said,
             }
         }
         Remedy::KeepThpAtBoot => match host.thp.enabled.known().and_then(|now| boot::thp_is_undone_by(host, now)) {
             Some((place, value)) => {
-                format!("keep transparent huge pages as they are: take out {place}, which sets {value} at each boot")
+                format!("keep transparent huge pages as they are: remove {place}, which sets {value} at each boot")
             }
             None => {
                 let is_wrong = assessment.findings.iter().any(|it| it.remedies.contains(&Remedy::SetThp));
@@ -139,7 +139,7 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
         Remedy::SetSetting(id) => setting(host, instances, target, id),
         Remedy::Restart(id) if is_asm(instances, id) => {
             format!(
-                "leave {id} to the next restart of Grid Infrastructure: every database of this node goes down with it"
+                "wait with {id} for the next restart of Grid Infrastructure, because every database on this node goes down with it"
             )
         }
         Remedy::Restart(id) => match goal_of(host, instances, target, id) {
@@ -156,7 +156,7 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
 fn too_much(target: &Target, goal: &Goal) -> Option<String> {
     target.sizing.as_ref()?.refusal.as_ref()?;
     let (page, asked) = (goal.page_size, goal.goal.of(goal.page_size));
-    Some(format!("make the servers smaller: {asked} of {page} pages are more than this host can give"))
+    Some(format!("make the servers smaller: this host cannot give {asked} of {page} pages"))
 }
 
 /// Whether it is an ASM instance.
@@ -315,9 +315,9 @@ fn setting(host: &Host, instances: &[Instance], target: &Target, id: &InstanceId
             if insists {
                 format!("make {id} refuse to start without huge pages: {how}")
             } else if demand::page_size(host, instance).is_some_and(|page| boot::is_written(host, page)) {
-                format!("once nothing else sets its pool at boot, have {id} insist: {how}")
+                format!("once nothing else sets its pool at boot, make {id} require huge pages: {how}")
             } else {
-                format!("once it runs on huge pages, have {id} insist: {how}")
+                format!("once {}, make {id} require them: {how}", crate::target::when(host, instance))
             }
         }
         (Asked::Cannot, Some(_)) => {

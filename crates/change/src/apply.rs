@@ -99,7 +99,7 @@ fn has_room(plan: &Plan, system: &dyn System, needs: &[Vec<Need>]) -> Result<(),
         let left = available.saturating_sub(growth);
         return Err(Error::Refused {
             reasons: vec![format!(
-                "the pools grow by {growth} now, and of {available} of available memory (/proc/meminfo) that would leave \
+                "the pools would grow by {growth} now; of {available} of available memory (/proc/meminfo) that would leave \
                  {left}, less than the {floor} that have to stay for page cache and whatever is not counted"
             )],
         });
@@ -272,8 +272,8 @@ impl Run<'_> {
                 let real = self.system.real(&path)?.unwrap_or_else(|| path.clone());
                 let of_system = ["/boot/", "/etc/"].iter().any(|folder| path.starts_with(folder));
                 if file_name(&real) != file_name(&path) && !of_system {
-                    let why = format!("it is a link to {real}, and hugewise follows no link of somebody else's");
-                    return Err(Failure::new(path, why).advising("put the file itself in its place"));
+                    let why = format!("it is a link to {real}, and hugewise does not follow links that others made");
+                    return Err(Failure::new(path, why).advising("replace the link with the file itself"));
                 }
                 let path = real;
                 let file = self.system.file(&path)?;
@@ -294,7 +294,8 @@ impl Run<'_> {
             return Ok(After::Value(None));
         };
         let number = change.after.parse::<u64>();
-        let wanted = number.map_err(|_| Failure::new(&change.path, format!("{:?} are no pages", change.after)))?;
+        let wanted =
+            number.map_err(|_| Failure::new(&change.path, format!("{:?} is not a number of pages", change.after)))?;
         // Kernels without contiguous allocation take no number of the largest pages once they run.
         let obtained = values::set_pool(self.system, &change.path, pool, wanted, progress)
             .map_err(|failure| if pool.page_size >= PageSize::GIB_1 { failure.advising(AT_BOOT) } else { failure })?;
@@ -303,10 +304,10 @@ impl Run<'_> {
             if !self.options.keep_partial {
                 let pages = if wanted == PageCount(1) { "page" } else { "pages" };
                 let why = format!(
-                    "{wanted} {pages} of {} asked for, and the kernel gave {obtained}: memory is in use or fragmented",
+                    "the plan needs {wanted} {pages} of {}, and the kernel gave {obtained}: memory is in use or fragmented",
                     pool.page_size
                 );
-                let keep = "--keep-partial keeps the pages obtained";
+                let keep = "--keep-partial keeps those pages";
                 let advice = if obtained > PageCount::ZERO { format!("{AT_BOOT}; {keep}") } else { AT_BOOT.into() };
                 return Err(Failure::new(&change.path, why).advising(advice));
             }

@@ -70,7 +70,7 @@ pub enum Error {
 }
 
 const ON_THE_HOST: &str = "run hugewise apply on the host itself. hugewise plan --format shell (or ansible, cloud-init) \
-                           writes what is to be done there";
+                           writes the same changes for it";
 
 impl From<Unfit> for Error {
     fn from(unfit: Unfit) -> Self {
@@ -95,31 +95,36 @@ impl fmt::Display for Error {
             Self::NotRoot => f.write_str("only root can change a host: run it with sudo"),
             Self::NotReal { path, is } => write!(
                 f,
-                "{path} is not the kernel's own ({is}): what is written there changes nothing; run hugewise on the \
+                "{path} does not come from the kernel ({is}), so writing there changes nothing: run hugewise on the \
                  host itself"
             ),
             Self::Confined { why, instead } => write!(f, "not here: {why}. Nothing was changed; {instead}"),
             Self::Busy(busy) => busy.fmt(f),
             Self::OtherHost { plan, here } => {
-                write!(f, "the plan was made for {plan}, and this is {here}: make one here (hugewise plan)")
+                write!(f, "the plan was made for {plan}, and this is {here}: make one here with 'hugewise plan'")
             }
             Self::NotAllowed { step, what, why } => {
                 write!(f, "step {step}: {what}: {why}; nothing was changed")
             }
             Self::Refused { reasons } => {
-                write!(f, "{}; --force applies it all the same", reasons.join("; "))
+                write!(f, "{}; --force applies the plan anyway", reasons.join("; "))
             }
             Self::Drifted(differences) => {
-                f.write_str("the host has changed since the plan was made; make a new one (hugewise plan)")?;
+                f.write_str("the host has changed since the plan was made: make a new one with 'hugewise plan'")?;
                 differences.iter().try_for_each(|difference| write!(f, "\n{difference}"))
             }
             Self::ChangedSince { journal, differences } => {
-                write!(f, "somebody has changed what apply {journal} left; put it back, or overrule with --force")?;
+                write!(
+                    f,
+                    "somebody has changed what apply {journal} wrote: put it back, or overwrite it with --force"
+                )?;
                 differences.iter().try_for_each(|difference| write!(f, "\n{difference}"))
             }
-            Self::NothingToUndo => f.write_str("nothing to undo: nothing was applied here that is not undone"),
-            Self::NoSuchJournal(id) => write!(f, "there is no apply {id} in {}", crate::JOURNALS),
-            Self::AlreadyUndone(id) => write!(f, "apply {id} is undone already"),
+            Self::NothingToUndo => f.write_str("nothing to undo. 'hugewise undo --list' shows past changes"),
+            Self::NoSuchJournal(id) => {
+                write!(f, "no apply {id} in {}: 'hugewise undo --list' shows their numbers", crate::JOURNALS)
+            }
+            Self::AlreadyUndone(id) => write!(f, "apply {id} has been undone already"),
             Self::Unreadable(journal) => journal.fmt(f),
             Self::Failed(failure) => failure.fmt(f),
         }
@@ -145,13 +150,15 @@ pub struct Unreadable {
 impl Unreadable {
     /// What to do about it.
     pub fn advice(&self) -> String {
-        let aside = format!("mv {} /root/ has hugewise forget it", self.path);
+        let aside = format!("'mv {} /root/' makes hugewise forget it", self.path);
         match (self.newer, self.id) {
             (true, Some(id)) => {
-                format!("undo it with the version that wrote it (hugewise undo {id} there), or {aside}")
+                format!("undo it with the version that wrote it (hugewise undo {id}), or {aside}")
             }
-            (_, Some(_)) => format!("whether that apply ended, and what it changed, is not known: look at it; {aside}"),
-            (_, None) => format!("it is ignored; {aside}"),
+            (_, Some(_)) => {
+                format!("hugewise cannot tell whether that apply ended or what it changed: look at the file; {aside}")
+            }
+            (_, None) => format!("hugewise ignores it; {aside}"),
         }
     }
 }

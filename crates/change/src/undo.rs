@@ -45,7 +45,7 @@ pub fn undo(system: &dyn System, id: Option<&str>, force: bool, progress: &mut P
     Ok(undone)
 }
 
-const FROM_HERE: &str = "run hugewise undo on the host itself. What was applied from here, hugewise undo --force takes back \
+const FROM_HERE: &str = "run hugewise undo on the host itself. If you applied it from here, hugewise undo --force reverses it \
                          from here";
 
 /// Takes back what an apply or undo has left that was killed; `None` where there is none. What somebody else has in hand
@@ -79,9 +79,8 @@ pub(crate) fn recover_locked(system: &dyn System, progress: &mut Progress<'_>) -
         progress(&Event::Recovering { journal: &id });
         let taken = take_back(system, &shelf, log, foreign_of(log), State::Undone, progress)?;
         if let Some(why) = failed(&taken.undone) {
-            let why = format!("apply {id} was interrupted, and not all of it could be taken back: {why}");
-            let advice =
-                format!("put that right, then hugewise undo {id}; hugewise undo {id} --force leaves it as it is");
+            let why = format!("apply {id} was interrupted and could not be rolled back completely: {why}");
+            let advice = format!("fix that and run hugewise undo {id}; hugewise undo {id} --force leaves it as it is");
             return Err(Failure::new(journal::path(log.id), why).advising(advice).into());
         }
         let all = all.get_or_insert_with(|| Undone { restored: Vec::new(), ..taken.undone.clone() });
@@ -100,7 +99,7 @@ fn finish(system: &dyn System, undone: &mut Undone, progress: &mut Progress<'_>)
         let due = chain::unfinished(&shelf).filter(|log| log.state == State::Waiting);
         let Some(log) = due else { return Ok(()) };
         let taken = take_back(system, &shelf, log, foreign_of(log), State::Undone, progress)?;
-        undone.notes.push(format!("apply {} waited for this, and is taken back too", log.id));
+        undone.notes.push(format!("apply {} was waiting for this and is undone too", log.id));
         let stuck = !taken.recorded || failed(&taken.undone).is_some();
         join(undone, taken.undone);
         if stuck {
@@ -187,7 +186,7 @@ pub(crate) fn take_back(
     if state == State::UndoneExcept {
         let id = log.id;
         notes.push(format!(
-            "apply {id} counts as undone; what was left stays as it is: look at it, and hugewise undo {id} tries it again"
+            "apply {id} counts as undone, but something was left as it is: look at it, then run hugewise undo {id} to try again"
         ));
     }
     notes.dedup();

@@ -13,8 +13,8 @@ const MACHINE_ID: &str = "/etc/machine-id";
 /// Captures of other nodes.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Also {
-    /// Make room for the instances of another node too, as a failover starts them here: its capture, as --root takes it; may
-    /// be repeated.
+    /// Also make room for the instances of another cluster node, in case they fail over to this host. Give that node's
+    /// capture; may be repeated.
     #[arg(long, value_name = "PATH")]
     also: Vec<PathBuf>,
 }
@@ -36,7 +36,8 @@ impl Also {
             let same_id = id(source).zip(id(opened.as_ref())).map(|(here, there)| here == there);
             let same_name = host.name.known().is_some_and(|name| there.name.known() == Some(name));
             if same_id.unwrap_or(same_name) {
-                let message = format!("{}: a capture of this very host: --also takes another node's", path.display());
+                let message =
+                    format!("{}: this is a capture of this same host; --also takes another node's", path.display());
                 return Err(Failure::new(message));
             }
             let node = there.name.known().cloned().unwrap_or_else(|| path.display().to_string());

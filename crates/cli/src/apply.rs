@@ -11,24 +11,27 @@ use hugewise_change::plan::{Change, Expected, Plan, When};
 use hugewise_change::planner;
 use hugewise_change::{Applied, End, Event, System, Unkept, apply, recover, unkept};
 use hugewise_host::Source;
+use hugewise_model::escape::shell;
 use hugewise_model::{Host, Observed, Unread};
 use hugewise_report::{AppliedReport, Expectation, Planned, Proof, Restarted, plain};
 
 use crate::format::Format;
+use crate::given::Given;
 use crate::outcome::{self, Failure, Outcome};
 use crate::plan::{Bent, Seen, Wishes, live, same_host};
 use crate::terminal::{self, ColorChoice};
 
 pub(crate) const AFTER_HELP: &str = "\
-What was there before is kept in /var/lib/hugewise/journal before anything is changed: hugewise undo takes it back. \
-Killed at any moment, the next apply or undo brings the host to how it was.
+Before it changes anything, apply saves the old state in /var/lib/hugewise/journal; hugewise undo restores it. If apply \
+is killed, the next apply or undo puts the host back as it was.
 
-  sudo hugewise apply                          plans, shows the plan, and asks
-  sudo hugewise apply --yes --restart 15/main  plans, and asks nobody
-  sudo hugewise apply plan.json                what hugewise plan --out has kept
+  sudo hugewise apply                          make a plan, show it, ask
+  sudo hugewise apply --yes --restart 15/main  make a plan, don't ask
+  sudo hugewise apply plan.json                apply a saved plan
 
-Exit codes: 0 done, or nothing to do; 1 done, and a finding that should be gone remains, or what was written is not what the next boot will find, or only a part is done; \
-2 nothing was changed, or a step failed and all was taken back; 3 done, and whether it helped could not be told.";
+Exit codes: 0 done, or nothing to do; 1 done, but a finding remains that should be gone, the next boot will not find what was \
+written, or only part was done; 2 nothing was changed, or a step failed and everything was rolled back; 3 done, but \
+whether it helped cannot be determined.";
 
 /// How long a restarted server may take to map its memory.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -37,27 +40,27 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A plan that hugewise plan --out has kept; without it one is made.
+    /// A plan saved with hugewise plan --out. Without it, apply makes one.
     #[arg(value_name = "PLAN", conflicts_with_all = PLANNING)]
     plan: Option<PathBuf>,
     #[command(flatten)]
     wishes: Wishes,
-    /// Do not ask.
+    /// Don't ask.
     #[arg(short, long)]
     yes: bool,
-    /// Apply even a plan that leaves the host too little memory.
+    /// Apply the plan even if it leaves the host too little memory.
     #[arg(long)]
     force: bool,
-    /// A pool that gets fewer pages than planned keeps them.
+    /// If a pool gets fewer pages than planned, keep those it got.
     #[arg(long)]
     keep_partial: bool,
-    /// A step that fails is taken back alone, and the others go on.
+    /// If a step fails, roll back only that step and go on with the others.
     #[arg(long)]
     keep_going: bool,
-    /// Text for people or JSON for programs.
+    /// Text for people, or JSON for programs.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Colour in text.
+    /// When to colour text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }
@@ -142,8 +145,8 @@ fn ending(
                 _ => None,
             });
             let then = match applied.end {
-                End::TakenBack => "everything is as before",
-                _ => "not everything could be taken back",
+                End::TakenBack => "everything was rolled back",
+                _ => "not everything could be rolled back",
             };
             Err(Failure::new(format!("{}; {then}", failure.unwrap_or_else(|| "a step failed".into()))))
         }
@@ -172,11 +175,17 @@ const MOST: u64 = 16 << 20;
 fn read(source: &dyn Source, path: &Path) -> Result<Plan, Failure> {
     let failure = |why: &str| Failure::new(format!("{}: {why}", path.display()));
     let absolute = std::path::absolute(path).map_err(|error| failure(&error.to_string()))?;
-    let place = absolute.to_str().ok_or_else(|| failure("a path that is not UTF-8 is not read"))?;
+    if let Some(instead) = Given::at(path).instead_of("apply", path) {
+        return Err(failure(&format!("not a plan; {instead}")));
+    }
+    let place = absolute.to_str().ok_or_else(|| failure("the path is not UTF-8; hugewise cannot read it"))?;
     let bytes = match source.read_part(place, None, MOST) {
         Observed::Known(part) if part.offset == 0 => part.bytes,
-        Observed::Known(_) => return Err(failure("too large for a plan")),
-        Observed::Absent => return Err(failure("no such file")),
+        Observed::Known(_) => return Err(failure("this file is too large for a plan")),
+        Observed::Absent => {
+            let make = format!("sudo hugewise plan --out {}", shell::word(&path.to_string_lossy()));
+            return Err(failure(&format!("no such file; '{make}' writes a plan there")));
+        }
         other => return Err(failure(&other.reason().unwrap_or_default())),
     };
     Plan::from_json(&bytes).map_err(|why| failure(&why.to_string()))
@@ -186,7 +195,7 @@ fn read(source: &dyn Source, path: &Path) -> Result<Plan, Failure> {
 fn agreed(arguments: &Arguments, plan: &Plan, host: &Host, unread: &[Unread]) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(Failure::new(
-            "nobody can be asked here, as this is no terminal: --yes applies without asking; nothing was changed",
+            "cannot ask for confirmation, because this is not a terminal. Nothing was changed; --yes applies without asking",
         ));
     }
     // What is asked goes where the question goes.
@@ -195,7 +204,7 @@ fn agreed(arguments: &Arguments, plan: &Plan, host: &Host, unread: &[Unread]) ->
     let written = planned.write_text(&mut text, terminal::layout(arguments.color, false));
     written.map_err(|error| Failure::new(format!("the plan cannot be shown: {error}")))?;
     let mut error = io::stderr().lock();
-    let shown = error.write_all(&text).and_then(|()| error.write_all(b"\nCarry this out? [y/N] "));
+    let shown = error.write_all(&text).and_then(|()| error.write_all(b"\nApply this plan? [y/N] "));
     shown.and_then(|()| error.flush()).map_err(|error| Failure::new(format!("the plan cannot be shown: {error}")))?;
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
@@ -206,7 +215,7 @@ fn agreed(arguments: &Arguments, plan: &Plan, host: &Host, unread: &[Unread]) ->
 /// Progress, where somebody looks.
 pub(crate) fn say(event: &Event<'_>) {
     let line = match event {
-        Event::Recovering { journal } => format!("taking back apply {journal}, which was interrupted"),
+        Event::Recovering { journal } => format!("rolling back apply {journal}, which was interrupted"),
         Event::Step { step, number, of } => format!("{number}/{of} {}", step.title),
         Event::Changing { change } => match change {
             Change::Value(change) => format!("  {} = {}", change.path, change.after),
@@ -214,10 +223,10 @@ pub(crate) fn say(event: &Event<'_>) {
             Change::Command(change) => format!("  {}", change.command.join(" ")),
         },
         Event::PoolShort { wanted, obtained, attempt, attempts, .. } => {
-            format!("  {obtained} of {}; memory is compacted, attempt {attempt} of {attempts}", wanted.in_pages())
+            format!("  {obtained} of {}; compacting memory, attempt {attempt} of {attempts}", wanted.in_pages())
         }
         Event::StepFailed { step, why } => format!("{} failed: {why}", step.id),
-        Event::TakingBack { what } => format!("  taking back {what}"),
+        Event::TakingBack { what } => format!("  rolling back {what}"),
         Event::AlreadySo { .. } => return,
     };
     let stays = matches!(event, Event::StepFailed { .. } | Event::Recovering { .. });
@@ -254,7 +263,7 @@ fn look(source: &dyn Source, plan: &Plan, applied: &Applied) -> (Seen, Vec<Expec
             clear();
             return (seen, expectations, restarted);
         }
-        progress("waiting for what was restarted", false);
+        progress("waiting for the restarted servers", false);
         std::thread::sleep(PAUSE);
     }
 }

@@ -2,6 +2,10 @@
 
 use hugewise_model::NoSize;
 
+/// The sizes of huge pages that Linux has (Documentation/admin-guide/mm/hugetlbpage.rst; arm64: Documentation/arch/arm64/hugetlbpage.rst).
+const SIZES: &str =
+    "huge pages are 2M or 1G on x86-64; 64K, 2M, 32M, 512M, 1G or 16G on arm64; 2M, 16M, 1G or 16G on POWER";
+
 /// Why a value is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Wrong {
@@ -10,12 +14,15 @@ pub(crate) enum Wrong {
     /// Whoever writes a number alone means another unit.
     #[error("{bytes} bytes? write {instead}")]
     Bare { bytes: u64, instead: String },
-    #[error("{0:?} is no page size; it is a power of two from 4K up, such as 2M or 1G")]
+    #[error("{0:?} is not a page size; {SIZES}")]
     PageSize(String),
-    #[error("{0:?} is no percentage; write a whole number from 0 to 100")]
+    /// A number alone that is a page size with the unit that people leave out.
+    #[error("{number} bytes? write {instead}; {SIZES}")]
+    BarePage { number: u64, instead: &'static str },
+    #[error("{0:?} is not a percentage: use a whole number from 0 to 100")]
     Percent(String),
-    #[error("{0:?} is not of the form SIZE=PAGES, such as 2M=100")]
+    #[error("{0:?} is not SIZE=PAGES, such as 2M=100")]
     Overcommit(String),
-    #[error("{0:?} is none of thp, 2M and 1G")]
+    #[error("{0:?} is not thp, 2M or 1G")]
     Pages(String),
 }

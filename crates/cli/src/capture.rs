@@ -14,11 +14,11 @@ use crate::outcome::{self, Failure, Outcome};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Where to: a name that ends in .tar.gz or .tgz becomes an archive, any other a new folder.
-    /// Without it an archive hugewise-HOST-DATE.tar.gz in the current folder.
+    /// Where to write: an archive if the name ends in .tar.gz or .tgz, otherwise a new folder. Default:
+    /// hugewise-HOST-DATE.tar.gz in the current folder.
     #[arg(short, long, value_name = "TARGET")]
     output: Option<PathBuf>,
-    /// Capture from what was captured before, instead of from this host.
+    /// Capture from an earlier capture instead of from this host.
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
 }
@@ -30,9 +30,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 
     let target = arguments.output.clone().unwrap_or_else(|| usual_name(&host));
     let written = capture::write(&recording, &keeps(&host, &found), &target)
-        .map_err(|error| Failure::new(format!("cannot write {error}; --output names another target")))?;
+        .map_err(|error| Failure::new(format!("cannot write {error}; choose another place with --output")))?;
 
-    let mut text = format!("{}: {} files, secrets left out\n", written.target.display(), written.files);
+    let mut text = format!("{}: {} files, without secrets\n", written.target.display(), written.files);
     let denied = host.unread.iter().chain(&found.unread).filter(|fact| fact.why.is_denied()).count();
     if denied > 0 && host.read_as != Observed::Known(0) {
         text.push_str(&format!("{denied} files were denied; run as root to capture them\n"));

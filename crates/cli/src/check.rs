@@ -14,27 +14,27 @@ use crate::terminal::{self, ColorChoice};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Check what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do.
+    /// Check a captured host instead of this one: a folder, .tar, .tar.gz, .tar.xz or sosreport.
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
-    /// Text for people, JSON for programs, or one page in one file that can be mailed.
+    /// Text for people, JSON for programs, or a single HTML page that you can mail.
     #[arg(long, value_enum, default_value_t = PageFormat::Text)]
     format: PageFormat,
-    /// Exit with 1 for findings of this level or worse.
+    /// Exit with 1 if there are findings of this level or worse.
     #[arg(long, value_enum, value_name = "LEVEL", default_value_t = FailOn::Warn)]
     fail_on: FailOn,
-    /// Only what concerns this instance and the host: PROD, 15/main, or "oracle PROD".
+    /// Show only this instance and the host: PROD, 15/main, or "oracle PROD".
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
     #[command(flatten)]
     also: Also,
-    /// Also ask the servers over their sockets; without it nothing is connected to.
+    /// Also query the servers over their sockets. Without this option, hugewise connects to nothing.
     #[arg(long, conflicts_with = "root")]
     connect: bool,
-    /// All evidence of every finding in text; JSON always has it.
+    /// Show all evidence for every finding. JSON always includes it.
     #[arg(short, long)]
     verbose: bool,
-    /// Colour in text.
+    /// When to colour text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }
@@ -47,7 +47,7 @@ enum FailOn {
     Warn,
     /// Worth knowing.
     Info,
-    /// Findings never fail.
+    /// Never exit with 1.
     Never,
 }
 

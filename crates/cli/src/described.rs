@@ -48,7 +48,7 @@ impl Kind {
             By::Files => "--data-dir DIR or --config FILE".into(),
             By::Sizes(sizes) => format!("--{} SIZE, or --config FILE with its parameters", sizes.size.option),
             By::Config => "--config FILE".into(),
-            By::Command(example) => format!("its command behind --: -- {example}"),
+            By::Command(example) => format!("its command after --: -- {example}"),
             By::Segment => "--segment SIZE".into(),
         }
     }
@@ -56,11 +56,11 @@ impl Kind {
     /// The same for the list of engines.
     fn help(self) -> String {
         match self.by {
-            By::Files => "By --data-dir, --config or both".into(),
-            By::Sizes(sizes) => format!("By --{}, or by --config with a parameter file", sizes.size.option),
-            By::Config => "By --config".into(),
-            By::Command(_) => "By its command behind --, or in --command".into(),
-            By::Segment => "By --segment".into(),
+            By::Files => "Described by --data-dir, --config or both".into(),
+            By::Sizes(sizes) => format!("Described by --{}, or by --config with a parameter file", sizes.size.option),
+            By::Config => "Described by --config".into(),
+            By::Command(_) => "Described by its command after --, or by --command".into(),
+            By::Segment => "Described by --segment".into(),
         }
     }
 }
@@ -68,14 +68,15 @@ impl Kind {
 /// One of the engines that can be described, by name.
 fn kind() -> impl TypedValueParser<Value = Kind> {
     let values = Kind::all().map(|kind| PossibleValue::new(kind.engine.as_str()).help(kind.help()));
-    PossibleValuesParser::new(values)
-        .try_map(|name| Kind::all().find(|kind| kind.engine.as_str() == name).ok_or("no engine that can be described"))
+    PossibleValuesParser::new(values).try_map(|name| {
+        Kind::all().find(|kind| kind.engine.as_str() == name).ok_or("not an engine that can be described")
+    })
 }
 
 #[derive(clap::Args)]
-#[command(next_help_heading = "Servers that are described")]
+#[command(next_help_heading = "Described servers")]
 struct Raw {
-    /// Describe a server; the options below it belong to the --engine before them, which may be repeated.
+    /// Describe a server. The options below belong to the --engine before them; may be repeated.
     #[arg(long, value_parser = kind(), value_name = "ENGINE")]
     engine: Vec<Kind>,
     /// PostgreSQL's data directory.
@@ -84,16 +85,16 @@ struct Raw {
     /// The server's configuration: postgresql.conf, init.ora, my.cnf.
     #[arg(long, value_name = "FILE")]
     config: Vec<String>,
-    /// PostgreSQL's program `postgres`, where it is at no usual place.
+    /// PostgreSQL's `postgres` program, if it is not in a usual place.
     #[arg(long, value_name = "PATH")]
     server_binary: Vec<String>,
-    /// The JVM's or QEMU's command in one word, where several are described: 'java -Xmx8g -jar a.jar'.
+    /// A JVM's or QEMU's command as one argument, to describe several: 'java -Xmx8g -jar a.jar'.
     #[arg(long, value_name = "COMMAND", allow_hyphen_values = true)]
     command: Vec<String>,
-    /// A System V segment of this size; may be repeated, and needs no --engine.
+    /// A System V segment of this size; needs no --engine, may be repeated.
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     segment: Vec<Bytes>,
-    /// The command of the last JVM or QEMU.
+    /// The command of the last described JVM or QEMU.
     #[arg(last = true, value_name = "COMMAND")]
     words: Vec<String>,
 }
@@ -114,25 +115,39 @@ pub(crate) fn size(text: &str) -> Result<Bytes, Wrong> {
     Err(Wrong::Bare { bytes, instead })
 }
 
+/// An engine that an option describes a server of, where the option is one of an engine's own.
+pub(crate) fn engine_of(option: &str) -> Option<&'static str> {
+    let takes = |kind: &Kind| kind.sizes().is_some_and(|sizes| sizes.options().any(|own| own == option));
+    Kind::all().find(takes).map(|kind| kind.engine.as_str())
+}
+
+/// A value as it has to be written: with a unit where it is a size, and a number alone was written.
+pub(crate) fn with_unit(value_name: Option<&str>, value: String) -> String {
+    match (value_name, size(&value)) {
+        (Some("SIZE"), Err(Wrong::Bare { .. })) => format!("{value}G"),
+        _ => value,
+    }
+}
+
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// Why servers are not described as the command line does it. The fields are options and engines as they are written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum Misdescribed {
-    #[error("{0} describes a server: put --engine ENGINE before it")]
-    NoEngine(String),
+    #[error("{option} describes a server: put --engine {engine} before it")]
+    NoEngine { option: String, engine: &'static str },
     #[error("{option} does not describe {engine}; it needs {least}")]
     NotOfEngine { option: String, engine: &'static str, least: String },
     #[error("--engine {engine} needs {least}")]
     Missing { engine: &'static str, least: String },
     #[error("{option} is given twice for one {engine}")]
     Twice { option: String, engine: &'static str },
-    #[error("--engine {0} has two commands: --command, and one behind --")]
+    #[error("--engine {0} has two commands: one in --command, one after --")]
     TwoCommands(&'static str),
-    #[error("--config holds the sizes of the {engine} instance: leave --{option} and its like out")]
+    #[error("--config already has the sizes of the {engine} instance: leave out --{option} and the like")]
     ConfigAndSizes { engine: &'static str, option: &'static str },
-    #[error("--{} {most} is below --{} {size}: {engine} would raise it to that; leave it out", .sizes.most.option, .sizes.size.option)]
+    #[error("--{} {most} is below --{} {size}: {engine} would raise it to that, so leave it out", .sizes.most.option, .sizes.size.option)]
     MostBelow { sizes: &'static Sizes, engine: &'static str, most: Bytes, size: Bytes },
 }
 
@@ -228,7 +243,7 @@ impl Group<'_> {
 }
 
 fn flag(id: &str) -> String {
-    if id == "words" { "a command behind --".into() } else { format!("--{}", id.replace('_', "-")) }
+    if id == "words" { "a command after --".into() } else { format!("--{}", id.replace('_', "-")) }
 }
 
 fn servers(raw: &Raw, matches: &ArgMatches) -> Result<Vec<Server>, Misdescribed> {
@@ -245,7 +260,8 @@ fn servers(raw: &Raw, matches: &ArgMatches) -> Result<Vec<Server>, Misdescribed>
         for at in matches.indices_of(id).into_iter().flatten() {
             let group = groups.iter().find(|group| (group.from..group.to).contains(&at));
             let Some(group) = group else {
-                return Err(Misdescribed::NoEngine(flag(id)));
+                let engine = engine_of(id).unwrap_or("ENGINE");
+                return Err(Misdescribed::NoEngine { option: flag(id), engine });
             };
             if !group.kind.takes().contains(&id) {
                 let (option, engine, least) = (flag(id), group.name(), group.kind.least());
@@ -403,17 +419,17 @@ mod tests {
             ("--engine postgresql --data-dir /a --data-dir /b", "--data-dir is given twice for one postgresql"),
             ("--engine oracle", "needs --sga SIZE"),
             ("--engine oracle --sga 2G --sga-max 1G", "--sga-max 1.0 GiB is below --sga 2.0 GiB"),
-            ("--engine oracle --sga 2G --config /a", "leave --sga"),
+            ("--engine oracle --sga 2G --config /a", "leave out --sga"),
             ("--engine oracle --sga 0", "is nothing"),
             ("--engine oracle --sga -5G", "is negative"),
             ("--engine oracle --sga 5X", "is no size"),
             ("--segment 8192P", "is too large"),
             ("--segment -1", "is negative"),
             ("--engine mariadb", "needs --config FILE"),
-            ("--engine jvm", "needs its command behind --"),
+            ("--engine jvm", "needs its command after --"),
             ("--engine jvm --command java -- java", "has two commands"),
             ("--engine jvm -- java --engine", ""),
-            ("-- java", "a command behind -- describes a server"),
+            ("-- java", "a command after -- describes a server"),
             ("--engine redis", "invalid value"),
         ] {
             let words: Vec<&str> = line.split(' ').collect();

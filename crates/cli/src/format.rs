@@ -16,6 +16,6 @@ pub(crate) enum PageFormat {
     Text,
     /// For programs.
     Json,
-    /// One page in one file.
+    /// A single HTML page.
     Html,
 }

@@ -16,8 +16,8 @@ use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
 
 pub(crate) const AFTER_HELP: &str = "\
-Exit codes: 0 nothing found; 1 an incident was found; 2 it could not do its work; 3 nothing was found in what could be \
-read, and a part could not.";
+Exit codes: 0 nothing found; 1 an incident was found; 2 it could not do its work; 3 nothing found, but some of it \
+could not be read.";
 
 /// Hosts that are checked beside what their archives say.
 const MOST_CHECKED: usize = 60;
@@ -27,22 +27,25 @@ const NAMED: usize = 8;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Files, folders, tars or sosreports, of one host or several; without any, where collectors of this host write.
+    /// Files, folders, tars or sosreports of one or more hosts. Default: what this host's own collectors wrote.
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Leave out what is before this: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day.
+    /// Start here: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 on the last day.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Leave out what is after this; as --from.
+    /// End here; same formats as --from.
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// How far apart the lines of pasted text are that have no times, 3s; --from says when they began.
+    /// Interval between lines of pasted text that has no times: 3s. --from says when they begin.
     #[arg(long, value_name = "SECONDS")]
     interval: Option<String>,
-    /// The zone of times that come without one: Europe/Berlin, or +02:00.
+    /// Time zone of times that have none: Europe/Berlin, or +02:00.
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
     timezone: Option<String>,
-    /// Tell of this host only, by its name; may be given again. With many hosts a table of all comes without it.
+    /// How far a host's clock was ahead (db2=+3s) or behind (db2=-3s), for comparing several hosts; may be repeated.
+    #[arg(long, value_name = "HOST=SECONDS")]
+    offset: Vec<String>,
+    /// Report only on this host, by name; may be repeated. Without it, many hosts are listed in a table first.
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
     /// Also write the decoded series: FILE.csv or FILE.parquet.
@@ -51,7 +54,7 @@ pub(crate) struct Arguments {
     /// Text for people, JSON for programs, or a page with charts.
     #[arg(long, value_enum, default_value_t = PageFormat::Text)]
     format: PageFormat,
-    /// Colour in text.
+    /// When to colour text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }
@@ -61,6 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         zone: arguments.timezone.clone(),
         from: arguments.from.clone(),
         to: arguments.to.clone(),
+        offsets: arguments.offset.clone(),
         interval: arguments.interval.clone(),
     };
     let investigation = match &arguments.series {
@@ -106,7 +110,7 @@ fn only(investigation: &mut Investigation, names: &[String]) -> Result<(), Failu
             some.push(format!("and {} more", known.len() - NAMED));
         }
         let found = if some.is_empty() { "none with a name".to_owned() } else { some.join(", ") };
-        return Err(Failure::new(format!("no host named {name} was found; there is {found}")));
+        return Err(Failure::new(format!("no host is named {name}; found {found}")));
     }
     let wanted = |host: Option<&str>| host.is_some_and(|host| names.iter().any(|name| is(host, name)));
     investigation.hosts.retain(|history| wanted(history.host.as_deref()));
@@ -126,6 +130,7 @@ fn remedies(history: &mut History, live: bool) {
                 | Verdict::PageTablesGrowing
                 | Verdict::LoginStorm
                 | Verdict::PoolUnused
+                | Verdict::HugePagesLost
         )
     };
     if !history.incidents.iter().any(over_pages) {

@@ -27,14 +27,14 @@ mod sort;
 mod workload;
 
 pub(crate) const AFTER_HELP: &str = "\
-Every experiment first says how long it takes, how much memory, and what of the host it changes; it refuses where \
-the host has too little memory. Pools and switches are as before at the end, however it ends.
+Each experiment first says how long it takes, how much memory it needs and what it changes on the host, and it refuses \
+if the host has too little memory. However it ends, it restores pools and switches.
 
   hugewise lab page-tables --sessions 200 --segment 4G --format html --out page-tables.html
   hugewise lab logins
   hugewise lab sort --pages 4k,2m
 
-Exit codes: 0 measured; 2 it could not do its work, or was not allowed to; 3 it ended before its time.";
+Exit codes: 0 measured; 2 it could not do its work, or you did not allow it; 3 it was stopped early.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -44,17 +44,17 @@ pub(crate) struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Name {
-    /// Page tables as sessions grow, in all and of each, beside the forecast of size.
+    /// Page tables as sessions are added, in total and per session, next to the forecast that size makes.
     PageTables(page_tables::Arguments),
-    /// A storm of log-ins: how long each takes, all at once and one by one.
+    /// A login storm: how long each login takes, all at once and one by one.
     Logins(logins::Arguments),
     /// Sort rows in private memory, by page size and extent.
     Sort(sort::Arguments),
     /// First touch, filling with all cores, random access and fork of private memory.
     Access(access::Arguments),
-    /// How fast a pool can be had now, from fresh and from fragmented memory, and how far surplus pages get.
+    /// How fast a pool can be filled from fresh and from fragmented memory, and how many surplus pages it can get.
     Pool(pool::Arguments),
-    /// A read-only workload on a PostgreSQL server of its own: transactions, latency, page tables.
+    /// A read-only workload on a PostgreSQL of its own: transactions, latency, page tables.
     Workload(workload::Arguments),
 }
 
@@ -72,37 +72,37 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 /// What every experiment takes.
 #[derive(clap::Args)]
 pub(crate) struct Common {
-    /// Pages to compare, the first being what the others are compared with: 4k, thp, thp-64k, 2m, 1g.
+    /// Page sizes to compare; the first is the baseline: 4k, thp, thp-64k, 2m, 1g.
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pages: Vec<Variant>,
-    /// Rounds; each measures every kind of pages once.
+    /// Rounds; each measures every page size once.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// Rounds before them that do not count.
+    /// Warm-up rounds, which are not counted.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=100))]
     warm_ups: u32,
-    /// The order of the pages within the rounds follows from it.
+    /// Seed for the order of page sizes within a round.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Memory that must stay free, where it is more than what hugewise keeps free by itself.
+    /// Keep at least this much memory free, if that is more than hugewise keeps free anyway.
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     keep_free: Option<Bytes>,
-    /// Only say what would be done and taken.
+    /// Only show what it would do and need.
     #[arg(long)]
     plan: bool,
-    /// Do not ask before it changes pools or switches.
+    /// Don't ask before changing pools or switches.
     #[arg(short, long)]
     yes: bool,
     /// Text for people, JSON for programs, or a page with plots.
     #[arg(long, value_enum, default_value_t = PageFormat::Text)]
     format: PageFormat,
-    /// Where the results go instead of standard output.
+    /// Write the results to this file instead of standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Keep the results in this folder too: NAME.json, NAME.html, and each plot as NAME-1.svg and so on.
+    /// Also write the results to this folder: NAME.json, NAME.html, and the plots as NAME-1.svg and so on.
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
-    /// Colour in text.
+    /// When to colour text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }
@@ -223,7 +223,7 @@ fn state(plan: &Outline) {
 
 fn consent() -> Result<(), Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Failure::new("it changes settings of this host meanwhile; --yes allows that"));
+        return Err(Failure::new("it would change settings of this host while it runs; allow that with --yes"));
     }
     let _ = write!(io::stderr().lock(), "Go on? [y/N] ");
     let mut answer = String::new();

@@ -14,6 +14,7 @@ mod check;
 mod completions;
 mod described;
 mod format;
+mod given;
 mod investigate;
 mod lab;
 mod named;
@@ -35,13 +36,14 @@ mod watch;
 
 use outcome::{Failure, Outcome};
 
-/// Tells whether the databases of a host use huge pages, and what is wrong where they don't.
+/// Check whether the databases on a host use huge pages, find out why not, and fix it.
 #[derive(Parser)]
 #[command(
     name = "hugewise",
     version,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
+    term_width = terminal::width().min(WIDEST_HELP),
     after_help = AFTER_HELP
 )]
 struct CommandLine {
@@ -53,55 +55,58 @@ struct CommandLine {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Say what is wrong here, and why (the default).
+    /// Show what is wrong on this host, and why (the default).
     #[command(after_help = AFTER_HELP)]
     Check(check::Arguments),
-    /// Save what check reads, without secrets, so that check --root can read it elsewhere.
+    /// Save what check reads, without secrets, so that you can check this host elsewhere.
     Capture(capture::Arguments),
     /// Calculate how many huge pages your servers need, running or described.
     #[command(after_help = size::AFTER_HELP)]
     Size(Box<size::Arguments>),
-    /// Show the changes that would set this host up, as a diff, and change nothing.
+    /// Show the changes that would fix this host, as a diff, without making them.
     #[command(after_help = plan::AFTER_HELP)]
     Plan(Box<plan::Arguments>),
-    /// Apply a plan, with a journal by which it can be undone.
+    /// Apply a plan, keeping a journal so that it can be undone.
     #[command(after_help = apply::AFTER_HELP)]
     Apply(Box<apply::Arguments>),
-    /// Undo what was applied: every byte and every value as before.
+    /// Undo an apply and restore every byte and every value.
     #[command(after_help = undo::AFTER_HELP)]
     Undo(undo::Arguments),
-    /// Tell whether each instance is wholly on huge pages, and if not, which link is broken.
+    /// Prove that each instance is wholly on huge pages, or show what keeps it off.
     #[command(after_help = verify::AFTER_HELP)]
     Verify(verify::Arguments),
-    /// Read what collectors left behind (sar, OSWatcher, vmstat, atop, PCP, nmon, sosreports), and find the incident.
+    /// Explain a past freeze from sar, OSWatcher, vmstat, atop, PCP, nmon or sosreports.
     #[command(after_help = investigate::AFTER_HELP)]
     Investigate(investigate::Arguments),
     /// Record this host every second, so that a freeze can be explained afterwards.
     #[command(after_help = record::AFTER_HELP)]
     Record(record::Arguments),
-    /// Measure page tables, log-ins, sorts, access and more by page size, here.
+    /// Measure what page size does to page tables, logins, sorts and access on this host.
     #[command(after_help = lab::AFTER_HELP)]
     Lab(Box<lab::Arguments>),
     /// Start a program with its private memory on huge pages.
     #[command(after_help = run::AFTER_HELP)]
     Run(Box<run::Arguments>),
-    /// Metrics for Prometheus, a dashboard and a JSON API, live.
+    /// Serve Prometheus metrics, a live dashboard and a JSON API.
     #[cfg(feature = "serve")]
     #[command(after_help = serve::AFTER_HELP)]
     Serve(serve::Arguments),
-    /// Pools, instances, page tables and findings in the terminal, live or from a recording.
+    /// Watch pools, instances, page tables and findings in the terminal, live or recorded.
     #[cfg(feature = "watch")]
     #[command(after_help = watch::AFTER_HELP)]
     Watch(watch::Arguments),
-    /// List the rules, or print the page of one.
+    /// List the rules, or explain one.
     Rules(rules::Arguments),
-    /// Print completions for a shell.
+    /// Print shell completions.
     Completions(completions::Arguments),
 }
 
+/// Columns beyond which lines of prose are hard to follow.
+const WIDEST_HELP: usize = 100;
+
 const AFTER_HELP: &str = "\
 Exit codes: 0 nothing wrong; 1 findings at or above --fail-on; 2 it could not do its work; \
-3 a verdict is missing because facts could not be read.";
+3 a verdict is missing because some facts could not be read.";
 
 /// The definition from which help, man pages and completions are made.
 pub fn command() -> clap::Command {

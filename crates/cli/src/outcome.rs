@@ -8,6 +8,7 @@ use hugewise_host::Source;
 use hugewise_report::plain;
 use hugewise_report::screen::Spans;
 
+use crate::given::Given;
 use crate::terminal;
 
 /// A run that did its work.
@@ -56,7 +57,15 @@ pub(crate) fn open(root: Option<&Path>) -> Result<Box<dyn Source>, Failure> {
             crate::terminal::waiting(&what, || hugewise_host::source::open(root))
         }
     };
-    opened.map_err(|error| Failure::new(format!("cannot read {error}")))
+    opened.map_err(|error| {
+        let path = error.path.clone();
+        // What other commands take is said by name.
+        let instead = root.and_then(|_| Given::at(&path).instead_of("check", &path));
+        match instead {
+            Some(instead) => Failure::new(format!("{} is not a captured host; {instead}", path.display())),
+            None => Failure::new(format!("cannot read {error}")),
+        }
+    })
 }
 
 /// Writes to standard output. A reader that went away is no failure: it has seen enough.
@@ -127,7 +136,9 @@ fn say(message: &str) {
 fn wrapped(message: &str, width: usize) -> String {
     /// As far as `hugewise: ` reaches.
     const HANG: usize = 10;
-    let line = |line: &str| match line.starts_with([' ', '+', '-', '@', '\\']) {
+    /// What is no line of a diff.
+    const TIP: &str = "  tip: ";
+    let line = |line: &str| match line.starts_with([' ', '+', '-', '@', '\\']) && !line.starts_with(TIP) {
         true => line.to_owned(),
         false => {
             let lines = Spans::from(line).wrapped(width, HANG).into_iter();

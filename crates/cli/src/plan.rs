@@ -24,96 +24,96 @@ use crate::size::{self, Pages};
 use crate::terminal::{self, ColorChoice};
 
 pub(crate) const AFTER_HELP: &str = "\
-Nothing is changed: hugewise apply does that.
+plan changes nothing; hugewise apply does.
 
   sudo hugewise plan
   sudo hugewise plan --restart 15/main --out plan.json
   sudo hugewise plan --format ansible > huge-pages.yml
 
-Exit codes: 0 the plan stands, or there is nothing to change; 1 it should not be applied, as the host's memory does \
-not reach; 2 it could not do its work, or an apply has not ended; 3 a server was left out because facts could not be \
+Exit codes: 0 the plan is good, or there is nothing to change; 1 do not apply it: the host has too little memory; \
+2 it could not do its work, or an apply has not finished; 3 a server was left out because some facts could not be \
 read.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Plan for what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do.
+    /// Plan for a captured host instead of this one: a folder, .tar, .tar.gz, .tar.xz or sosreport.
     #[arg(long, value_name = "PATH", conflicts_with = "connect")]
     root: Option<PathBuf>,
     #[command(flatten)]
     wishes: Wishes,
-    /// Keep the plan in this new file, for hugewise apply.
+    /// Save the plan to this new file, for hugewise apply.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Text for people, JSON for programs, or the same changes as a script, a playbook or user data.
+    /// Text for people, JSON for programs, or the same changes as a shell script, an Ansible playbook or cloud-init data.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Plan pools even where they leave the host too little memory, and write them as a script, playbook or cloud-config.
+    /// Plan pools even if they leave the host too little memory, and allow writing them as a script, playbook or cloud-config.
     #[arg(long)]
     force: bool,
-    /// Pools that get fewer pages than planned are to be kept: then no server is set to insist on huge pages.
+    /// Assume that pools with fewer pages than planned are kept, so that no server is set to refuse to start without them.
     #[arg(long)]
     keep_partial: bool,
-    /// Colour in text.
+    /// When to colour text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// For people: every change as a unified diff.
+    /// For people: each change as a unified diff.
     Text,
     /// For programs, and for hugewise apply.
     Json,
     /// A script for any POSIX shell.
     Shell,
-    /// A playbook.
+    /// An Ansible playbook.
     Ansible,
-    /// User data for hosts that are about to be made.
+    /// User data for new hosts.
     CloudInit,
 }
 
 /// What a plan is to do.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Wishes {
-    /// Only for this instance: PROD, 15/main, or "oracle PROD"; may be repeated.
+    /// Plan only for this instance: PROD, 15/main, or "oracle PROD"; may be repeated.
     #[arg(long, value_name = "NAME")]
     instance: Vec<String>,
-    /// Restart this instance, so that it takes its huge pages at once; may be repeated.
+    /// Restart this instance so that it gets its huge pages now; may be repeated.
     #[arg(long, value_name = "NAME")]
     restart: Vec<String>,
-    /// Page size: 2M, 1G, or auto: what each server's settings ask for.
+    /// Page size: 2M, 1G, or auto, which is what each server's settings ask for.
     #[arg(long, value_name = "SIZE", value_parser = size::page_size, default_value = "auto", allow_hyphen_values = true)]
     page_size: Pages,
-    /// Pages beyond the demand, in percent of it, at most 100.
+    /// Add this many percent of spare pages, at most 100.
     #[arg(long, value_name = "PERCENT", value_parser = size::percent, default_value = "0", allow_hyphen_values = true)]
     headroom: u8,
-    /// Sessions on the host to plan for.
+    /// Plan for this many sessions on the host.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=sizing::MOST_SESSIONS))]
     sessions: Option<u64>,
-    /// Only what works at once, or only what the next boot finds.
+    /// Only what takes effect now, or only what takes effect at the next boot.
     #[arg(long, value_enum, value_name = "WHEN")]
     only: Option<Only>,
-    /// Reserve the pools on the kernel's command line, before memory can be fragmented.
+    /// Reserve the pools on the kernel command line, before memory can fragment.
     #[arg(long)]
     early: bool,
-    /// Give back pages that nobody uses or asks for, even if the host has memory to spare.
+    /// Give back pages that nobody uses or asks for, even if the host can spare the memory.
     #[arg(long)]
     shrink: bool,
-    /// Let the pool of a page size grow on demand by so many pages: 2M=100; may be repeated.
+    /// Let a pool grow on demand by this many pages: 2M=100; may be repeated.
     #[arg(long, value_name = "SIZE=PAGES", value_parser = overcommit)]
     overcommit: Vec<Overcommit>,
     #[command(flatten)]
     also: Also,
-    /// Also ask the servers over their sockets; without it nothing is connected to.
+    /// Also query the servers over their sockets. Without this option, hugewise connects to nothing.
     #[arg(long)]
     connect: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Only {
-    /// What works at once.
+    /// What takes effect now.
     Now,
-    /// What the next boot finds.
+    /// What takes effect at the next boot.
     Boot,
 }
 
@@ -248,7 +248,7 @@ fn whole(system: &dyn System) -> Result<Vec<Unread>, Failure> {
         Ok((Some(journal), _)) => Err(Failure::new(half_changed(&journal))),
         Err(_) if matches!(system.fit(), Err(Unfit::NotRoot)) => Ok(vec![Unread {
             what: hugewise_change::JOURNALS.into(),
-            why: Reason::untold("only root may read it: whether an apply was interrupted is not known"),
+            why: Reason::untold("only root may read it, so hugewise cannot tell whether an apply was interrupted"),
         }]),
         Err(error) => Err(Failure::new(error.to_string())),
     }
@@ -257,17 +257,19 @@ fn whole(system: &dyn System) -> Result<Vec<Unread>, Failure> {
 fn half_changed(journal: &Summary) -> String {
     let id = &journal.id;
     let of = hugewise_report::date::rfc3339(journal.at).map(|at| format!(" of {at}")).unwrap_or_default();
-    let half = "the host is half changed, and a plan of it would be wrong";
+    let half = "the host is half changed, so a plan for it would be wrong";
     match journal.state {
         State::Stuck => format!(
-            "apply {id}{of} could not be taken back whole: {half}; hugewise undo {id} says what is in the way, and tries again"
+            "apply {id}{of} could not be rolled back completely: {half}. hugewise undo {id} tries again and says what is in the way"
         ),
         State::Undoing | State::Waiting => {
-            format!("the undo of apply {id}{of} was interrupted, or is at work now: {half}; hugewise undo {id} ends it")
+            format!(
+                "the undo of apply {id}{of} was interrupted or is still running: {half}. hugewise undo {id} finishes it"
+            )
         }
         _ => format!(
-            "apply {id}{of} was interrupted, or is at work now: {half}; hugewise undo {id} takes it back, and so does \
-             hugewise apply before it plans"
+            "apply {id}{of} was interrupted or is still running: {half}. Roll it back with hugewise undo {id}, or run \
+             hugewise apply, which rolls it back first"
         ),
     }
 }
@@ -375,7 +377,7 @@ pub(crate) fn same_host(plan: &Plan, system: &dyn System) -> Result<(), Failure>
         None => "without a machine-id".into(),
     };
     Err(Failure::new(format!(
-        "this plan is for {} ({}), and this is {} ({}); make one here: hugewise plan",
+        "the plan was made for {} ({}), and this is {} ({}): make one here with hugewise plan",
         plan.host.name,
         id(&plan.host.machine_id),
         name.unwrap_or_default(),

@@ -17,9 +17,9 @@ use crate::outcome::{self, Failure, Outcome};
 pub(crate) const AFTER_HELP: &str = "\
 Records until SIGTERM or SIGINT. The recording can be read while it is being written:
 
-  sudo hugewise record                          record in the foreground; the package has a systemd unit
-  hugewise record status                        is it running, what data is missing, what does it cost
-  hugewise investigate /var/lib/hugewise/record what happened on this host
+  sudo hugewise record     records in the foreground
+  hugewise record status   is it running, and what is missing
+  hugewise investigate /var/lib/hugewise/record
   hugewise watch --replay /var/lib/hugewise/record
   hugewise record export --format oswatcher --out FOLDER
 

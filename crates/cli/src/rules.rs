@@ -9,13 +9,13 @@ use crate::terminal::{self, ColorChoice};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Code or name of one rule: HW201, no-pool. Or a message of a server: ORA-27102.
+    /// A rule, by code or name (HW201, no-pool), or a server's error message (ORA-27102).
     #[arg(value_name = "CODE")]
     rule: Option<String>,
-    /// Text for people or JSON for programs.
+    /// Text for people, or JSON for programs.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Colour in text.
+    /// When to colour text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }
@@ -49,7 +49,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 
 fn find(wanted: &str) -> Result<&'static Rule, Failure> {
     let found = hugewise_advice::docs::find(wanted);
-    found.ok_or_else(|| {
-        Failure::new(format!("no rule and no message is called {wanted}; `hugewise rules` lists the rules"))
-    })
+    found
+        .ok_or_else(|| Failure::new(format!("no rule or message is called {wanted}; `hugewise rules` lists the rules")))
 }

@@ -26,39 +26,39 @@ pub(crate) const AFTER_HELP: &str = "\
   hugewise run --pages 2M --need 6G --report -- ./analysis
   hugewise run --compare -- python3 model.py
 
-Exit codes: the program's own; a signal that ends it ends this too. 125 where it was not started: the host \
-offers no such pages, or nothing reaches its allocator; 126 where it cannot be executed, 127 where there is none.";
+Exit codes: the program's own; if a signal kills the program, it kills hugewise too. 125 the program was not started: \
+the host has no such pages, or its allocator cannot be reached; 126 it cannot be executed; 127 it was not found.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Transparent huge pages, or pages of the pool of 2M or 1G.
+    /// Transparent huge pages (thp), or the pool of 2M or 1G pages.
     #[arg(long, value_name = "PAGES", default_value = "thp", value_parser = pages)]
     pages: Pages,
-    /// Do not start the program unless so much fits in the pool of 2M or 1G.
+    /// Don't start the program unless this much fits in the pool.
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     need: Option<Bytes>,
-    /// Put its code (text) on huge pages too, as far as kernel and program allow.
+    /// Also put its code (text) on huge pages, as far as kernel and program allow.
     #[arg(long)]
     hugetext: bool,
-    /// At the end, report on standard error what it used: time, memory, the part on huge pages, faults.
+    /// At the end, report on standard error what it used: time, memory, how much of it on huge pages, page faults.
     #[arg(long)]
     report: bool,
-    /// Run it without and with huge pages in turn, its output thrown away, and say what was gained.
+    /// Run it alternately without and with huge pages, discard its output, and report the gain.
     #[arg(long, conflicts_with = "hugetext")]
     compare: bool,
-    /// Runs of each with --compare, after one that does not count.
+    /// With --compare: runs of each kind, after a warm-up run.
     #[arg(long, value_name = "N", default_value_t = 3, requires = "compare", value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// Text for people or JSON for programs, of --report and --compare.
+    /// Format of --report and --compare: text for people, or JSON for programs.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Write the report to this file instead.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Do not say how it is done.
+    /// Don't print how it is done.
     #[arg(short, long)]
     quiet: bool,
-    /// Colour in the report of --compare.
+    /// When to colour the report of --compare.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
     /// The program and its arguments.
@@ -84,13 +84,13 @@ const NOT_FOUND: u8 = 127;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if arguments.need.is_some() && arguments.pages == Pages::Thp {
-        return Err(Failure::new("--need is of a pool: name its pages with --pages 2M or --pages 1G"));
+        return Err(Failure::new("--need applies to a pool: choose it with --pages 2M or --pages 1G"));
     }
     if arguments.out.is_some() && !(arguments.report || arguments.compare || arguments.hugetext) {
-        return Err(Failure::new("--out is where a report goes: ask for one with --report or --compare"));
+        return Err(Failure::new("--out needs a report: add --report or --compare"));
     }
     let Some((name, rest)) = arguments.command.split_first() else {
-        return Err(Failure::new("no program is named"));
+        return Err(Failure::new("no program to run: hugewise run -- PROGRAM"));
     };
     let program = match look(name) {
         Ok(program) => program,
@@ -237,7 +237,9 @@ fn compared(
     let facts = rustix::fs::fstat(io::stdin()).map_err(|error| Failure::new(format!("standard input: {error}")));
     let kind = rustix::fs::FileType::from_raw_mode(facts?.st_mode);
     if kind == rustix::fs::FileType::Fifo && !io::stdin().is_terminal() {
-        return Err(Failure::new("standard input is a pipe, which can be read only once: let the program read a file"));
+        return Err(Failure::new(
+            "standard input is a pipe, which can be read only once, but --compare runs the program several times: let it read a file",
+        ));
     }
     let of = arguments.runs.saturating_add(1).saturating_mul(2);
     let mut progress = |done: u32| terminal::progress(&format!("\rrun {} of {of} \x1b[K", done.saturating_add(1)));

@@ -11,35 +11,35 @@ use crate::outcome::{self, Failure, Outcome};
 
 pub(crate) const AFTER_HELP: &str = "\
 Metrics are at /metrics, the dashboard at /, the JSON API below /api/v1/ (described at /api/v1/openapi.json).
-Every address but loopback needs a --web-config with TLS and a credential, or --insecure-bind.
+Any address other than loopback needs --web-config with TLS and a credential, or --insecure-bind.
 
   hugewise serve
   hugewise serve --listen 0.0.0.0:9752 --web-config /etc/hugewise/web.yml
   hugewise serve --textfile /var/lib/prometheus/node-exporter/hugewise.prom --once
 
-Exit codes: 0 ended by SIGTERM or SIGINT, or the file is written; 2 it could not do its work.";
+Exit codes: 0 stopped by SIGTERM or SIGINT, or the file was written; 2 it could not do its work.";
 
 /// Where it listens if nobody says.
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9752);
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Address and port to listen on; port 0 takes any that is free.
+    /// Address and port to listen on; port 0 picks a free one.
     #[arg(long, value_name = "ADDRESS", default_value_t = USUAL)]
     listen: SocketAddr,
-    /// Who may ask, and how: TLS and passwords, in the format of the exporter-toolkit (web.yml).
+    /// TLS and passwords, in the exporter-toolkit's format (web.yml).
     #[arg(long, value_name = "FILE")]
     web_config: Option<PathBuf>,
-    /// Listen for other hosts without TLS or without a credential: everybody who can reach it can read it.
+    /// Listen to other hosts without TLS or a credential: anyone who can reach the port can read everything.
     #[arg(long)]
     insecure_bind: bool,
-    /// Seconds between readings when nobody asks.
+    /// Seconds between readings when no client asks.
     #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     interval: u64,
-    /// Listen nowhere, and write the metrics to this file for node_exporter's textfile collector at each interval.
+    /// Don't listen; write the metrics to this file at each interval, for node_exporter's textfile collector.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["listen", "web_config", "insecure_bind"])]
     textfile: Option<PathBuf>,
-    /// Write the file once.
+    /// Write the file once and exit.
     #[arg(long, requires = "textfile", conflicts_with = "interval")]
     once: bool,
 }

@@ -22,49 +22,49 @@ use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
 
 pub(crate) const AFTER_HELP: &str = "\
-What runs here is sized together with what is described; with --memory or --only-described \
-what is described is sized alone.
+Described servers are sized together with those that run here; with --memory or --only-described they are \
+sized alone.
 
   hugewise size
   hugewise size --engine postgresql --data-dir /var/lib/postgresql/15/main
   hugewise size --memory 128G --engine oracle --sga 34G --engine mariadb --config my.cnf --segment 5GiB
   hugewise size --engine jvm -- java -Xmx8g -XX:+UseLargePages -jar app.jar
 
-Exit codes: 0 it fits; 1 it does not; 2 it could not do its work; 3 a server was left out because facts could \
-not be read.";
+Exit codes: 0 it fits; 1 it does not; 2 it could not do its work; 3 a server was left out because some facts \
+could not be read.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Size what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do.
+    /// Size a captured host instead of this one: a folder, .tar, .tar.gz, .tar.xz or sosreport.
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
-    /// Text for people, JSON for programs, or one page in one file that can be mailed.
+    /// Text for people, JSON for programs, or a single HTML page that you can mail.
     #[arg(long, value_enum, default_value_t = PageFormat::Text)]
     format: PageFormat,
-    /// Sessions on the host that the plan has to carry.
+    /// Plan for this many sessions on the host.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     sessions: Option<u64>,
-    /// Plan for a host with so much memory, instead of this one.
+    /// Plan for a host with this much memory, instead of this host.
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     memory: Option<Bytes>,
-    /// Page size: 2M, 1G, or auto: what each server's settings ask for.
+    /// Page size: 2M, 1G, or auto, which is what each server's settings ask for.
     #[arg(long, value_name = "SIZE", value_parser = page_size, default_value = "auto", allow_hyphen_values = true)]
     page_size: Pages,
-    /// Pages beyond the demand, in percent of it, at most 100.
+    /// Add this many percent of spare pages, at most 100.
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0", allow_hyphen_values = true)]
     headroom: u8,
-    /// Only this running or described instance: PROD, 15/main, or "oracle PROD". What others hold stays theirs.
+    /// Size only this instance, running or described: PROD, 15/main, or "oracle PROD". The others keep what they hold.
     #[arg(long, value_name = "NAME")]
     instance: Option<String>,
-    /// Leave out what runs here.
+    /// Leave out the servers that run here.
     #[arg(long)]
     only_described: bool,
     #[command(flatten)]
     also: Also,
-    /// Also ask the servers over their sockets; without it nothing is connected to.
+    /// Also query the servers over their sockets. Without this option, hugewise connects to nothing.
     #[arg(long, conflicts_with = "root")]
     connect: bool,
-    /// Colour in text.
+    /// When to colour text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
     #[command(flatten)]
@@ -79,9 +79,31 @@ pub(crate) fn page_size(text: &str) -> Result<Pages, Wrong> {
     if text.eq_ignore_ascii_case("auto") {
         return Ok(Pages(PageSizeChoice::Auto));
     }
+    let number = text.trim();
+    if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) && Bytes::parse(number).is_ok() {
+        return Err(bare_page_size(number));
+    }
     let bytes = size(text)?;
     let page = PageSize::new(bytes.get());
     page.map(|page| Pages(PageSizeChoice::Size(page))).ok_or_else(|| Wrong::PageSize(text.to_owned()))
+}
+
+/// What is wrong with a page size without a unit: `2` is meant as 2M, and `2048` as the kernel writes it, in KiB.
+fn bare_page_size(number: &str) -> Wrong {
+    let none = || Wrong::PageSize(number.to_owned());
+    let Ok(count) = number.parse::<u64>() else { return none() };
+    let instead = match count {
+        1 => "1G",
+        2 | 2048 | 2_097_152 => "2M",
+        16 => "16M or 16G",
+        32 | 32_768 | 33_554_432 => "32M",
+        64 | 65_536 => "64K",
+        512 | 524_288 | 536_870_912 => "512M",
+        16_384 => "16M",
+        1024 | 1_048_576 | 1_073_741_824 => "1G",
+        _ => return none(),
+    };
+    Wrong::BarePage { number: count, instead }
 }
 
 pub(crate) fn percent(text: &str) -> Result<u8, Wrong> {
@@ -93,7 +115,9 @@ pub(crate) fn percent(text: &str) -> Result<u8, Wrong> {
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let described = &arguments.servers.0;
     if arguments.only_described && described.is_empty() {
-        return Err(Failure::new("--only-described leaves nothing: describe a server with --engine or --segment"));
+        return Err(Failure::new(
+            "nothing to size: with --only-described, describe a server with --engine or --segment",
+        ));
     }
     let opened = outcome::open(arguments.root.as_deref())?;
     let source = Once::new(opened.as_ref());
@@ -280,7 +304,9 @@ fn rooted(description: &Description, root: Option<&Path>) -> Result<Description,
         }
         let absolute = std::path::absolute(path).map_err(|error| Failure::new(format!("{path:?}: {error}")))?;
         let text = absolute.to_str().map(str::to_owned);
-        text.ok_or_else(|| Failure::new(format!("{}: not UTF-8, which is not read", absolute.display())))
+        text.ok_or_else(|| {
+            Failure::new(format!("{}: the path is not UTF-8; hugewise cannot read it", absolute.display()))
+        })
     };
     let maybe = |path: &Option<String>| path.as_ref().map(place).transpose();
     Ok(match description {
@@ -327,7 +353,7 @@ fn nothing(
     }
     if let Some(why) = host.processes.reason().filter(|_| instances.is_empty()) {
         let message = format!(
-            "nothing to size: what runs here is not known (processes: {why}), and no server is described (--engine, --segment)"
+            "nothing to size: hugewise cannot tell what runs here (processes: {why}), and no server is described (--engine, --segment)"
         );
         return outcome::complain(&message, Outcome::Incomplete);
     }
@@ -357,13 +383,28 @@ mod tests {
         assert_eq!(percent("10"), Ok(10));
         assert_eq!(percent("10%"), Ok(10));
         for wrong in ["-1", "101", "256", "ten", "", "1.5"] {
-            assert!(percent(wrong).unwrap_err().to_string().contains("no percentage"), "{wrong}");
+            assert!(percent(wrong).unwrap_err().to_string().contains("not a percentage"), "{wrong}");
         }
         assert_eq!(page_size("AUTO").map(|pages| pages.0), Ok(PageSizeChoice::Auto));
         assert_eq!(page_size("2M").map(|pages| pages.0), Ok(PageSizeChoice::Size(PageSize::MIB_2)));
         assert_eq!(page_size("1GiB").map(|pages| pages.0), Ok(PageSizeChoice::Size(PageSize::GIB_1)));
         for wrong in ["3M", "1K", "0", "-2M", "big"] {
             assert!(page_size(wrong).is_err(), "{wrong}");
+        }
+        // A number alone, in the unit that people leave out; 2048 and 1048576 are what the kernel writes, in kB.
+        for (number, instead) in [
+            ("2", "write 2M;"),
+            ("2048", "write 2M;"),
+            ("1", "write 1G;"),
+            ("1048576", "write 1G;"),
+            ("16", "write 16M or 16G;"),
+            ("32", "write 32M;"),
+            ("512", "write 512M;"),
+            ("64", "write 64K;"),
+            ("34", "no page size; huge pages are 2M or 1G on x86-64"),
+        ] {
+            let said = page_size(number).unwrap_err().to_string();
+            assert!(said.contains(instead), "{number}: {said}");
         }
     }
 

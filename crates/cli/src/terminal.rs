@@ -36,7 +36,8 @@ fn wants_colour() -> bool {
     set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb")
 }
 
-fn width() -> usize {
+/// Columns of standard output.
+pub(crate) fn width() -> usize {
     let terminal = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
     let told = || std::env::var_os("COLUMNS")?.to_str()?.parse().ok();
     terminal.filter(|columns| *columns > 0).or_else(told).filter(|columns| *columns > 0).unwrap_or(USUAL_WIDTH)

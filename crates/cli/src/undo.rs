@@ -11,27 +11,27 @@ use crate::plan::live;
 use crate::terminal::{self, ColorChoice};
 
 pub(crate) const AFTER_HELP: &str = "\
-An older apply may be undone before a younger one. What the younger one has changed since waits, and is taken back \
-together with it: in whatever order, what was there before all of them comes back.
+You can undo several applies in any order. If a newer apply has changed the same thing, that part waits until the newer \
+one is undone too; after the last undo everything is as it was before the first apply.
 
-Exit codes: 0 everything is as before, or waits for the undo of a younger apply; 2 nothing was changed, or not \
-everything could be taken back.";
+Exit codes: 0 everything is restored, or waits for a newer apply to be undone; 2 nothing was changed, or not \
+everything could be restored.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Which apply, as --list numbers them; without it the last one that is not undone.
+    /// Which apply to undo, by its number in --list. Default: the latest that has not been undone.
     #[arg(value_name = "ID", conflicts_with = "list")]
     id: Option<String>,
-    /// List what was applied here, and change nothing.
+    /// List past applies and change nothing.
     #[arg(long, conflicts_with = "force")]
     list: bool,
-    /// Take back even what somebody has changed since.
+    /// Restore even what somebody has changed since.
     #[arg(long)]
     force: bool,
-    /// Text for people or JSON for programs.
+    /// Text for people, or JSON for programs.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Colour in text.
+    /// When to colour text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }
@@ -68,9 +68,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let failed = undone.restored.iter().any(|one| matches!(one.result, RestoreResult::Failed { .. }));
     Err(Failure::new(if failed {
         format!(
-            "apply {id} is not wholly undone; hugewise undo {id} tries again, and with --force leaves what is in the way"
+            "apply {id} is only partly undone: run hugewise undo {id} again, or with --force to leave what could not be restored"
         )
     } else {
-        format!("apply {id} is undone but for what was left; hugewise undo {id} tries that again")
+        format!("apply {id} is undone except for what it had to leave: run hugewise undo {id} to try that again")
     }))
 }

@@ -18,8 +18,8 @@ use crate::terminal::{self, ColorChoice};
 use crate::verdict;
 
 pub(crate) const AFTER_HELP: &str = "\
-Exit codes: 0 every instance maps all of its demand on huge pages; 1 one does not; 2 it could not do its work; \
-3 it cannot be told. With --format nagios: 0 OK, 1 WARNING (partly), 2 CRITICAL (nothing, or a failed start), \
+Exit codes: 0 every instance has all of its memory on huge pages; 1 one does not; 2 it could not do its work; \
+3 it could not determine that. With --format nagios: 0 OK, 1 WARNING (partly), 2 CRITICAL (nothing, or a failed start), \
 3 UNKNOWN.";
 
 /// Between two looks at a starting server.
@@ -31,25 +31,25 @@ const STILL: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Only this instance: PROD, 15/main, or "oracle PROD".
+    /// Verify only this instance: PROD, 15/main, or "oracle PROD".
     #[arg(value_name = "INSTANCE")]
     instance: Option<String>,
-    /// A server's own log: Oracle's alert log, PostgreSQL's, MariaDB's or MySQL's, a JVM's, QEMU's; may be repeated.
+    /// Also read this server log: Oracle's alert log, or a log of PostgreSQL, MariaDB, MySQL, a JVM or QEMU; may be repeated.
     #[arg(long, value_name = "FILE")]
     log: Vec<PathBuf>,
-    /// Wait up to so many seconds until a starting server has mapped its memory.
+    /// Wait up to this many seconds for a starting server to map its memory.
     #[arg(long, value_name = "SECONDS", conflicts_with = "root", value_parser = clap::value_parser!(u64).range(1..=86400))]
     wait: Option<u64>,
-    /// Look at what was captured instead of this host: a folder, .tar, .tar.gz or .tar.xz; a sosreport will do.
+    /// Verify a captured host instead of this one: a folder, .tar, .tar.gz, .tar.xz or sosreport.
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
-    /// Text for people, JSON for programs, a page that can be mailed, or a line for a monitoring system.
+    /// Text for people, JSON for programs, a single HTML page that you can mail, or a line for a monitoring system.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Also ask the servers over their sockets; without it nothing is connected to.
+    /// Also query the servers over their sockets. Without this option, hugewise connects to nothing.
     #[arg(long, conflicts_with = "root")]
     connect: bool,
-    /// Colour in text.
+    /// When to colour text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }
@@ -60,9 +60,9 @@ enum Format {
     Text,
     /// For programs.
     Json,
-    /// One page in one file.
+    /// A single HTML page.
     Html,
-    /// One line and the exit codes of a monitoring plugin.
+    /// One line, with a monitoring plugin's exit codes.
     Nagios,
 }
 
@@ -184,11 +184,11 @@ impl Scene {
         crate::named::narrow(wanted, instances)?;
         if instances.is_empty() && !has_logs {
             if let Some(one) = named::meant(&self.asleep, wanted).first() {
-                return Err(Failure::new(format!("{} does not run: there is nothing to verify", one.title())));
+                return Err(Failure::new(format!("{} is not running, so there is nothing to verify", one.title())));
             }
             let there = if titles.is_empty() { "none runs".into() } else { format!("running: {}", titles.join(", ")) };
             let tip = match crate::usage::is_path(wanted) {
-                true => format!("; a captured host comes behind an option: hugewise verify --root {wanted}"),
+                true => format!("; to read a captured host, write hugewise verify --root {wanted}"),
                 false => String::new(),
             };
             return Err(Failure::new(format!("no instance is called {wanted}; {there}{tip}")));
@@ -252,7 +252,7 @@ fn watch(arguments: &Arguments, source: &dyn Source, patience: Duration) -> Resu
             return match &arguments.instance {
                 Some(name) if memory.is_empty() && arguments.log.is_empty() => {
                     let seconds = patience.as_secs();
-                    Err(Failure::new(format!("no instance called {name} appeared within {seconds} seconds")))
+                    Err(Failure::new(format!("no instance called {name} started within {seconds} seconds")))
                 }
                 _ => Ok(scene),
             };
@@ -295,7 +295,7 @@ fn memory(scene: &Scene, wanted: Option<&str>) -> (Memory, bool) {
 /// A log that was given: of the captured host, or of this machine where it is not in there.
 fn read_log(source: &dyn Source, path: &Path, captured: bool) -> Result<LogReport, Failure> {
     let absolute = std::path::absolute(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-    let not_utf8 = || Failure::new(format!("{}: a path that is not UTF-8 is not read", path.display()));
+    let not_utf8 = || Failure::new(format!("{}: the path is not UTF-8; hugewise cannot read it", path.display()));
     let here = absolute.to_str().ok_or_else(not_utf8)?;
     let there = path.to_str().ok_or_else(not_utf8)?;
     if captured && there.starts_with('/') && !source.read_part(there, None, 1).is_absent() {

@@ -374,7 +374,7 @@ fn a_path_alone_is_answered_with_the_option_that_takes_it() {
         (&["check", "--root", path, path], None),
         (&["check", "frob"], None),
         (&["rules", "--all", path], None),
-        (&["apply", path], None),
+        (&["apply", path], Some("check")),
     ] {
         let output = hugewise(arguments);
         let said = err(&output);
@@ -498,5 +498,5 @@ fn a_message_of_oracles_is_explained_with_the_rules_that_find_its_causes() {
     let json: serde_json::Value = serde_json::from_str(text).unwrap();
     assert_eq!(json["messages"][0]["name"], "ORA-04030");
     let output = hugewise(["rules", "ORA-00001"]);
-    assert!(output.status.code() == Some(2) && err(&output).contains("no rule and no message"), "{}", err(&output));
+    assert!(output.status.code() == Some(2) && err(&output).contains("no rule or message"), "{}", err(&output));
 }

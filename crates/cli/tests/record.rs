@@ -179,6 +179,42 @@ fn other_peoples_tools_get_what_they_read() {
     assert!(csv.starts_with("host,source,time,interval_seconds,") && csv.lines().count() >= 6, "{csv}");
     said(&["record", "export", path, "--format", "parquet", "--out", &out("out.parquet")]);
     assert!(fs::read(out("out.parquet")).unwrap().starts_with(b"PAR1"));
+
+    // A part of it: what `--from` and `--to` leave out of the lines is what the clock says.
+    let lines = exported(folder.path());
+    let time = |sample: &Value| sample["time"].as_str().unwrap().to_owned();
+    let times: Vec<String> = samples(&lines).into_iter().map(time).collect();
+    let (from, to) = (&times[1], &times[3]);
+    let ring = folder.path().join("seconds.ring");
+    let part = out("part.json");
+    let span = ["--from", from, "--to", to];
+    said(&[&["record", "export", ring.to_str().unwrap(), "--format", "json", "--out", &part][..], &span].concat());
+    let text = fs::read_to_string(&part).unwrap();
+    let part: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(samples(&part).into_iter().map(time).collect::<Vec<_>>(), times[1..=3]);
+    said(&[&["record", "export", path, "--format", "csv", "--out", &out("part.csv")][..], &span].concat());
+    assert_eq!(fs::read_to_string(out("part.csv")).unwrap().lines().count(), 1 + 3);
+    said(&[&["record", "export", path, "--format", "oswatcher", "--out", &out("part")][..], &span].concat());
+    let stamps = Command::new("grep").args(["-rhc", "^zzz", &out("part/oswmeminfo")]).output().unwrap().stdout;
+    let stamps: u32 = String::from_utf8(stamps).unwrap().lines().map(|line| line.parse::<u32>().unwrap()).sum();
+    assert_eq!(stamps, 3);
+    let nowhere = ["record", "export", path, "--format", "csv", "--out", &out("no.csv"), "--from", "2031-01-01"];
+    let nowhere = run(&nowhere);
+    assert_eq!(nowhere.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("no sample lies between --from and --to"));
+    assert!(!Path::new(&out("no.csv")).exists());
+    // Between two samples, as where the recorder was off.
+    let (second, part) =
+        times[1].trim_end_matches('Z').split_once('.').unwrap_or((times[1].trim_end_matches('Z'), "0"));
+    let part: u32 = format!("{part:0<3}").parse().unwrap();
+    let gap = if part < 500 { part + 300..part + 400 } else { part - 400..part - 300 };
+    let (from, to) = (format!("{second}.{:03}Z", gap.start), format!("{second}.{:03}Z", gap.end));
+    let between = ["record", "export", path, "--format", "csv", "--out", &out("no.csv"), "--from", &from, "--to", &to];
+    let between = run(&between);
+    assert_eq!(between.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&between.stderr).contains("nothing was recorded then"), "{between:?}");
+    assert!(!Path::new(&out("no.csv")).exists());
+
     let wrong = run(&["record", "export", path, "--format", "csv", "--out", &out("out.txt")]);
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("does not end in .csv"));
     let none = run(&["record", "export", &out("nothing"), "--format", "json", "--out", &out("x.json")]);

@@ -142,7 +142,7 @@ fn a_report_that_can_go_nowhere_is_said_before_anything_runs() {
     let program = ["--", "touch", left.to_str().unwrap()];
     for (options, said) in [
         (&["--report", "--out", "/nonexistent/x"][..], "/nonexistent/x"),
-        (&["--out", "x"], "ask for one with --report or --compare"),
+        (&["--out", "x"], "add --report or --compare"),
         (&["--need", "1G"], "--pages 2M or --pages 1G"),
     ] {
         let output = run(&[options, &program].concat());
@@ -216,7 +216,7 @@ fn a_pool_is_used_and_a_short_one_is_said_before_anything_runs() {
     let sort = ["sort", "-S", "100M", "--parallel=1", &lines, "-o", "/dev/null"];
     let (output, report) = reported(folder.path(), &["--pages", "2M", "--need", "100M"], &sort);
     assert!(output.status.success(), "{}", errors(&output));
-    assert!(errors(&output).contains("64 pages (128.0 MiB) to be had"), "{}", errors(&output));
+    assert!(errors(&output).contains("64 pages (128.0 MiB) available"), "{}", errors(&output));
     assert!(report["with"][0]["pool_bytes"].as_u64().unwrap() >= 32 << 20, "{report:#}");
 
     let marker = folder.path().join("ran");

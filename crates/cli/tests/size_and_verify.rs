@@ -151,9 +151,9 @@ fn bad_input_is_named_and_exit_code_2() {
         (vec!["size", "--segment", "-5G"], vec!["negative"]),
         (vec!["size", "--segment", "9223372036854775808"], vec!["too large"]),
         (vec!["size", "--memory", "0"], vec!["nothing"]),
-        (vec!["size", "--segment", "1G", "--page-size", "3M"], vec!["no page size"]),
-        (vec!["size", "--segment", "1G", "--headroom", "-1"], vec!["no percentage"]),
-        (vec!["size", "--segment", "1G", "--headroom", "200"], vec!["no percentage"]),
+        (vec!["size", "--segment", "1G", "--page-size", "3M"], vec!["not a page size"]),
+        (vec!["size", "--segment", "1G", "--headroom", "-1"], vec!["not a percentage"]),
+        (vec!["size", "--segment", "1G", "--headroom", "200"], vec!["not a percentage"]),
         (vec!["size", "--segment", "1G", "--sessions", "0"], vec!["--sessions"]),
         (vec!["size", "--only-described"], vec!["describe a server"]),
         (vec!["size", "--engine", "oracle"], vec!["--sga SIZE"]),
@@ -270,7 +270,7 @@ fn the_log_of_a_server_that_does_not_run_decides_for_it() {
 fn waiting_for_a_server_that_never_comes_ends() {
     let said = hugewise(&["verify", "no-such-instance-here", "--wait", "1"]);
     assert_eq!(said.code, 2);
-    assert!(said.err.contains("no instance called no-such-instance-here appeared within 1 seconds"), "{}", said.err);
+    assert!(said.err.contains("no instance called no-such-instance-here started within 1 seconds"), "{}", said.err);
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn two_of_a_name() -> TempDir {
 fn a_name_that_two_servers_have_is_refused_by_every_command_that_takes_one() {
     let folder = two_of_a_name();
     let root = folder.path().to_str().unwrap();
-    let expected = "several instances are called PROD; name one of them: \"jvm PROD pid 950\", \"jvm PROD pid 951\"";
+    let expected = "several instances are called PROD; choose one: \"jvm PROD pid 950\", \"jvm PROD pid 951\"";
     for (command, name) in [
         ("check", &["--instance"][..]),
         ("size", &["--instance"]),

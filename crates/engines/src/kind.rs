@@ -117,6 +117,9 @@ pub struct Kind {
     pub counts_sessions: bool,
     /// How fewer sessions of it can do the same work, in words.
     pub fewer_sessions: &'static str,
+    /// The pool of threads that serves its sessions, by its settings and in words: few of them work at a time then, however many
+    /// there are. None where each has a process or thread of its own.
+    pub thread_pool: fn(&Instance) -> Option<String>,
     /// All its processes have its memory at one address: they are forked from the one that mapped it, or ask for that address.
     pub one_address: bool,
     /// A setting that makes the pieces larger in which its processes map private memory, with their size: its name promises
@@ -357,6 +360,7 @@ impl Kind {
         often_small: false,
         counts_sessions: false,
         fewer_sessions: "fewer connections in each client's own pool, or a pooler in front",
+        thread_pool: |_| None,
         one_address: true,
         work_memory: |_, _| WorkMemory::default(),
         process_tables: Bytes::from_kib(54),

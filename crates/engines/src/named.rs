@@ -25,7 +25,7 @@ pub struct Ambiguous {
 impl std::fmt::Display for Ambiguous {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let handles: Vec<String> = self.handles.iter().map(|handle| format!("\"{handle}\"")).collect();
-        write!(f, "several instances are called {}; name one of them: {}", self.asked, handles.join(", "))
+        write!(f, "several instances are called {}; choose one: {}", self.asked, handles.join(", "))
     }
 }
 

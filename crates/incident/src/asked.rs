@@ -9,6 +9,8 @@ pub struct Options {
     pub from: Option<String>,
     /// Nothing after.
     pub to: Option<String>,
+    /// How far clocks of hosts are ahead: `db2=+3s`, `db2=-0.5s`.
+    pub offsets: Vec<String>,
     /// How far apart lines are that have no times, in seconds: `3`, or `3s`.
     pub interval: Option<String>,
 }
@@ -37,6 +39,12 @@ pub enum Error {
     /// What is no interval between lines.
     #[error("--interval {0}: seconds such as 3s, up to a day")]
     Interval(String),
+    /// What is no offset of a host's clock.
+    #[error("--offset {0}: HOST=SECONDS such as db2=+3s where the clock of db2 is 3 s ahead, up to a day")]
+    HostOffset(String),
+    /// An offset of the clock of a host that is not there.
+    #[error("--offset {0}: no host of that name is in what was read")]
+    NoHost(String),
     /// A time that clocks pass over, or that is beyond them.
     #[error("a time that no clock shows")]
     NoClock,

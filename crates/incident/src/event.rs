@@ -23,8 +23,12 @@ pub enum EventKind {
     Boot,
     /// The host was shut down in order.
     Shutdown,
+    /// A server asked for huge pages, and started without them or with fewer.
+    WithoutHugePages,
     /// A server started.
     ServerStarted,
+    /// A server did something that takes memory or stops it: saved itself, collected garbage, grew its heap.
+    ServerWork,
     /// A server could not start, or ended by itself.
     ServerFailed,
     /// A server said that it lacks memory, processes or connections.
@@ -45,7 +49,9 @@ impl EventKind {
             Self::HugePagePermission => "huge-page-permission",
             Self::Boot => "boot",
             Self::Shutdown => "shutdown",
+            Self::WithoutHugePages => "without-huge-pages",
             Self::ServerStarted => "server-started",
+            Self::ServerWork => "server-work",
             Self::ServerFailed => "server-failed",
             Self::ServerTrouble => "server-trouble",
         }

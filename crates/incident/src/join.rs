@@ -6,6 +6,7 @@
 
 mod changes;
 mod culprits;
+mod days;
 mod decide;
 mod facts;
 mod lasting;
@@ -45,6 +46,7 @@ pub fn incidents(history: &mut History) {
     left.extend(rest);
     left.sort_by_key(|signature| (signature.from, signature.kind));
     found.sort_by_key(|incident| (incident.from, incident.to));
+    days::tell(&observations, &history.clock, &mut found);
     let (looked, unknown) = (scope::looked(&observations), scope::unknown(&observations));
     history.looked = looked;
     history.unknown.extend(unknown);
@@ -117,6 +119,7 @@ fn incident(observations: &Observations<'_>, cluster: &Cluster, lasting: &[Signa
         next: summary::next(decision.verdict, &facts),
         who: culprits::of(observations, cluster.from, cluster.to),
         elsewhere: Vec::new(),
+        other_days: Vec::new(),
         signatures,
     })
 }

@@ -23,12 +23,13 @@ mod windows;
 pub use asked::{Error, Options, Progress};
 pub use event::{Event, EventKind};
 pub use format::{Format, Tool};
+pub use gather::clock::named_span;
 pub use investigate::investigate;
 pub use metric::{Metric, Unit};
 pub use readers::Refused;
 pub use series::{Clock, Column, Mark, MarkKind, Moment, Problem, Sample, Series, Use};
 pub use verdict::{
-    Confidence, Evidence, Facts, History, Incident, InstanceFacts, Investigation, Kind, PoolFacts, Signature, Source,
-    Strength, Verdict,
+    Ahead, Confidence, Evidence, Facts, History, Incident, InstanceFacts, Investigation, Kind, PoolFacts, Signature,
+    Source, Strength, Verdict,
 };
 pub use windows::Rows;

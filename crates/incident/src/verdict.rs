@@ -30,6 +30,8 @@ pub enum Kind {
     PageTables,
     /// A pool that is unused, too small, or missing while page tables are large.
     Pool,
+    /// A pool that a restart took away, or a server that started without the huge pages it asked for.
+    HugePagesLost,
     /// Many processes or connections began or ended within an interval.
     Logins,
     /// Processes began one after another, far more than usual.
@@ -65,6 +67,7 @@ impl Kind {
         Self::ServerLog,
         Self::PageTables,
         Self::Pool,
+        Self::HugePagesLost,
         Self::Logins,
         Self::Forks,
         Self::Swap,
@@ -90,6 +93,7 @@ impl Kind {
             Self::ServerLog => "server-log",
             Self::PageTables => "page-tables",
             Self::Pool => "pool",
+            Self::HugePagesLost => "huge-pages-lost",
             Self::Logins => "logins",
             Self::Forks => "forks",
             Self::Swap => "swap",
@@ -190,6 +194,8 @@ pub enum Verdict {
     PageTablesGrowing,
     /// A pool is reserved and hardly used all the time.
     PoolUnused,
+    /// A restart took a pool away, or a server started without the huge pages that it asked for.
+    HugePagesLost,
 }
 
 impl Verdict {
@@ -210,6 +216,7 @@ impl Verdict {
         Self::HungTasks,
         Self::KernelCpu,
         Self::Starved,
+        Self::HugePagesLost,
         Self::PageTablesGrowing,
         Self::PageTablesStanding,
         Self::PoolUnused,
@@ -236,6 +243,7 @@ impl Verdict {
             Self::PageTablesStanding => "page-tables-standing",
             Self::PageTablesGrowing => "page-tables-growing",
             Self::PoolUnused => "pool-unused",
+            Self::HugePagesLost => "huge-pages-lost",
         }
     }
 }
@@ -284,6 +292,8 @@ pub struct Incident {
     pub who: Vec<String>,
     /// The same on other hosts at the same time.
     pub elsewhere: Vec<String>,
+    /// The same hours of other days: whether it was there too, and what is usual then.
+    pub other_days: Vec<String>,
     /// What met in it, in the order of [`Kind`].
     pub signatures: Vec<Signature>,
 }
@@ -379,6 +389,23 @@ impl InstanceFacts {
     }
 }
 
+/// How far a host's clock was ahead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Milliseconds; below 0 it was behind.
+    pub milliseconds: i64,
+    /// Who says so: `--offset`, or the file in which a time daemon did.
+    pub source: String,
+}
+
+impl Ahead {
+    /// `3 s ahead`, `0.5 s behind`.
+    pub fn words(&self) -> String {
+        let way = if self.milliseconds < 0 { "behind" } else { "ahead" };
+        format!("{} s {way}", self.milliseconds.unsigned_abs() as f64 / 1000.0)
+    }
+}
+
 /// All that is known of one host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
@@ -386,6 +413,8 @@ pub struct History {
     pub host: Option<String>,
     /// The clock of all moments here.
     pub clock: Clock,
+    /// How far its clock was ahead, where that is known: moments here are what it showed all the same.
+    pub ahead: Option<Ahead>,
     /// How the host was set up when it was captured, where a capture or a sosreport is among the sources.
     pub facts: Option<Facts>,
     /// Its series, one a collector, moments of all of them of one clock. Where there are more rows than fit in memory they

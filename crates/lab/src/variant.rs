@@ -84,7 +84,7 @@ impl fmt::Display for Variant {
 
 /// A word that is no kind of pages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}: no pages that an experiment knows; 4k, thp, thp-64k, 2m and 1g are some")]
+#[error("{0} is not a page size that the lab knows: use 4k, thp, thp-64k, 2m or 1g")]
 pub struct UnknownPages(pub String);
 
 impl FromStr for Variant {

@@ -62,17 +62,24 @@ pub struct ByHand {
     pub what: String,
     /// Commands, and `#` lines between them, where there are any: for the plan, which is the only place that prints them.
     pub how: Vec<String>,
+    /// Whether what these commands remove is gone for good.
+    pub irreversible: bool,
 }
 
 impl Remedy {
     /// What a person has to do, without commands.
     pub fn by_hand(what: impl Into<String>) -> Self {
-        Self::ByHand(ByHand { what: what.into(), how: Vec::new() })
+        Self::ByHand(ByHand { what: what.into(), how: Vec::new(), irreversible: false })
     }
 
     /// What a person has to do, with the commands for it.
     pub fn by_commands(what: impl Into<String>, how: impl IntoIterator<Item = String>) -> Self {
-        Self::ByHand(ByHand { what: what.into(), how: how.into_iter().collect() })
+        Self::ByHand(ByHand { what: what.into(), how: how.into_iter().collect(), irreversible: false })
+    }
+
+    /// The same where what the commands remove is gone for good.
+    pub fn by_irreversible_commands(what: impl Into<String>, how: impl IntoIterator<Item = String>) -> Self {
+        Self::ByHand(ByHand { what: what.into(), how: how.into_iter().collect(), irreversible: true })
     }
 
     /// The instance that it is about, where it is about one.

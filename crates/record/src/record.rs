@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::kernel::{Held, Kernel, Messages};
 use crate::ring::{About, Folder, HEADERS, Kind, RingError, RingFile};
-use crate::sampler::{Backlog, Disk, Looker, ProcessWatch, RingWriter, Sampler, Shared, wall};
+use crate::sampler::{Backlog, CLOSE_MS, Disk, Looker, ProcessWatch, RingWriter, Sampler, Shared, wall};
 
 /// Where it records unless somebody says otherwise.
 pub const USUAL_FOLDER: &str = "/var/lib/hugewise/record";
@@ -146,9 +146,12 @@ fn start(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result<std
 
 /// Blocks of either ring.
 fn blocks(options: &Options) -> (u64, u64) {
-    let samples = options.hours * 3_600_000 / u64::try_from(options.interval.as_millis()).unwrap_or(1000).max(1);
+    let interval = u64::try_from(options.interval.as_millis()).unwrap_or(1000).max(1);
+    let samples = options.hours * 3_600_000 / interval;
+    // A block is closed when it is old, however little it has.
+    let samples_a_block = (CLOSE_MS / interval).clamp(1, SAMPLES_A_BLOCK);
     // A tenth more: what the kernel says, and processes that need room.
-    let seconds = samples / SAMPLES_A_BLOCK * 11 / 10;
+    let seconds = samples / samples_a_block * 11 / 10;
     (seconds.max(64), (options.days * 1440 / MINUTES_A_BLOCK).max(64))
 }
 
@@ -169,7 +172,7 @@ fn take_rights(lacks: &mut Vec<String>) -> bool {
         Ok(()) => true,
         Err(error) => {
             let nice = rustix::process::setpriority_process(None, -20);
-            let instead = if nice.is_ok() { "it runs at nice -20" } else { "it runs as everybody" };
+            let instead = if nice.is_ok() { "it runs at nice -20" } else { "it runs at normal priority" };
             lacks.push(format!("real-time scheduling (CAP_SYS_NICE): {error}; {instead}"));
             false
         }
@@ -232,4 +235,27 @@ fn about(options: &Options, lacks: Vec<String>) -> About {
 pub fn bytes(options: &Options) -> u64 {
     let (seconds, minutes) = blocks(options);
     (seconds + minutes + 2 * HEADERS as u64) * crate::ring::BLOCK as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: an hour has 3,600 samples of a second, four a block, and 360 of ten seconds, each in a block of its own.
+    #[test]
+    fn a_ring_has_room_for_the_hours_that_were_asked_for_at_any_interval() {
+        let seconds = |interval, hours| {
+            let options = Options {
+                folder: PathBuf::new(),
+                interval: Duration::from_secs(interval),
+                hours,
+                days: 1,
+                looker: Vec::new(),
+                version: String::new(),
+                samples: None,
+            };
+            blocks(&options).0
+        };
+        assert_eq!([seconds(1, 1), seconds(2, 1), seconds(10, 1), seconds(60, 24)], [990, 990, 396, 1584]);
+    }
 }

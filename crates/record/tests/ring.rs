@@ -129,7 +129,7 @@ fn what_others_could_have_put_there_is_refused_by_name() {
 
     fs::write(&path, "precious").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    assert!(why(ring()).contains("is no recording of hugewise"));
+    assert!(why(ring()).contains("is not a hugewise recording"));
     assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).unwrap();
     assert!(why(ring()).contains("others"));
@@ -141,7 +141,7 @@ fn what_others_could_have_put_there_is_refused_by_name() {
     assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
     fs::remove_file(&path).unwrap();
     fs::hard_link(&target, &path).unwrap();
-    assert!(why(ring()).contains("other names"));
+    assert!(why(ring()).contains("other hard links"));
     fs::remove_file(&path).unwrap();
 
     let held = ring().unwrap();

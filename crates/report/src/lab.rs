@@ -160,7 +160,7 @@ pub(crate) mod tests {
                 variants: vec![
                     planned(Variant::Base, None),
                     planned(Variant::MIB_2, None),
-                    planned(Variant::GIB_1, Some("this kernel offers no pages of 1 GiB")),
+                    planned(Variant::GIB_1, Some("this kernel has no 1 GiB pages")),
                 ],
                 rounds: 3,
                 warm_ups: 1,

@@ -17,6 +17,7 @@ pub mod chart;
 pub mod date;
 pub mod formats;
 mod forms;
+mod glossary;
 pub mod html;
 pub mod json;
 pub mod lab;

@@ -98,7 +98,7 @@ pub fn write_message_json(message: &Message, out: &mut dyn io::Write) -> io::Res
 pub fn write_message(message: &Message, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
     let mut screen = Screen::new(out, layout);
     let heading = Spans::new().add(Role::Strong, message.name).add(Role::Text, &format!("  {}", message.says));
-    screen.line(&heading)?;
+    screen.flow(2, &heading)?;
     let rules: Vec<String> = docs::rules_of(message).map(|rule| format!("{} {}", rule.code, rule.name)).collect();
     let sources: Vec<String> = message.sources.iter().map(|source| format!("- {source}")).collect();
     let parts = [
@@ -125,7 +125,7 @@ pub fn write_page(rule: &Rule, out: &mut dyn io::Write, layout: Layout) -> io::R
         .add(Role::Strong, &format!("{} {}", rule.code, rule.name))
         .add(Role::Text, "  at worst ")
         .add(rule.level.into(), rule.level.as_str());
-    screen.line(&heading)?;
+    screen.flow(2, &heading)?;
     let sources = rule.docs.sources.iter().map(|source| format!("- {source}")).collect::<Vec<_>>().join("\n");
     for (title, text) in [
         ("What it looks for", docs::what(rule).as_ref()),

@@ -116,6 +116,7 @@ pub(crate) fn incident(midnight: i64) -> Incident {
         next: vec!["hugewise size --engine oracle --memory 8000M --sessions 500".into()],
         who: Vec::new(),
         elsewhere: Vec::new(),
+        other_days: Vec::new(),
         signatures: vec![
             signature(Kind::KernelCpu, from, to, vec![evidence(late, "%system 69.2; median of the file 2.1")]),
             signature(
@@ -162,6 +163,7 @@ pub(crate) fn storm() -> Investigation {
     let history = History {
         host: Some("db7".into()),
         clock: series.clock.clone(),
+        ahead: None,
         facts: None,
         series: vec![series],
         incidents: vec![incident(midnight)],
@@ -213,7 +215,7 @@ pub(crate) fn hostile() -> Investigation {
         for incident in &mut history.incidents {
             incident.summary = bad();
             (incident.raised_by, incident.against, incident.next) = (vec![bad()], vec![bad()], vec![bad()]);
-            (incident.who, incident.elsewhere) = (vec![bad()], vec![bad()]);
+            (incident.who, incident.elsewhere, incident.other_days) = (vec![bad()], vec![bad()], vec![bad()]);
             for signature in &mut incident.signatures {
                 signature.caveats = vec![bad()];
                 for evidence in &mut signature.evidence {

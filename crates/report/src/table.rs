@@ -45,6 +45,8 @@ impl Cell {
 
 /// Columns between columns.
 const GAP: usize = 2;
+/// Where a row goes on that is wider than the terminal for all that was cut of it.
+const HANG: usize = 4;
 
 /// Writes a table; rows have as many cells as there are columns.
 ///
@@ -92,11 +94,11 @@ pub fn write_narrowing(
         .zip(&widths)
         .filter_map(|(at, width)| headings.get(*at).map(|cell| (cell.role, cut(&cell.text, *width))))
         .collect();
-    screen.line(&line(&columns, &widths, &heads))?;
+    screen.flow(HANG, &line(&columns, &widths, &heads))?;
     for (number, row) in rows.iter().enumerate() {
         let cell = |(at, cells): (&usize, &Vec<String>)| Some((row.get(*at)?.role, cells.get(number)?.clone()));
         let cells: Vec<(Role, String)> = shown.iter().zip(&cut_cells).filter_map(cell).collect();
-        screen.line(&line(&columns, &widths, &cells))?;
+        screen.flow(HANG, &line(&columns, &widths, &cells))?;
     }
     Ok(())
 }

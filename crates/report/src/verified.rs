@@ -71,12 +71,14 @@ impl Verified<'_> {
         match (self.counted(), self.wholly()) {
             (0, _) if self.instances.is_empty() && !self.host.processes.is_known() => {
                 let why = self.host.processes.reason().unwrap_or_default();
-                format!("what runs here is not known (processes: {why})")
+                format!("hugewise cannot tell what runs here (processes: {why})")
             }
-            (0, _) if self.instances.is_empty() => "no instance runs here that could be looked at".into(),
-            (0, _) => "no instance here has a demand of huge pages".into(),
+            (0, _) if self.instances.is_empty() => "no instance runs here that hugewise can check".into(),
+            (0, _) => "no instance here needs huge pages".into(),
             (1, 1) => "the one instance is wholly on huge pages".into(),
-            (1, _) if self.standings.contains(&Standing::Unknown) => "it cannot be told of the one instance".into(),
+            (1, _) if self.standings.contains(&Standing::Unknown) => {
+                "whether the one instance is on huge pages is unknown".into()
+            }
             (1, _) => "the one instance is not wholly on huge pages".into(),
             (counted, wholly) => format!("{wholly} of {counted} instances wholly on huge pages"),
         }

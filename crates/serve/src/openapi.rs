@@ -70,7 +70,7 @@ fn size_parameters() -> Value {
     json!([
         parameter(
             "sessions",
-            "Sessions on the host that the plan has to carry.",
+            "Plan for this many sessions on the host.",
             json!({"type": "integer", "minimum": 1, "maximum": 4 << 20})
         ),
         parameter(

@@ -40,11 +40,11 @@ pub fn write(reading: &Reading, path: &Path) -> io::Result<()> {
 /// It is no name of a file that the collector reads, or something else has it.
 pub fn check(path: &Path) -> io::Result<()> {
     if path.extension() != Some(OsStr::new("prom")) {
-        return Err(io::Error::other("node_exporter reads files alone whose names end in .prom"));
+        return Err(io::Error::other("node_exporter reads only files whose names end in .prom"));
     }
     match rustix::fs::stat(path) {
         Ok(facts) if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile => {
-            Err(io::Error::other("is no file, and would be replaced by one"))
+            Err(io::Error::other("is not a regular file, and hugewise would have to replace it"))
         }
         _ => Ok(()),
     }
@@ -88,7 +88,10 @@ mod tests {
         assert!(check(Path::new("/dev/full")).is_err() && check(Path::new("/dev/stdout")).is_err());
         std::os::unix::fs::symlink("/dev/null", folder.path().join("null.prom")).unwrap();
         assert!(
-            write(&testing::reading(), &folder.path().join("null.prom")).unwrap_err().to_string().contains("no file")
+            write(&testing::reading(), &folder.path().join("null.prom"))
+                .unwrap_err()
+                .to_string()
+                .contains("not a regular file")
         );
         fs::remove_file(folder.path().join("null.prom")).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);

@@ -118,17 +118,17 @@ fn entries<'a>(of: &str, value: &'a Yaml<'_>) -> Parsed<Vec<(&'a str, &'a Yaml<'
     let mapping = match value {
         Yaml::Value(Scalar::Null) => return Ok(Vec::new()),
         Yaml::Mapping(mapping) => mapping,
-        _ => return wrong(format!("{of}: names and values are expected")),
+        _ => return wrong(format!("{of}: expected names and values")),
     };
     let named = mapping.iter().map(|(name, value)| match name.as_str() {
         Some(name) => Ok((name, value)),
-        None => wrong(format!("{of}: a name is no text; write it in quotes")),
+        None => wrong(format!("{of}: a name is not text; put it in quotes")),
     });
     named.collect()
 }
 
 fn text<'a>(name: &str, value: &'a Yaml<'_>) -> Parsed<&'a str> {
-    value.as_str().map_or_else(|| wrong(format!("{name}: a text is expected")), Ok)
+    value.as_str().map_or_else(|| wrong(format!("{name}: expected text")), Ok)
 }
 
 fn tls(value: &Yaml<'_>, folder: &Path) -> Parsed<Option<Tls>> {
@@ -157,7 +157,7 @@ fn tls(value: &Yaml<'_>, folder: &Path) -> Parsed<Option<Tls>> {
         }
     }
     let (Some(certificate), Some(key)) = (certificate, key) else {
-        return wrong("tls_server_config: cert_file and key_file are needed");
+        return wrong("tls_server_config: needs cert_file and key_file");
     };
     if (clients != Clients::NotAsked) != client_authority.is_some() {
         return wrong("tls_server_config: client_ca_file and a client_auth_type that verifies belong together");
@@ -170,7 +170,7 @@ fn tls(value: &Yaml<'_>, folder: &Path) -> Parsed<Option<Tls>> {
 }
 
 fn texts(name: &str, value: &Yaml<'_>) -> Parsed<Vec<String>> {
-    let Yaml::Sequence(values) = value else { return wrong(format!("{name}: a list is expected")) };
+    let Yaml::Sequence(values) = value else { return wrong(format!("{name}: expected a list")) };
     values.iter().map(|value| text(name, value).map(str::to_owned)).collect()
 }
 
@@ -207,7 +207,7 @@ fn http(value: &Yaml<'_>) -> Parsed<Vec<(&'static str, String)>> {
                     let Some(known) = known else { return wrong(unknown(name, &[])) };
                     let value = text(name, value)?;
                     if !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-                        return wrong(format!("{name}: only printable ASCII can be sent"));
+                        return wrong(format!("{name}: use printable ASCII only"));
                     }
                     headers.push((known, value.to_owned()));
                 }
@@ -222,12 +222,12 @@ fn users(value: &Yaml<'_>) -> Parsed<BTreeMap<String, String>> {
     let mut users = BTreeMap::new();
     for (name, value) in entries("basic_auth_users", value)? {
         if name.is_empty() || name.contains(':') {
-            return wrong(format!("basic_auth_users: {name:?} cannot be sent as a user's name"));
+            return wrong(format!("basic_auth_users: {name:?} cannot be a user name"));
         }
         let hash = text(name, value)?;
         // The hash itself is no business of whoever reads the message.
         let Ok(parts) = HashParts::from_str(hash) else {
-            return wrong(format!("basic_auth_users: {name}: no bcrypt hash; `htpasswd -nBC 10 {name}` makes one"));
+            return wrong(format!("basic_auth_users: {name}: not a bcrypt hash; `htpasswd -nBC 10 {name}` makes one"));
         };
         if parts.get_cost() > MOST_COST {
             return wrong(format!("basic_auth_users: {name}: a cost of {} is too slow, use 10", parts.get_cost()));
@@ -280,11 +280,11 @@ mod tests {
         let cases = [
             ("rate_limit:\n  burst: 1\n", "rate_limit"),
             ("basic_auth_user:\n  a: b\n", "basic_auth_user"),
-            ("basic_auth_users:\n  a: plain\n", "no bcrypt hash"),
+            ("basic_auth_users:\n  a: plain\n", "not a bcrypt hash"),
             ("basic_auth_users:\n  1: x\n", "in quotes"),
             ("basic_auth_users: [a]\n", "names and values"),
             ("tls_server_config:\n  cert_file: a\n", "key_file"),
-            ("tls_server_config:\n  cert_file: a\n  key_file: b\n  cipher_suites: x\n", "a list is expected"),
+            ("tls_server_config:\n  cert_file: a\n  key_file: b\n  cipher_suites: x\n", "expected a list"),
             ("tls_server_config:\n  cert_file: a\n  key_file: b\n  client_allowed_sans: [x]\n", "not supported here"),
             (
                 "tls_server_config:\n  cert_file: a\n  key_file: b\n  client_auth_type: RequestClientCert\n",

@@ -34,7 +34,7 @@ pub enum Unfit {
     NotRoot,
     /// `/proc` or `/sys` is not the kernel's own: whatever is written there would change nothing.
     #[error(
-        "{path} is not the kernel's own ({is}): what is written there changes nothing; run hugewise on the host itself"
+        "{path} does not come from the kernel ({is}), so writing there changes nothing: run hugewise on the host itself"
     )]
     NotReal {
         /// Which of them.

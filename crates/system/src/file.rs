@@ -128,6 +128,6 @@ impl TryFrom<String> for FileMode {
     type Error = String;
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let bits = u32::from_str_radix(&text, 8).ok().filter(|bits| *bits <= 0o7777);
-        bits.map(Self).ok_or_else(|| format!("{text:?} are no permissions"))
+        bits.map(Self).ok_or_else(|| format!("{text:?} is not a file mode"))
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn read(root: &OwnedFd, path: &str) -> Result<Option<FileState>, Fail
     let Some((file, _)) = open(root, path)? else { return Ok(None) };
     let stat = fstat(&file).map_err(|error| failure(path, error))?;
     if stat.st_nlink > 1 {
-        let why = format!("has {} names (hard links): replacing it would part them", stat.st_nlink);
+        let why = format!("has {} names (hard links), and replacing it would separate them", stat.st_nlink);
         return Err(Failure::new(path, why).advising("make the change by hand"));
     }
     let bytes = content(&file, path)?;
@@ -87,7 +87,7 @@ fn labels(file: &OwnedFd) -> rustix::io::Result<Vec<Label>> {
 /// Replaces or makes a file as a whole.
 pub(super) fn write(root: &OwnedFd, path: &str, temporary: &str, state: &FileState) -> Result<(), Failure> {
     let Some(place) = find(root, path)? else {
-        return Err(Failure::new(path, "its folder is not there"));
+        return Err(Failure::new(path, "its folder does not exist"));
     };
     let replaces = match place.look(path)? {
         At::Nothing => false,

@@ -76,7 +76,7 @@ impl Live {
     /// Opens a file of ours to write, and the folder that it lies in.
     fn ours(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Failure> {
         let Some(place) = find(&self.root, path)? else {
-            return Err(Failure::new(path, "its folder is not there"));
+            return Err(Failure::new(path, "its folder does not exist"));
         };
         let new = matches!(place.look(path)?, At::Nothing);
         let file = place.open(flags | OFlags::CREATE, Mode::RUSR | Mode::WUSR).map_err(|error| failure(path, error))?;
@@ -154,7 +154,7 @@ impl System for Live {
         let Some(place) = find(&self.root, folder)? else { return Ok(None) };
         match place.look(folder)? {
             At::Nothing => return Ok(None),
-            At::File => return Err(Failure::new(folder, "is no folder")),
+            At::File => return Err(Failure::new(folder, "is not a folder")),
             At::Folder => {}
         }
         let read = || {
@@ -185,7 +185,7 @@ impl System for Live {
         if self.real {
             let system = rustix::fs::fstatfs(&file).map_err(|error| failure(path, error))?;
             if system.f_type != PROC && system.f_type != SYSFS {
-                return Err(Failure::new(path, "is not the kernel's own: something is mounted over it"));
+                return Err(Failure::new(path, "does not come from the kernel: something is mounted over it"));
             }
         }
         files::write_all(&file, value.as_bytes()).map_err(|error| failure(path, error))
@@ -212,11 +212,11 @@ impl System for Live {
 
     fn make_folder(&self, path: &str, private: bool) -> Result<(), Failure> {
         let Some(place) = find(&self.root, path)? else {
-            return Err(Failure::new(path, "its folder is not there"));
+            return Err(Failure::new(path, "its folder does not exist"));
         };
         match place.look(path)? {
             At::Folder => return Ok(()),
-            At::File => return Err(Failure::new(path, "is no folder")),
+            At::File => return Err(Failure::new(path, "is not a folder")),
             At::Nothing => {}
         }
         let mode = Mode::from_raw_mode(if private { 0o700 } else { 0o755 });
@@ -238,13 +238,13 @@ impl System for Live {
 
     fn run(&self, command: &[String], user: Option<&str>) -> Result<Ran, Failure> {
         let (Some((program, arguments)), true) = (command.split_first(), self.real) else {
-            return Err(Failure::new(command.join(" "), "commands are run on the machine itself alone"));
+            return Err(Failure::new(command.join(" "), "commands run only on the host itself"));
         };
         let account = self.account(user)?;
         let client = match Client::at(program, account) {
             Some(Ok(client)) => client,
             Some(Err(why)) => return Err(Failure::new(program, why.to_string())),
-            None => return Err(Failure::new(program, "there is no such program").advising("install it")),
+            None => return Err(Failure::new(program, "the program is not installed").advising("install it")),
         };
         // A command that outlives us holds the lock in our stead, so that nothing is taken back under its hands;
         // not a server that it starts, which would hold it for good.

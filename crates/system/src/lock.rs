@@ -20,16 +20,16 @@ impl fmt::Display for Busy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<String> = self.holders.iter().map(Holder::to_string).collect();
         let who = match names.as_slice() {
-            [] => "one that cannot be seen from here, or has just ended, holds".to_owned(),
+            [] => "a process that is not visible from here, or has just ended, holds".to_owned(),
             [one] => format!("{one} holds"),
             several => format!("{} hold", several.join(" and ")),
         };
         write!(f, "another process is changing this host: {who} {}. Nothing was changed; ", self.lock)?;
         match self.holders.iter().find(|holder| holder.may_be_ended()) {
             Some(holder) => {
-                write!(f, "wait for it, or end it early (kill {}; it puts back what it changed)", holder.pid)
+                write!(f, "wait for it, or stop it early (kill {}; it restores what it changed)", holder.pid)
             }
-            None => f.write_str("wait for it to end, and run this again"),
+            None => f.write_str("wait for it to end, then run this again"),
         }
     }
 }

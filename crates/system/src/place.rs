@@ -34,7 +34,7 @@ pub(super) fn find(root: &OwnedFd, path: &str) -> Result<Option<Place>, Failure>
     let mut names: Vec<&str> = rest.split('/').filter(|name| !name.is_empty()).collect();
     let whole = path.starts_with('/') && !names.iter().any(|name| matches!(*name, "." | ".."));
     let Some(name) = names.pop().filter(|_| whole) else {
-        return Err(Failure::new(path, "is no absolute path"));
+        return Err(Failure::new(path, "is not an absolute path"));
     };
     let start = openat(root, from, FOLDER & !OFlags::NOFOLLOW, Mode::empty());
     let mut folder = match start {
@@ -57,10 +57,13 @@ fn in_the_way(folder: &OwnedFd, name: &str, path: &str) -> Failure {
     match readlinkat(folder, name, Vec::new()) {
         Ok(target) => Failure::new(
             path,
-            format!("its folder {name} is a symbolic link to {}, and links are not followed", target.to_string_lossy()),
+            format!(
+                "its folder {name} is a symbolic link to {}, and hugewise does not follow links",
+                target.to_string_lossy()
+            ),
         )
-        .advising("replace the link by what it points to, or make the change by hand"),
-        Err(_) => Failure::new(path, format!("{name} is no folder")),
+        .advising("replace the link with what it points to, or make the change by hand"),
+        Err(_) => Failure::new(path, format!("{name} is not a folder")),
     }
 }
 
@@ -78,10 +81,10 @@ impl Place {
             FileType::Symlink => {
                 let target = readlinkat(&self.folder, self.name.as_str(), Vec::new());
                 let target = target.map_or_else(|_| "?".into(), |target| target.to_string_lossy().into_owned());
-                Err(Failure::new(path, format!("is a symbolic link to {target}, and links are not followed"))
+                Err(Failure::new(path, format!("is a symbolic link to {target}, and hugewise does not follow links"))
                     .advising("remove the link, or make the change by hand"))
             }
-            _ => Err(Failure::new(path, "is no regular file").advising("remove it")),
+            _ => Err(Failure::new(path, "is not a regular file").advising("remove it")),
         }
     }
 
@@ -99,15 +102,14 @@ pub(super) fn failure(path: &str, error: Errno) -> Failure {
     let failure = Failure::new(path, why);
     match error {
         Errno::ROFS => {
-            failure.advising("remount it writable, or make the change where this host's configuration is made")
+            failure.advising("remount it writable, or make the change where this host's configuration comes from")
         }
-        Errno::NOSPC | Errno::DQUOT => failure.advising("make room on that disk, and run it again"),
+        Errno::NOSPC | Errno::DQUOT => failure.advising("free some space on that disk, then run it again"),
         Errno::ACCESS | Errno::PERM if !rustix::process::geteuid().is_root() => failure.advising("run it as root"),
-        Errno::ACCESS | Errno::PERM => {
-            failure.advising("something forbids it to root: an immutable flag (lsattr), a security module, a container")
-        }
+        Errno::ACCESS | Errno::PERM => failure
+            .advising("even root may not: an immutable flag (lsattr), a security module or a container forbids it"),
         Errno::INVAL if path.starts_with("/sys/") || path.starts_with("/proc/") => {
-            failure.advising("this kernel does not take that value")
+            failure.advising("the kernel does not accept that value")
         }
         _ => failure,
     }

@@ -45,7 +45,7 @@ fn what_cannot_be_written_leaves_everything_as_it_was() {
     let why = live.write_file("/folder", ".folder.new", &state("")).unwrap_err().to_string();
     assert_eq!(why, "/folder: is a folder; remove it");
     let why = live.write_file("/none/x", ".x.new", &state("")).unwrap_err().to_string();
-    assert_eq!(why, "/none/x: its folder is not there");
+    assert_eq!(why, "/none/x: its folder does not exist");
     // No file system has such a label: everything before it was done already, on the temporary file.
     let label = Label { name: "nowhere.x".into(), value: vec![1] };
     let why = live.write_file("/x", ".x.new", &FileState { labels: vec![label], ..state("x") }).unwrap_err();
@@ -134,7 +134,7 @@ fn commands_have_no_shell_no_terminal_and_an_end() {
     let why = run(&["/usr/bin/id"], Some("nobody of that name")).unwrap_err().to_string();
     assert!(why.contains("no such account"), "{why}");
     let why = run(&["/usr/sbin/no-such-program"], None).unwrap_err().to_string();
-    assert!(why.contains("no such program") && why.contains("install"), "{why}");
+    assert!(why.contains("the program is not installed") && why.contains("install"), "{why}");
     assert!(Live::beneath(Path::new("/")).unwrap().run(&["/bin/true".into()], None).is_err());
 }
 
@@ -213,12 +213,12 @@ fn whoever_is_refused_hears_what_to_do() {
     };
     let lab = busy(&[(7, "/usr/bin/hugewise lab logins")]);
     assert!(lab.contains("process 7 (/usr/bin/hugewise lab logins) holds /var/lib/hugewise/lock"), "{lab}");
-    assert!(lab.contains("end it early (kill 7;"), "{lab}");
+    assert!(lab.contains("stop it early (kill 7;"), "{lab}");
     // Nobody is told to end an apply in the middle of it, nor a program that has `lab` among its words.
     for command in ["hugewise apply lab", "/usr/sbin/update-grub", "laboratory lab"] {
         let said = busy(&[(7, command), (8, "sh")]);
         assert!(said.contains("and process 8 (sh) hold") && said.contains("wait for it to end"), "{said}");
         assert!(!said.contains("kill"), "{said}");
     }
-    assert!(busy(&[]).contains("cannot be seen from here"));
+    assert!(busy(&[]).contains("not visible from here"));
 }

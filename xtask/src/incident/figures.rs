@@ -10,7 +10,6 @@ use crate::Failure;
 /// The extremes of a run.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
-    pub(super) samples: usize,
     /// Page tables of all memory, in percent, at the most.
     pub(super) page_tables: f64,
     /// %system in the middle and at the most.
@@ -38,7 +37,6 @@ impl Figures {
             return Err(format!("{}: no samples", file.display()).into());
         }
         Ok(Self {
-            samples: series.samples().len(),
             page_tables: 100.0 * most(Metric::PageTables) / total,
             system: (middle(&system), system.last().copied().unwrap_or_default()),
             free_low: least(series, Metric::MemFree) / MIB,

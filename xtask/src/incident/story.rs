@@ -1,13 +1,13 @@
 //! What happens in the machine: a quiet host, sessions that log in by thirties until memory is short, and their end; with
 //! sysstat's own collector and others beside it all the time.
 
-use std::fs::File;
-use std::io::{Seek, Write};
+use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::vm::machine::Machine;
-use crate::{Failure, shell};
+use super::collectors::{START as COLLECT, STOP};
+use crate::Failure;
+use crate::vm::machine::{Disk, Machine};
 
 /// The server's segment, and the pages of 2 MiB that it takes.
 const SEGMENT_MIB: u32 = 400;
@@ -16,7 +16,8 @@ const POOL_PAGES: u32 = SEGMENT_MIB / 2;
 const CACHE_MIB: u32 = 300;
 /// Sessions that log in at a time, and those that are there before.
 const LOT: u32 = 30;
-/// Lots at the most.
+/// Lots at the least and at the most.
+const LEAST_LOTS: u32 = 8;
 const MOST_LOTS: u32 = 20;
 /// Seconds without anything, which are the archive's idea of normal.
 const QUIET: u32 = 120;
@@ -25,13 +26,13 @@ const PAUSE: u32 = 4;
 /// Pages scanned in all from which on memory counts as short.
 const SHORT: u32 = 5_000;
 /// Seconds for which log-ins go on from then on.
-const STORM: u32 = 30;
+const STORM: u32 = 60;
 /// Seconds until memory is short at the latest.
-const PATIENCE: u32 = 300;
+const PATIENCE: u32 = 600;
 /// Seconds afterwards.
 const AFTER: u32 = 20;
 /// How long all of it may take, on a machine that is short of everything.
-const LIMIT: Duration = Duration::from_secs(1800);
+const LIMIT: Duration = Duration::from_secs(3 * 3600);
 /// How often it is asked how far it is.
 const TICK: Duration = Duration::from_secs(5);
 
@@ -69,21 +70,34 @@ pub(super) struct Told {
     pub(super) lots: u32,
     /// From the first log-in to the end of all sessions, in seconds.
     pub(super) seconds: u32,
-    /// When the first logged in and the last was gone, UTC as `2026-11-22T02:03:04`.
-    pub(super) from: String,
-    pub(super) to: String,
+    /// When the first logged in and the last was gone, in seconds since 1970.
+    pub(super) from: i64,
+    pub(super) to: i64,
     /// Processes that the kernel killed for their memory.
     pub(super) killed: u32,
 }
 
+/// The file of a folder of archives that has the machine's words.
+const KEPT: &str = "told";
+
 impl Told {
+    /// Of a run that was kept; `None` where there is none.
+    pub(super) fn kept(folder: &Path) -> Option<Self> {
+        Self::of(&fs::read_to_string(folder.join(KEPT)).ok()?).ok()
+    }
+
     fn of(said: &str) -> Result<Self, Failure> {
         let words: Vec<&str> = said.split_ascii_whitespace().collect();
         let [lots, seconds, from, to, killed] = words.as_slice() else {
             return Err(format!("the machine says of the run: {said}").into());
         };
-        let (from, to) = ((*from).to_owned(), (*to).to_owned());
-        Ok(Self { lots: lots.parse()?, seconds: seconds.parse()?, from, to, killed: killed.parse()? })
+        Ok(Self {
+            lots: lots.parse()?,
+            seconds: seconds.parse()?,
+            from: from.parse()?,
+            to: to.parse()?,
+            killed: killed.parse()?,
+        })
     }
 
     pub(super) const fn sessions(&self) -> u32 {
@@ -91,22 +105,24 @@ impl Told {
     }
 }
 
-/// Lets it happen, and puts what the collectors wrote into `folder`; `tell` gets how far it is.
+/// Lets it happen, and leaves what the collectors wrote in `folder`; `tell` gets how far it is.
 pub(super) fn run(
+    disk: &Disk,
     machine: &mut Machine,
     pages: Pages,
     folder: &Path,
     tell: &mut dyn FnMut(&str),
 ) -> Result<Told, Failure> {
-    machine.must(&before(pages))?;
-    machine.must(&format!("cat >/run/story <<'end of story'\n{}end of story\n{START}", happens(pages)))?;
+    machine.must_within(&before(pages), LIMIT)?;
+    let start = format!("cat >/run/story <<'end of story'\n{}end of story\n{START}", happens(pages));
+    machine.must_within(&start, LIMIT)?;
     let until = Instant::now() + LIMIT;
     let mut last = String::new();
     let told = loop {
         std::thread::sleep(TICK);
-        let said = machine.must("tail -n 1 /run/said")?;
+        let said = machine.must_within("tail -n 1 /run/said", LIMIT)?;
         if let Some(told) = said.strip_prefix("done ") {
-            break Told::of(told)?;
+            break told.to_owned();
         }
         if said != last {
             tell(said.trim_end());
@@ -116,30 +132,16 @@ pub(super) fn run(
         }
         last = said;
     };
-    let packed = machine.must("tar -C /var/log/collected -czf - . | base64 -w 0")?;
-    unpack(&packed, folder)?;
-    Ok(told)
+    machine.must_within("tar -cf /dev/vdc -C /var/log/collected .; sync", LIMIT)?;
+    disk.unpack(folder)?;
+    fs::write(folder.join(KEPT), &told)?;
+    Told::of(&told)
 }
 
 /// As a unit of its own, which is not killed for memory.
 const START: &str = "systemd-run --quiet --unit=story --property=OOMScoreAdjust=-1000 --property=StandardOutput=file:/run/said bash /run/story
 until [ -s /run/said ]; do sleep 0.1; done
 ";
-
-fn unpack(packed: &str, folder: &Path) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder)?;
-    let mut text = tempfile::tempfile()?;
-    text.write_all(packed.as_bytes())?;
-    text.rewind()?;
-    let tar = folder.join("collected.tar.gz");
-    let mut decode = shell::command("base64");
-    let status = decode.arg("-d").stdin(text).stdout(File::create(&tar)?).status()?;
-    if !status.success() {
-        return Err("what the machine collected came out torn".into());
-    }
-    shell::output(shell::command("tar").arg("-xzf").arg(&tar).arg("-C").arg(folder).arg("--no-same-owner"))?;
-    Ok(std::fs::remove_file(tar)?)
-}
 
 /// Swap, the pool where one is wanted, the server with its first sessions.
 fn before(pages: Pages) -> String {
@@ -156,7 +158,7 @@ swapon /swap
 # Little is kept in reserve: a burst of log-ins has to free memory itself.
 sysctl -q vm.swappiness=10 vm.min_free_kbytes=2048 vm.watermark_scale_factor=1 vm.nr_hugepages={pool}
 [ $(cat /proc/sys/vm/nr_hugepages) = {pool} ]
-mkdir /run/server /var/log/collected
+mkdir /run/server
 # What is easily taken back, as a host that has run for a while has it.
 fallocate -l {CACHE_MIB}M /cache
 cat /cache >/dev/null
@@ -179,12 +181,8 @@ fn happens(pages: Pages) -> String {
         Pages::Huge { lots, seconds } => (lots, seconds),
     };
     format!(
-        r#"export LANG=C TZ=UTC
-cd /var/log/collected
-exec 3>/run/server/lots
-/usr/lib/sysstat/sadc -S DISK 1 sa 3>&- &
-vmstat -t 1 >vmstat.log 3>&- &
-while :; do date; cat /proc/meminfo; sleep 2; done >meminfo.log 3>&- &
+        r#"export LANG=C TZ=UTC intervals=1
+{COLLECT}exec 3>/run/server/lots
 echo quiet
 sleep {QUIET}
 
@@ -196,7 +194,7 @@ look() {{
     done </proc/vmstat
 }}
 look
-before=$scans lots=1 short= begun=$SECONDS from=$(date +%FT%T)
+before=$scans lots=1 short= begun=$SECONDS from=$(date +%s)
 while :; do
     if ((lots < {lots})); then
         echo >&3
@@ -210,7 +208,7 @@ while :; do
         ((gone >= {seconds})) && break
         continue
     fi
-    [ -z "$short" ] && ((scans - before > {SHORT})) && short=$gone
+    [ -z "$short" ] && ((lots >= {LEAST_LOTS} && scans - before > {SHORT})) && short=$gone
     [ -n "$short" ] && ((gone - short >= {STORM})) && break
     ((gone >= {PATIENCE})) && break
 done
@@ -219,10 +217,9 @@ for second in $(seq 120); do
     pgrep -f '^oracleSTORM' >/dev/null || break
     sleep 1
 done
-gone=$((SECONDS - begun)) to=$(date +%FT%T)
+gone=$((SECONDS - begun)) to=$(date +%s)
 sleep {AFTER}
-kill $(jobs -p)
-echo done $lots $gone $from $to $(dmesg | grep -c 'Killed process')
+{STOP}echo done $lots $gone $from $to $(dmesg | grep -c 'Killed process')
 "#
     )
 }

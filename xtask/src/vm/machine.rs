@@ -12,9 +12,14 @@ use tempfile::TempDir;
 use crate::{Failure, shell};
 
 /// How long a boot may take; without KVM it is about half a minute, and many times that on a busy machine.
-const BOOT: Duration = Duration::from_secs(600);
+const BOOT: Duration = Duration::from_secs(1800);
 /// How long a command may take.
 const COMMAND: Duration = Duration::from_secs(600);
+
+/// Bytes of further disks, and how their files' names end.
+const FURTHER_DISK: u64 = 256 << 20;
+const LEFT: &str = "left";
+const SLOW: &str = "slow";
 
 /// What the machine is made of.
 #[derive(Clone, Copy)]
@@ -25,11 +30,50 @@ pub(crate) struct Hardware {
     pub(crate) nodes: u32,
     /// As QEMU names it.
     pub(crate) cpu: &'static str,
+    /// What its clocks go by.
+    pub(crate) clock: Clock,
+    /// Whether there is a further disk, `/dev/vdc`, on which it can leave a tar; [`Disk::unpack`] reads it.
+    pub(crate) leaves: bool,
+    /// Requests a second that another disk takes, `/dev/vdd`; without, there is none.
+    pub(crate) slow_disk: Option<u32>,
 }
 
 impl Default for Hardware {
     fn default() -> Self {
-        Self { memory_mib: 1536, nodes: 1, cpu: "max,la57=off" }
+        Self { memory_mib: 1536, nodes: 1, cpu: "max,la57=off", clock: Clock::Ours, leaves: false, slow_disk: None }
+    }
+}
+
+/// What a machine's clocks go by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// This machine's clock: who has to wait for a processor here is late in there.
+    Ours,
+    /// Its own instructions, so many nanoseconds each as a power of two: it is as quick as that whatever else runs here.
+    /// Where `leaps`, time in which it has nothing to do passes at once: a request to a disk that this machine serves late seems
+    /// to take minutes in there, and where much else runs here it does not even come up.
+    Instructions { shift: u8, leaps: bool },
+}
+
+impl Clock {
+    /// With a clock of instructions Linux 6.1 does not come past the start of a second processor (QEMU 7.2).
+    const fn processors(self) -> &'static str {
+        match self {
+            Self::Ours => "2",
+            Self::Instructions { .. } => "1",
+        }
+    }
+
+    fn arguments(self) -> Vec<String> {
+        match self {
+            Self::Ours => vec!["-accel".to_owned(), "tcg,thread=multi".to_owned()],
+            Self::Instructions { shift, leaps } => {
+                let sleep = if leaps { "off" } else { "on" };
+                let icount = format!("shift={shift},sleep={sleep}");
+                let words = ["-accel", "tcg,thread=single", "-icount", &icount];
+                words.map(str::to_owned).to_vec()
+            }
+        }
     }
 }
 
@@ -56,6 +100,14 @@ impl Disk {
         shell::output(&mut create)?;
         Ok(Self { file, format: "qcow2", _folder: Some(folder) })
     }
+
+    /// Unpacks the tar that the machine left on its further disk.
+    pub(crate) fn unpack(&self, folder: &Path) -> Result<(), Failure> {
+        std::fs::create_dir_all(folder)?;
+        let mut tar = shell::command("tar");
+        tar.arg("-xf").arg(self.file.with_extension(LEFT)).arg("-C").arg(folder).arg("--no-same-owner");
+        shell::output(&mut tar).map(|_| ())
+    }
 }
 
 /// What a command in the machine gave back.
@@ -72,6 +124,8 @@ struct Setup {
     programs: Option<PathBuf>,
     kernel: Option<Kernel>,
     hardware: Hardware,
+    /// What its clock shows when it starts, as `2026-11-22T02:03:04` of UTC; without, what this machine's shows.
+    begins: Option<String>,
     /// Of the socket and the console's log; a socket's name must be short.
     folder: TempDir,
 }
@@ -80,7 +134,7 @@ impl Setup {
     fn new(disk: &Disk, hardware: Hardware) -> Result<Self, Failure> {
         let folder = tempfile::Builder::new().prefix("hugewise-vm-").tempdir()?;
         let (disk, format) = (disk.file.clone(), disk.format);
-        Ok(Self { disk, format, programs: None, kernel: None, hardware, folder })
+        Ok(Self { disk, format, programs: None, kernel: None, hardware, begins: None, folder })
     }
 
     fn socket(&self) -> PathBuf {
@@ -92,9 +146,12 @@ impl Setup {
     }
 
     fn command(&self) -> Command {
-        let Hardware { memory_mib, nodes, cpu } = self.hardware;
+        let Hardware { memory_mib, nodes, cpu, clock, leaves, slow_disk } = self.hardware;
         let mut qemu = Command::new("qemu-system-x86_64");
-        qemu.args(["-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", cpu, "-smp", "2"]);
+        qemu.args(clock.arguments()).args(["-machine", "q35", "-cpu", cpu, "-smp", clock.processors()]);
+        if let Some(begins) = &self.begins {
+            qemu.arg("-rtc").arg(format!("base={begins},clock=vm"));
+        }
         qemu.args(["-nodefaults", "-display", "none", "-net", "none", "-action", "reboot=shutdown", "-m"]);
         qemu.arg(format!("{}M", memory_mib * nodes));
         if nodes > 1 {
@@ -106,6 +163,17 @@ impl Setup {
         qemu.arg("-drive").arg(format!("file={},if=virtio,format={}", self.disk.display(), self.format));
         if let Some(programs) = &self.programs {
             qemu.arg("-drive").arg(format!("file={},if=virtio,format=raw,readonly=on", programs.display()));
+        }
+        if leaves {
+            let disk = self.disk.with_extension(LEFT);
+            qemu.arg("-drive").arg(format!("file={},if=virtio,format=raw,cache=unsafe", disk.display()));
+        }
+        if let Some(requests) = slow_disk {
+            let disk = self.disk.with_extension(SLOW);
+            qemu.arg("-drive").arg(format!(
+                "file={},if=virtio,format=raw,cache=unsafe,throttling.iops-total={requests}",
+                disk.display()
+            ));
         }
         if let Some(kernel) = &self.kernel {
             qemu.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(&kernel.initrd);
@@ -165,7 +233,17 @@ impl Machine {
         Self::start(Setup { kernel: Some(kernel), ..Setup::new(&disk, hardware)? })
     }
 
+    /// The same, with its clock at that moment.
+    pub(crate) fn boot_at(disk: &Disk, programs: &Path, hardware: Hardware, begins: &str) -> Result<Self, Failure> {
+        let begins = Some(begins.to_owned());
+        Self::start(Setup { programs: Some(programs.to_owned()), begins, ..Setup::new(disk, hardware)? })
+    }
+
     fn start(setup: Setup) -> Result<Self, Failure> {
+        let further = [(setup.hardware.leaves, LEFT), (setup.hardware.slow_disk.is_some(), SLOW)];
+        for (_, name) in further.into_iter().filter(|(wanted, _)| *wanted) {
+            File::create(setup.disk.with_extension(name))?.set_len(FURTHER_DISK)?;
+        }
         let mut power = setup.start()?;
         let commands = connect(&mut power, &setup.socket())?;
         let mut machine = Self { power, commands, pending: Vec::new(), setup };
@@ -190,6 +268,15 @@ impl Machine {
     /// Runs a bash script as root in the machine.
     pub(crate) fn run(&mut self, script: &str) -> Result<Said, Failure> {
         self.run_until(script, Instant::now() + COMMAND)
+    }
+
+    /// Runs a script that may take as long as that and must end well; its standard output.
+    pub(crate) fn must_within(&mut self, script: &str, limit: Duration) -> Result<String, Failure> {
+        let said = self.run_until(script, Instant::now() + limit)?;
+        if said.code == 0 {
+            return Ok(said.out);
+        }
+        Err(format!("exit code {}\n{}{}", said.code, said.out, said.err).into())
     }
 
     /// Runs a script that must end well; its standard output.
@@ -221,6 +308,13 @@ impl Machine {
     /// to the disk is lost.
     pub(crate) fn power_cut(mut self) -> Result<Self, Failure> {
         self.power.cut();
+        Self::start(self.setup)
+    }
+
+    /// The same, and its clock shows that moment when the power is back.
+    pub(crate) fn power_cut_until(mut self, begins: &str) -> Result<Self, Failure> {
+        self.power.cut();
+        self.setup.begins = Some(begins.to_owned());
         Self::start(self.setup)
     }
 

@@ -49,7 +49,7 @@ pub fn feeds(host: &Host) -> Feeds {
         },
         None => Feeds {
             file: "the boot loader's configuration".into(),
-            how: vec!["# no boot loader that hugewise knows is here: change what starts this kernel".into()],
+            how: vec!["# hugewise knows no boot loader on this host: change what starts this kernel".into()],
         },
     }
 }

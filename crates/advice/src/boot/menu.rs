@@ -26,6 +26,21 @@ pub fn not_in_menu(host: &Host, page: PageSize) -> Option<String> {
     brought(host, made, command_line(host).ok()?.0, page).map(|it| waits(&it))
 }
 
+/// The default size once the boot loader's menu is made anew, where that is another one than the next boot has, and what waits:
+/// `default_hugepagesz=1G in /etc/default/grub:6 is not in the boot menu`.
+pub fn default_size_not_in_menu(host: &Host) -> Option<(PageSize, String)> {
+    let made = host.configuration.menu_words.as_deref()?;
+    let entry = command_line(host).ok()?.0;
+    let size = default_size_of(host, &words_of(made))?;
+    let named = made.iter().rfind(|it| it.word.starts_with(DEFAULT_SIZE));
+    let what = match (named, last_of(entry, DEFAULT_SIZE)) {
+        (Some(word), _) => waits(&placed(&word.word, word)),
+        (None, Some(word)) => format!("{word} is in the boot menu, and no longer in the file that it is made from"),
+        (None, None) => return None,
+    };
+    (default_size_of(host, entry) != Some(size)).then_some((size, what))
+}
+
 /// The same of THP.
 pub fn thp_not_in_menu(host: &Host) -> Option<String> {
     let made = host.configuration.menu_words.as_deref()?;
@@ -157,6 +172,17 @@ mod tests {
             waiting("ro hugepages=8", "default_hugepagesz=1G hugepages=8"),
             ["hugepages=8 in grub:2 is not in the boot menu"]
         );
+    }
+
+    #[test]
+    fn another_default_size_waits_too() {
+        let of = |menu: &str, file: &str| default_size_not_in_menu(&host(menu, file));
+        let waits = "default_hugepagesz=1G in grub:2 is not in the boot menu";
+        assert_eq!(of("ro", "quiet default_hugepagesz=1G"), Some((PageSize::GIB_1, waits.into())));
+        assert_eq!(of("default_hugepagesz=1G", "quiet default_hugepagesz=1G"), None);
+        assert_eq!(of("ro", "default_hugepagesz=2M"), None);
+        assert_eq!(of("ro", "quiet"), None);
+        assert_eq!(of("default_hugepagesz=1G", "quiet").map(|it| it.0), Some(PageSize::MIB_2));
     }
 
     #[test]

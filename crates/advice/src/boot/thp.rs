@@ -1,9 +1,9 @@
 //! Transparent huge pages of the next boot.
 
-use hugewise_host::config::cmdline;
 use hugewise_host::config::kernel_value::{sysfs_count, sysfs_word};
+use hugewise_host::config::{cmdline, kernel_default};
 use hugewise_model::configuration::{BootOrder, ThpWriter};
-use hugewise_model::{Bytes, Host, Lack, Reason};
+use hugewise_model::{Bytes, Host, Lack, Observed, Reason};
 
 use super::feeds::on_command_line;
 use super::writes::{Targets, hits};
@@ -72,16 +72,31 @@ pub fn thp_is_tuneds(host: &Host, word: &str) -> Option<(String, String)> {
     (step.value != word && thp(host).ok()?.last() == Some(&step)).then_some((step.place, step.value))
 }
 
-/// How the kernel begins where no word tells it otherwise, by how the one that runs was built.
+/// How the kernel begins where no word tells it otherwise: by how the one that runs was built, or where no file tells that, by what
+/// its distribution builds.
 fn of_kernel(host: &Host) -> Option<Step<String>> {
-    let (word, place) = host.configuration.thp_of_kernel.known()?;
-    let is_small = super::memory(host).is_ok_and(|memory| memory < LEAST_MEMORY);
-    let (value, place) = match is_small {
-        true => ("never".to_owned(), format!("the kernel's default with less than {LEAST_MEMORY} of memory")),
-        false => (word.clone(), format!("the kernel's own default ({place})")),
+    let (value, place) = match &host.configuration.thp_of_kernel {
+        Observed::Known((word, place)) => (word.clone(), format!("the kernel's own default ({place})")),
+        Observed::Absent => of_distribution(host)?,
+        Observed::Denied | Observed::Malformed(_) => return None,
     };
+    let is_small = super::memory(host).is_ok_and(|memory| memory < LEAST_MEMORY);
+    let small = || ("never".to_owned(), format!("the kernel's default with less than {LEAST_MEMORY} of memory"));
+    let (value, place) = if is_small { small() } else { (value, place) };
     Some(Step { value, place })
 }
+
+fn of_distribution(host: &Host) -> Option<(String, String)> {
+    let (word, whose) = kernel_default::of(host.kernel.known()?, host.architecture.known()?)?;
+    Some((word.to_owned(), format!("{THE_DISTRIBUTIONS} ({whose})")))
+}
+
+/// Whether what a step sets is what the distribution builds its kernel with, and no file of this host says so.
+pub fn is_distributions(step: &Step<String>) -> bool {
+    step.place.starts_with(THE_DISTRIBUTIONS)
+}
+
+const THE_DISTRIBUTIONS: &str = "the distribution's default";
 
 /// The steps that set a file below /sys/kernel/mm/transparent_hugepage: `defrag`, `hugepages-64kB/enabled`. What the
 /// kernel refuses is no step.

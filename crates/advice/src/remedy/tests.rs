@@ -36,8 +36,7 @@ fn asm_is_not_restarted_for_its_pages() {
     };
     assert!(lines(false).contains(&"restart oracle +ASM1".to_owned()), "{:?}", lines(false));
     let asm = lines(true);
-    let said =
-        "leave oracle +ASM1 to the next restart of Grid Infrastructure: every database of this node goes down with it";
+    let said = "wait with oracle +ASM1 for the next restart of Grid Infrastructure, because every database on this node goes down with it";
     assert!(asm.contains(&said.to_owned()) && asm.iter().all(|line| !line.starts_with("restart")), "{asm:?}");
 }
 
@@ -199,8 +198,10 @@ fn nobody_is_told_to_insist_on_pages_that_only_a_reboot_brings() {
     case.host.memory.available = Observed::Known(gib(1));
     let lines = do_lines(&case);
     let at = |what: &str| lines.iter().position(|line| line.contains(what));
-    let (reboot, insist) =
-        (at("reboot, or restart postgresql 15/main once its pages are there"), at("have postgresql 15/main insist"));
+    let (reboot, insist) = (
+        at("reboot, or restart postgresql 15/main once its pages are there"),
+        at("make postgresql 15/main require them"),
+    );
     assert!(reboot.is_some() && reboot < insist, "{lines:?}");
     assert!(
         at("from the next boot on").is_some() && lines.iter().all(|line| line != "restart postgresql 15/main"),

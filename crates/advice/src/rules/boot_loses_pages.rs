@@ -18,8 +18,8 @@ pub(crate) static RULE: Rule = Rule {
                files set up do not have enough for all servers that will ask, in the worst order of their starts. An \
                error where the server then refuses to start.",
         why: "The host comes back from maintenance, and the server is on base pages or does not come up at all.",
-        cost: "after a reboot the server is on base pages, or is not there at all",
-        fix: "Keep the pools that the servers need in a file that the boot reads last.",
+        cost: "after a reboot the server is on base pages, or does not start",
+        fix: "Put the pools that the servers need in a file that the boot reads last.",
         sources: &[
             "systemd-sysctl(8), systemd-tmpfiles(8)",
             "Documentation/admin-guide/kernel-parameters.txt: hugepages=",
@@ -106,7 +106,7 @@ fn default_size(instance: &Instance) -> String {
         Kind::of(instance.engine).page_size_by.filter(|_| (Kind::of(instance.engine).takes_page_size)(instance));
     let own = named.zip(instance.asked_page_size.get());
     let own = own.map(|(name, page)| format!(", or name {page} in its own settings ({name})")).unwrap_or_default();
-    format!("take default_hugepagesz= out of the kernel command line of the next boot{own}")
+    format!("remove default_hugepagesz= from the kernel command line of the next boot{own}")
 }
 
 /// What a person does about nodes that have too few pages for a server.

@@ -15,7 +15,7 @@ pub(crate) static RULE: Rule = Rule {
         why: "Pages on the command line are taken before the first program starts. Where nothing is left the kernel panics, or \
               the first services are killed; where it comes up, it gives fewer pages than the line says, and a server that \
               insists on them does not start. Only a rescue system or the boot menu's editor gets such a host back.",
-        cost: "the host may not boot, or comes up with fewer pages than it is asked for",
+        cost: "the host may not boot, or boots with fewer huge pages than planned",
         fix: "Lower the number in the file that asks. grub.cfg is generated: change /etc/default/grub or its drop-in and make \
               the menu anew, or use the distribution's tool.",
         sources: &[
@@ -57,7 +57,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
 /// All memory again: pools that fit into it are not what is wrong.
 fn unlimited(facts: &Facts<'_>, memory: Bytes) -> Remedy {
     let feeds = boot::feeds(facts.host);
-    let what = format!("take mem= out of {}: it leaves the next boot {memory} of memory", feeds.file);
+    let what = format!("remove mem= from {}: it leaves the next boot only {memory} of memory", feeds.file);
     Remedy::by_commands(what, feeds.how)
 }
 
@@ -153,7 +153,7 @@ mod tests {
         let findings = case.assess().findings;
         let found = findings.iter().find(|it| it.code == RULE.code).unwrap();
         assert_eq!(found.level, Level::Error);
-        assert!(found.fix[0].starts_with("take mem= out of "), "{found:?}");
+        assert!(found.fix[0].starts_with("remove mem= from "), "{found:?}");
         // What the host lives with now it lives with in all of its memory.
         case.pool(20_000, 0);
         assert_eq!(level(&case), Some(Level::Error));

@@ -175,7 +175,9 @@ mod tests {
         let findings = case.assess().findings;
         let remedies = &findings.iter().find(|finding| finding.code.as_str() == "HW702").unwrap().remedies;
         assert_eq!(remedies.len(), 1, "a server that has its pages need not be restarted: {remedies:?}");
-        let Remedy::ByHand(hugewise_model::ByHand { what, how: fix }) = &remedies[0] else { panic!("{remedies:?}") };
+        let Remedy::ByHand(hugewise_model::ByHand { what, how: fix, .. }) = &remedies[0] else {
+            panic!("{remedies:?}")
+        };
         assert_eq!(what, "raise the hugetlb limit of /system.slice to 6.0 GiB");
         assert_eq!(fix[0], "# Kubernetes: limits of the container, hugepages-2Mi: 6144Mi");
         assert_eq!(

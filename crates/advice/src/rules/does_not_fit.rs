@@ -13,9 +13,9 @@ pub(crate) static RULE: Rule = Rule {
                Available is free - reserved, and surplus pages that the pool may grow by and there is memory for. Several servers are served \
                in the order of their names; one that does not fit takes nothing. A note for an Oracle that raises the pool itself (AUTO).",
         why: "At its next start the server falls back to base pages, or does not start at all, depending on its \
-              setting. One page short is as bad as no pool for a server that takes all or nothing.",
-        cost: "at its next start it is on base pages, or does not start at all",
-        fix: "Make the pool large enough for every server that asks, and restart this one.",
+              setting. For a server that takes all or nothing, one page too few is as bad as no pool.",
+        cost: "next time it starts on base pages, or does not start at all",
+        fix: "Make the pool large enough for all servers that ask, and restart this one.",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst",
             "PostgreSQL 15: with 3155 of 3156 pages the server does not start",

@@ -54,7 +54,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     evidence.push("/proc/cpuinfo flags: no pdpe1gb".into());
     let who = if servers.is_empty() { "the command line".to_owned() } else { chain::titles(servers.iter().copied()) };
     let summary = format!("{who} asks for 1 GiB pages, which this processor does not have");
-    let short = "1 GiB pages are asked for, and this processor has none".to_owned();
+    let short = "1 GiB pages are requested, but this processor has none".to_owned();
     let level = if servers.is_empty() { Level::Warn } else { Level::Error };
     let remedies = vec![
         Remedy::by_hand("ask for 2 MiB pages on the command line and in the server: 512 times as many"),

@@ -16,7 +16,7 @@ pub(crate) static RULE: Rule = Rule {
                vm.swappiness is 0 or 1.",
         why: "A garbage collection walks the whole heap. What is in swap comes back a page at a time: pauses of minutes, and nodes \
               that drop out of the cluster.",
-        cost: "garbage collections that wait for the swap; nodes that leave their cluster",
+        cost: "garbage collection waits for swap; nodes drop out of their cluster",
         fix: "Turn swap off, set vm.swappiness=1, or lock the heap and raise the memlock limit to allow it.",
         sources: &[
             "Elasticsearch Guide, \"Disable swapping\"",

@@ -14,7 +14,7 @@ pub(crate) static RULE: Rule = Rule {
                memory. JVMs without -Xmx are not checked.",
         why: "Below 32 GiB HotSpot writes a reference in 4 bytes, above it in 8: a heap of 33 GiB holds less than one of 31. And \
               a search engine lives on the page cache: memory that its heap takes is missing there.",
-        cost: "memory for references of twice the size; page cache that the heap takes",
+        cost: "object references double in size; the heap takes page cache away",
         fix: "Keep -Xmx below the limit of compressed references, just under 32 GiB; run two JVMs instead of one larger heap.",
         sources: &[
             "OpenJDK: OopEncodingHeapMax; `java -XX:+PrintFlagsFinal` of 17: UseCompressedOops at 32,736 and 32,767 MiB",
@@ -36,7 +36,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
             None => return Ok(None),
         };
         let what = format!("a heap of up to {most}: from {end} on each reference takes 8 bytes instead of 4");
-        let fix = format!("give it a heap of less than {end}, which compressed references reach");
+        let fix = format!("give it a heap below {end}, so that it can use compressed references");
         return Ok(Some(finding(instance, level, &what, fix)));
     }
     let Some(vendor) = vendor else { return Ok(None) };

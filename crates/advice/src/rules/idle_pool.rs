@@ -28,7 +28,7 @@ pub(crate) static RULE: Rule = Rule {
                pages.",
         why: "Memory in a pool is lost to everything else: no program on base pages, no page cache can have it. Often \
               the server that it was meant for started without huge pages.",
-        cost: "memory that no program and no page cache can have",
+        cost: "memory that neither programs nor the page cache can use",
         fix: "If a server was meant to use it, restart that server; if it still does not, `hugewise verify` shows \
               which link is broken. Otherwise shrink the pool: pages that are not in use go back at once, without any \
               restart.",

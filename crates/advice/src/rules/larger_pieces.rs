@@ -17,7 +17,7 @@ pub(crate) static RULE: Rule = Rule {
               kernel for no larger page there. It makes processes map in fewer, larger pieces. That saves system calls in large \
               sorts, and lets a process grow further before vm.max_map_count stops it with ORA-04030. Each heap takes whole \
               pieces, so that sessions hold a little more memory.",
-        cost: "larger pieces are no larger pages; each session holds a little more",
+        cost: "no larger pages, and each session holds a little more memory",
         fix: "Nothing, where Oracle Support has asked for it. Where a process ran into vm.max_map_count, raise that instead. For the \
               SGA it does nothing either way. It is a hidden parameter: set it only if Oracle Support tells you to.",
         sources: &[

@@ -7,6 +7,7 @@ pub(crate) mod amm;
 pub(crate) mod boot_loses_pages;
 pub(crate) mod boot_starves_host;
 pub(crate) mod cgroup_limit;
+mod default_size_waits;
 pub(crate) mod does_not_fit;
 pub(crate) mod gib_pages_unsupported;
 pub(crate) mod heap_swappable;
@@ -106,6 +107,7 @@ registered! {
     boot_starves_host,
     pages_asked_late,
     pool_written_at_boot,
+    default_size_waits,
     nodes_unequal,
     cgroup_limit,
     swap_with_unlocked_segment,

@@ -127,7 +127,7 @@ mod tests {
         assert!(refused.is_some(), "{:?}", assessment.target);
         let fix = &assessment.findings.iter().find(|finding| finding.code.as_str() == "HW201").unwrap().fix;
         assert!(fix.iter().all(|line| !line.contains("to 30,720")), "{fix:?}");
-        assert!(fix.iter().any(|line| line.contains("more than this host can give")), "{fix:?}");
+        assert!(fix.iter().any(|line| line.contains("this host cannot give")), "{fix:?}");
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(crate) static RULE: Rule = Rule {
                Oracle on huge pages whose settings have been changed since it started and no longer ask.",
         why: "Every process needs page tables for memory that would need almost none on huge pages. For threaded \
               servers the gain is in address translation alone.",
-        cost: "page tables for memory that needs next to none on huge pages",
+        cost: "page tables that would almost vanish on huge pages",
         fix: "Set the pool aside, turn the setting on, restart the server.",
         sources: &["PostgreSQL 15 manual: huge_pages", "MySQL 8.0 manual: large-pages", "java(1): -XX:+UseLargePages"],
     },
@@ -55,7 +55,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let remedies = if level >= Level::Warn {
         causes::cure(facts, instance)
     } else if then.asks() {
-        vec![Remedy::Consider("restart it where huge pages are worth that to you".into())]
+        vec![Remedy::Consider("restart it if huge pages are worth it to you".into())]
     } else {
         let what = format!("if it is worth it to you, plan for it by name: {}", stranger::plan_for(instance));
         vec![Remedy::Consider(what)]
@@ -149,7 +149,7 @@ mod tests {
         let findings = case.assess().findings;
         let found = findings.iter().find(|finding| finding.code.as_str() == "HW403").unwrap();
         assert!(found.summary.contains(&format!(", and will at its next start: {setting}; ")), "{}", found.summary);
-        assert_eq!(found.remedies, [Remedy::Consider("restart it where huge pages are worth that to you".into())]);
+        assert_eq!(found.remedies, [Remedy::Consider("restart it if huge pages are worth it to you".into())]);
     }
 
     #[test]

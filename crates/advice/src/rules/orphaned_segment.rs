@@ -22,8 +22,8 @@ pub(crate) static RULE: Rule = Rule {
                size. Segments already marked for removal don't count. Only the reader's own ipc namespace is seen.",
         why: "A segment outlives the server that made it. One that a killed server left behind keeps its memory and \
               its huge pages, and the next start finds too few.",
-        cost: "memory and huge pages that the next start does not find",
-        fix: "Make sure that its owner is gone and will not come back for it, then remove it. What is in it is lost.",
+        cost: "memory and huge pages that are missing at the next start",
+        fix: "Make sure that nobody needs the segment any more, then remove it. Its contents are lost.",
         sources: &["shmctl(2): SHM_DEST", "proc(5): /proc/sysvipc/shm"],
     },
     check: |facts| RULE.of_host(facts, look),
@@ -51,14 +51,14 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         format!("/proc/sysvipc/shm: shmid {id} of {owner}, {size}, {held} held, made by pid {}", segment.creator)
     };
     let evidence = orphans.iter().take(LISTED).map(line).collect();
-    let mut how = vec!["# once it is sure that nobody comes back for them (their contents are lost):".to_owned()];
+    let mut how = vec!["# only if you are sure that nobody needs them (their contents are lost):".to_owned()];
     how.extend(orphans.iter().take(LISTED).map(|(_, segment)| format!("ipcrm -m {}", segment.id)));
     let level = if all >= WARN { Level::Warn } else { Level::Info };
-    let what = "remove them with ipcrm once it is sure that nobody comes back for them: their contents are lost";
+    let what = "remove them with ipcrm if you are sure that nobody needs them: their contents are lost";
     Ok(vec![Finding {
         short,
         evidence,
-        remedies: vec![Remedy::by_commands(what, how)],
+        remedies: vec![Remedy::by_irreversible_commands(what, how)],
         ..RULE.finding(level, None, summary)
     }])
 }

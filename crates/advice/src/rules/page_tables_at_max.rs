@@ -20,7 +20,7 @@ pub(crate) static RULE: Rule = Rule {
                of hugewise size.",
         why: "The settings allow more sessions than the memory can carry. It shows on the worst day, when an \
               application opens all its connections at once.",
-        cost: "page tables that memory cannot hold once all sessions have come",
+        cost: "page tables too large for memory once all sessions connect",
         fix: "Put the server on huge pages, or lower the number of sessions that it allows. Both need its restart.",
         sources: &[
             "Linux mm: one 4 KiB table for each 2 MiB, 1 GiB and 512 GiB that a mapping reaches into (x86-64, 4 KiB pages)",

@@ -20,7 +20,7 @@ pub(crate) static RULE: Rule = Rule {
         why: "Every process that maps a segment on base pages builds page tables of its own: on x86-64 about 1/512 of \
               what it touches. They cannot be swapped, they grow with each log-in, and building and tearing them down \
               is kernel time. A host that runs out of memory because of them stalls in reclaim.",
-        cost: "memory that nothing else can have, and kernel time at each log-in",
+        cost: "memory that nothing else can use, and kernel time at each login",
         fix: "Put the instances that cause it on huge pages (needs their restart), or admit fewer sessions, with a \
               connection pool in front of the server. The sum over processes counts tables that the kernel shares \
               between them more than once; PageTables of /proc/meminfo is the truth.",

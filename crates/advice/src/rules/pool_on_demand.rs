@@ -16,7 +16,7 @@ pub(crate) static RULE: Rule = Rule {
         why: "A surplus page is returned to the system when its server stops, and must be found again at each start: 2 MiB of \
               contiguous free memory for each page. On a host that has been up for months there may not be enough of them, \
               however much memory is free.",
-        cost: "the next start gets only as many pages as memory has in one piece",
+        cost: "the next start gets only the pages that fragmented memory can give",
         fix: "Set the pool itself to what its servers need. The surplus pages then become part of the pool, without taking \
               memory and without a restart.",
         sources: &[

@@ -12,8 +12,8 @@ pub(crate) static RULE: Rule = Rule {
         what: "A pool with 1 GiB and 10 % or more beyond everything that could use it: what is in use or promised \
                now, and what every server here would need to be wholly on huge pages. A few spare pages are wise \
                (Oracle needs free ones to shut down); a pool that is half idle is reported by idle-pool.",
-        why: "What is beyond all demand is lost to page cache and to private memory.",
-        cost: "memory that no program and no page cache can have",
+        why: "Pages beyond all demand are lost to the page cache and to private memory.",
+        cost: "memory that neither programs nor the page cache can use",
         fix: "Shrink the pool: pages that nobody uses go back at once. A server that is down now does not count here: \
               make sure that none is missing before shrinking.",
         sources: &["Linux Documentation/admin-guide/mm/hugetlbpage.rst"],

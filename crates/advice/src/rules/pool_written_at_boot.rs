@@ -148,7 +148,8 @@ mod tests {
             to_do(&case.host, &case.instances, &assessment, Level::Warn).into_iter().map(|(_, what)| what).collect();
         // sysctl.d has the right number already.
         let out = "remove the line that sets the pool of 2 MiB pages: /etc/rc.local:3";
-        let later = "once nothing else sets its pool at boot, have postgresql 15/main insist: huge_pages=on";
+        let later =
+            "once nothing else sets its pool at boot, make postgresql 15/main require huge pages: huge_pages=on";
         assert_eq!(lines, [out, later]);
     }
 }

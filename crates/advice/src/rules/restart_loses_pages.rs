@@ -19,7 +19,7 @@ pub(crate) static RULE: Rule = Rule {
                once the server has stopped: surplus pages go with it. An error where the server refuses to start without them.",
         why: "It runs well until somebody restarts it: its pool was made smaller, or a setting was changed, and \
               nothing shows it until then.",
-        cost: "everything looks well until somebody restarts the server",
+        cost: "everything looks fine until somebody restarts the server",
         fix: "Give the pool what the server will ask for before it is restarted, or take the setting back.",
         sources: &[
             "Documentation/admin-guide/mm/hugetlbpage.rst: surplus pages are freed as they come back",

@@ -12,10 +12,10 @@ pub(crate) static RULE: Rule = Rule {
         what: "A server with 256 MiB or more on base pages although it asks, the pool has room for all of it, and no \
                limit that could be seen is in its way: the pool was too small when it started, or it has not been \
                restarted since its settings were changed to ask.",
-        why: "A server maps its memory once, at its start. Pages that are set aside later are of use to it only after \
+        why: "A server maps its memory once, when it starts. Pages reserved later help it only after \
               a restart; until then they lie idle, and it stays on base pages.",
-        cost: "page tables in every process, beside huge pages that lie idle",
-        fix: "Restart it. Set it to refuse a start without huge pages, so that the next shortage is seen at once.",
+        cost: "page tables in every process, next to huge pages that lie idle",
+        fix: "Restart it. Set it to refuse to start without huge pages, so that you notice the next shortage at once.",
         sources: &[
             "PostgreSQL 15 src/backend/port/sysv_shmem.c",
             "Oracle Database Reference 19c: USE_LARGE_PAGES is static",

@@ -18,7 +18,7 @@ pub(crate) static RULE: Rule = Rule {
                and 5.15 distributions differ: with an ample memlock limit the verdict is unknown until the kernel's \
                log has spoken. Group 0, the default, is root's.",
         why: "shmget(SHM_HUGETLB) fails with EPERM. Oracle started with TRUE then runs on base pages beside an idle pool.",
-        cost: "the server falls back to base pages beside an idle pool",
+        cost: "the server falls back to base pages, next to an idle pool",
         fix: "Name a group of the owner in vm.hugetlb_shm_group. It lets members of that group take pages from every \
               pool. Keep memlock ample as well: Oracle compares it.",
         sources: &[

@@ -58,9 +58,13 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
             Some((pages, place)) => {
                 evidence.push(format!("{place}: {} at the next boot", pages.in_pages()));
                 let what = format!("the next boot brings {}, too few for it", pages.in_pages());
-                (Level::Warn, what, "will let it start without huge pages after the next boot")
+                (Level::Warn, what, "will silently let it start without huge pages after the next boot")
             }
-            None => (Level::Info, "all of it is on huge pages now".to_owned(), "would let it start without huge pages"),
+            None => (
+                Level::Info,
+                "all of it is on huge pages now".to_owned(),
+                "would silently let it start without huge pages",
+            ),
         }
     } else {
         if !is_big(facts, instance)? {
@@ -68,29 +72,27 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         }
         let held = chain::on_base(host, instance);
         evidence.push(chain::seen_on_base(host, instance));
-        (Level::Warn, format!("it fell back to {held}"), "let it start without huge pages, silently")
+        (Level::Warn, held, "silently let it start without huge pages")
     };
     let name = instance.setting.as_ref().map(|it| format!("{}={}", it.name, it.value));
+    let allowed_by = |name: &str| match all {
+        true => format!("{title} may silently start without huge pages, because {name} allows it; {what}"),
+        false => format!("{title} asked for huge pages and silently went without, because {name} allows it: {what}"),
+    };
     let (summary, short) = match (name, Kind::of(instance.engine).insist_of(instance)) {
-        (Some(name), _) => (
-            format!("{title}: {name} lets it start without huge pages, silently; {what}"),
-            format!("{name} {silently}"),
-        ),
-        (None, Some(_)) => (
-            format!("{title}: its setting lets it start without huge pages, silently; {what}"),
-            format!("its setting {silently}"),
-        ),
+        (Some(name), _) => (allowed_by(&name), format!("{name} {silently}")),
+        (None, Some(_)) => (allowed_by("its setting"), format!("its setting {silently}")),
         (None, None) => (
             format!(
-                "{title} starts without huge pages where it gets none, silently, and has no setting against it; {what}"
+                "{title} silently starts without huge pages if it gets none, and has no setting to forbid that: {what}"
             ),
-            "its release has no setting that refuses a start without huge pages".to_owned(),
+            "its release has no setting to forbid a start without huge pages".to_owned(),
         ),
     };
     let remedies = match Kind::of(instance.engine).insist_of(instance) {
         Some(_) => vec![Remedy::SetSetting(instance.id())],
         None => vec![Remedy::Consider(
-            "it has no setting that refuses a start without huge pages: check after each start".into(),
+            "it has no setting to forbid a start without huge pages: check after each start".into(),
         )],
     };
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))

@@ -23,7 +23,7 @@ pub(crate) static RULE: Rule = Rule {
                half, they were started without it, and the next start of the server is what it is about.",
         why: "The kernel has to fill a page table in for each process, page by page: 1.3 million of them for 5 GiB. Log-ins \
               that come together share the processors, and applications give up before they are let in.",
-        cost: "each log-in waits until its process has touched the whole SGA",
+        cost: "each login waits until its process has touched the whole SGA",
         fix: "Two cures, the cheaper one first: pre_page_sga=FALSE, which is the default up to 11.2; and huge pages, with which \
               the same takes a fiftieth of the time. Both come with the next start of the instance.",
         sources: &[

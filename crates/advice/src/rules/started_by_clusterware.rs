@@ -18,7 +18,7 @@ pub(crate) static RULE: Rule = Rule {
               shell of the log-in, which pam_limits gave what limits.conf says. Groups are the same: a process keeps those that \
               it was started with, whatever /etc/group says by now. So it depends on the command that was \
               typed whether the instance comes up on huge pages.",
-        cost: "the database is on base pages after the next start by the other way",
+        cost: "started the other way, the database is on base pages",
         fix: "Have both give enough: limits.conf for log-ins, and for Clusterware CRS_LIMIT_MEMLOCK in \
               s_crsconfig_NODE_env.txt below crs/install of its home, or `ulimit -l` in /etc/init.d/ohasd of older \
               releases. It takes effect when Clusterware is started anew on the node.",
@@ -78,7 +78,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
 
 /// What gives the agent the groups of its user.
 pub(super) fn anew() -> Remedy {
-    Remedy::by_hand("start Clusterware anew on this node, so that its agent has the groups that its user has now")
+    Remedy::by_hand("restart Clusterware on this node, so that its agent gets the groups its user has now")
 }
 
 /// The same on every kernel, where the group gives the right.

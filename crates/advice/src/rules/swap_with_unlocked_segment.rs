@@ -18,7 +18,7 @@ pub(crate) static RULE: Rule = Rule {
                need.",
         why: "A buffer cache in swap is worse than none: the server reads from disk what it keeps in memory to avoid \
               reading from disk. Hugetlb memory is never swapped.",
-        cost: "reads from disk of what the server keeps in memory to spare the disk",
+        cost: "the server reads from disk what it cached to avoid the disk",
         fix: "Put the segment on huge pages; until then give the server less memory, or lower vm.swappiness.",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst: huge pages cannot be swapped",

@@ -42,8 +42,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if defrag == "never" {
         return Ok(None);
     }
-    let summary = format!("{}: defrag of THP is {defrag}; the advice for {} is never", instance.title(), vendor.name);
-    let short = format!("defrag of THP is {defrag}; the advice for {} is never", vendor.name);
+    let summary = format!("{}: defrag of THP is {defrag}; for {} it should be never", instance.title(), vendor.name);
+    let short = format!("defrag of THP is {defrag}; for {} it should be never", vendor.name);
     let evidence = vec![format!("{file}: {defrag}"), format!("{top}: {enabled}"), "no -XX:+AlwaysPreTouch".to_owned()];
     let fix =
         format!("set {file} to never, now and at each boot, or start {} with -XX:+AlwaysPreTouch", instance.title());

@@ -13,7 +13,8 @@ pub(crate) static RULE: Rule = Rule {
                write the switch. Whether a service comes before or after tmpfiles.d is taken from its unit; where no \
                file tells which of two words comes last, the rule does not decide. Where nothing sets it, the kernel's own default comes: how the running kernel was built \
                (CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS, _MADVISE or _NEVER in /boot/config-*); where that file is not \
-               there nothing tells, and the rule is silent.",
+               there, what the distribution builds such a kernel with, which is a hint and no warning; of other kernels \
+               nothing tells, and the rule is silent.",
         why: "A switch set by hand is gone after the reboot; a tuned profile that sets it back makes it look like a \
               setting that does not stick.",
         cost: "what was set by hand is gone after the next reboot",
@@ -23,6 +24,8 @@ pub(crate) static RULE: Rule = Rule {
             "tuned plugin_vm: transparent_hugepages",
             "tmpfiles.d(5)",
             "Linux mm/Kconfig: TRANSPARENT_HUGEPAGE_ALWAYS",
+            "configurations of the kernels of RHEL 7 to 9 (as OpenELA and Rocky Linux have them), UEK7 and UEK8 (oracle/linux-uek), Ubuntu 24.04, \
+             Debian 12 and 13; Red Hat Enterprise Linux 10, \"Managing transparent hugepages\"",
         ],
     },
     check: |facts| RULE.of_host(facts, look),
@@ -44,12 +47,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let mut evidence = vec![format!("{file}: {now}")];
     evidence.extend(steps.iter().map(|step| format!("{}: {}", step.place, step.value)));
     evidence.extend(boot::thp_not_in_menu(facts.host));
-    Ok(vec![Finding {
-        short,
-        evidence,
-        remedies: vec![Remedy::KeepThpAtBoot],
-        ..RULE.finding(Level::Warn, None, summary)
-    }])
+    let level = if boot::is_distributions(last) { Level::Info } else { Level::Warn };
+    Ok(vec![Finding { short, evidence, remedies: vec![Remedy::KeepThpAtBoot], ..RULE.finding(level, None, summary) }])
 }
 
 #[cfg(test)]
@@ -110,6 +109,22 @@ mod tests {
         let open: Vec<String> = case.assess().unknown.iter().map(|it| it.missing.to_string()).collect();
         let at = place("/etc/init.d/thp");
         assert_eq!(open, [format!("THP at the next boot: {at} also sets it during boot")]);
+    }
+
+    /// No file says how the kernel was built: what the distribution builds is a hint, and another kernel is not guessed at.
+    #[test]
+    fn the_distributions_default_is_a_hint() {
+        let found = |release: &str| {
+            let mut case = crate::testing::quiet();
+            let kernel = hugewise_host::kernel::release::parse(release.as_bytes()).unwrap();
+            case.host.kernel = Known(kernel);
+            let found = case.assess().findings.into_iter().find(|it| it.code.as_str() == "HW602");
+            found.map(|it| (it.level, it.summary))
+        };
+        let said = "THP is madvise now, and always after the next boot: the distribution's default (Red Hat's kernel of release \
+                    9) decides";
+        assert_eq!(found("5.14.0-503.11.1.el9_5.x86_64"), Some((hugewise_model::Level::Info, said.to_owned())));
+        assert_eq!(found("5.14.0-503.el9.elrepo.x86_64"), None);
     }
 
     /// A unit of MongoDB's documents comes after tmpfiles.d; one that comes before it loses to it; and where no file tells, the

@@ -13,9 +13,9 @@ pub(crate) static RULE: Rule = Rule {
                are looked at too: one that says always acts even where the top switch says never. Where engines \
                disagree, madvise is the value that none of them rules out.",
         why: "Under `always` the kernel hands out 2 MiB where a program asked for 4 KiB: latency while it compacts \
-              memory, more to copy after a fork, and memory that an allocator cannot give back. How long a program waits for it says \
+              memory, more to copy after a fork (up to Linux 5.7), and memory that an allocator cannot give back. How long a program waits for it says \
               the switch `defrag` beside it. THP never concerns hugetlb memory.",
-        cost: "latency while the kernel compacts memory; memory not given back",
+        cost: "latency while the kernel compacts memory; memory that is not returned",
         fix: "Switch it at run time and for the next boot. It applies to memory that is mapped from then on: restart \
               the servers so that it applies to all of theirs.",
         sources: &["Linux Documentation/admin-guide/mm/transhuge.rst"],
@@ -81,10 +81,10 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let level = against.iter().map(|(_, level)| *level).max().unwrap_or(Level::Info);
         let named = chain::titles(against.iter().map(|(instance, _)| *instance));
         let mut summary = if enabled == "always" {
-            format!("THP is always; the advice for {named} is {word}")
+            format!("THP is always; for {named} it should be {word}")
         } else {
             let names: Vec<String> = sizes.iter().map(ToString::to_string).collect();
-            format!("THP is {enabled} but always for {}; the advice for {named} is {word}", names.join(", "))
+            format!("THP is {enabled} but always for {}; for {named} it should be {word}", names.join(", "))
         };
         let short = summary.clone();
         if !wanting.is_empty() {
@@ -95,7 +95,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         findings.push(Finding { short, evidence, remedies: vec![Remedy::SetThp], ..RULE.finding(level, one, summary) });
     } else if !always && against.is_empty() && !wanting.is_empty() && enabled != "always" {
         let named = chain::titles(wanting.iter().copied());
-        let summary = format!("THP is {enabled}; the advice for {named} is always");
+        let summary = format!("THP is {enabled}; for {named} it should be always");
         let one = if wanting.len() == 1 { wanting.first().copied() } else { None };
         let short = summary.clone();
         findings.push(Finding {
@@ -162,7 +162,7 @@ mod tests {
         mongodb(&mut case, "8.0.4");
         assert_eq!(
             summary(&case).unwrap(),
-            "THP is always; the advice for oracle PROD is madvise or never; mongodb 27017 wants always: madvise \
+            "THP is always; for oracle PROD it should be madvise or never; mongodb 27017 wants always: madvise \
              suits both"
         );
         case.host.thp.enabled = Known("madvise".into());
@@ -191,7 +191,7 @@ mod tests {
         assert!(advice("7.0.2", "always").is_some());
         assert!(advice("7.0.2", "never").is_none());
         assert!(advice("8.0.4", "always").is_none());
-        assert_eq!(advice("8.0.4", "never").unwrap(), "THP is never; the advice for mongodb 27017 is always");
+        assert_eq!(advice("8.0.4", "never").unwrap(), "THP is never; for mongodb 27017 it should be always");
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
             vec![ThpSize { page_size: size, enabled, shmem_enabled: hugewise_model::Observed::Absent }];
         assert_eq!(
             summary(&case).unwrap(),
-            "THP is never but always for 64 KiB; the advice for oracle PROD is madvise or never"
+            "THP is never but always for 64 KiB; for oracle PROD it should be madvise or never"
         );
     }
 

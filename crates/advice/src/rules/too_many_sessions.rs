@@ -20,7 +20,8 @@ pub(crate) static RULE: Rule = Rule {
         what: "More sessions than the processors can ever serve: from 50 for each processor on a note, from 100 on a \
                warning, and never below 100 sessions in all. A host that stalled in the field had 625 sessions on 4 \
                processors, 156 for each; the common sizing rule for PostgreSQL's active sessions is two for each core. Whose \
-               they are is told by the sockets that their processes hold, what they do by ten looks within 0.3 s.",
+               they are is told by the sockets that their processes hold, what they do by ten looks within 0.3 s. Sessions that a pool of threads serves (MariaDB: \
+               thread_handling=pool-of-threads) are a note at most: few of them work at a time.",
         why: "A processor runs one session at a time. The others wait, and meanwhile hold page tables, private memory \
               and locks; when they all wake, the host does nothing but switch between them.",
         cost: "time lost to waiting and switching; page tables for each session",
@@ -46,7 +47,9 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     }
     let online = *crate::known(&facts.host.processors.online, "/sys/devices/system/cpu/online")?;
     let Some(each) = crowd::of_each_processor(facts.host, instance) else { return Ok(None) };
-    let level = if each >= WARN { Level::Warn } else { Level::Info };
+    let kind = Kind::of(instance.engine);
+    let pool = (kind.thread_pool)(instance);
+    let level = if each >= WARN && pool.is_none() { Level::Warn } else { Level::Info };
     let count = PageCount(sessions);
     let summary = format!("{} has {count} sessions on {online} processors, {each} for each", instance.title());
     let short = format!("it has {count} sessions on {online} processors, {each} for each");
@@ -58,7 +61,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     evidence.extend(crowd.and_then(|crowd| clients(crowd, sessions)));
     evidence.extend(crowd.and_then(at_work));
     let target = PageCount(target(crowd, online));
-    let how = Kind::of(instance.engine).fewer_sessions;
+    let how = if pool.is_some() { "fewer connections in each client's own pool" } else { kind.fewer_sessions };
+    evidence.extend(pool.map(|pool| format!("a pool of threads serves them: {pool}")));
     let remedies = vec![Remedy::Consider(format!("aim for about {target} sessions on {online} processors: {how}"))];
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
@@ -138,6 +142,34 @@ mod tests {
         let told = clients(&crowd(&[([10, 0, 0, 7], 400), ([10, 0, 0, 8], 100)], 0, 0, 0), 512).unwrap();
         assert_eq!(told, "2 clients have 500 sessions, 10.0.0.7 the most with 400; 12 serve nobody over the network");
         assert_eq!(clients(&Crowd::default(), 625), None);
+    }
+
+    /// MariaDB's own pool, by its settings alone: a note, and no advice to have what it has.
+    #[test]
+    fn a_pool_of_threads_is_known_by_its_settings() {
+        let found = |handling: Option<&str>| {
+            let mut case = crate::testing::quiet();
+            case.host.processors.online = hugewise_model::Observed::Known(4);
+            case.oracle("main", crate::testing::gib(1), 625);
+            let instance = &mut case.instances[0];
+            instance.engine = hugewise_model::Engine::MariaDb;
+            let setting = |name: &str, value: &str| {
+                let setting = hugewise_model::instance::Setting { name: name.into(), value: value.into(), place: None };
+                (name.to_owned(), setting)
+            };
+            instance.settings.extend(handling.map(|value| setting("thread_handling", value)));
+            instance.settings.extend([setting("thread_pool_size", "4")]);
+            let found = look(&case.assess().facts(&case.host, &case.instances), &case.instances[0]).unwrap().unwrap();
+            (found.level, format!("{:?} {:?}", found.evidence, found.remedies))
+        };
+        let (level, words) = found(Some("pool-of-threads"));
+        assert_eq!(level, Level::Info);
+        assert!(words.contains("thread_handling=pool-of-threads") && words.contains("thread_pool_size=4"), "{words}");
+        assert!(!words.contains("or a thread pool"), "{words}");
+        for other in [None, Some("one-thread-per-connection")] {
+            let (level, words) = found(other);
+            assert!(level == Level::Warn && words.contains("or a thread pool"), "{words}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(crate) static RULE: Rule = Rule {
         why: "Pools of different sizes are separate: pages of one cannot serve a request for the other. A server that \
               names no size asks for the default one (default_hugepagesz). With a default of 1 GiB an Oracle database \
               asks for that: no source says that its SGA uses such pages, and Oracle recommends 2 MiB.",
-        cost: "page tables in every process, beside a pool that cannot help",
+        cost: "page tables in every process, next to a pool that cannot help",
         fix: "Set a pool of the right size aside, or have the server ask for the size that is there (PostgreSQL 14 and \
               later: huge_page_size), and give the other pool back.",
         sources: &[
@@ -47,7 +47,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let has = pools.join(", ");
     let (level, then) = causes::next_start(instance, pain(facts, instance));
     let summary = format!("{} asks for {page} pages, and there are none ({has}); {held}{then}", instance.title());
-    let short = format!("it asks for {page} pages, and there are none");
+    let short = format!("it asks for {page} pages, but there are none");
     let mut evidence = vec![format!("{}: 0", pool_fact(facts.host, page, "nr_hugepages"))];
     for pool in &others {
         let total = pool.total.get().unwrap_or_default();

@@ -12,9 +12,12 @@ use crate::words::one_line;
 /// The default size of the next boot, where that is another one than now and decides what a server takes of the pools.
 pub fn other_default(host: &Host, instance: &Instance) -> Option<PageSize> {
     let (now, then) = (host.default_huge_page.get()?, boot::default_size(host)?);
-    let by_default =
-        instance.asked_page_size.get() == Some(now) && !(Kind::of(instance.engine).names_page_size)(instance);
-    (now != then && by_default).then_some(then)
+    (now != then && asks_by_default(instance, now)).then_some(then)
+}
+
+/// Whether a server asks for pages of the default size because it is that, and names none.
+pub fn asks_by_default(instance: &Instance, default: PageSize) -> bool {
+    instance.asked_page_size.get() == Some(default) && !(Kind::of(instance.engine).names_page_size)(instance)
 }
 
 /// The pages that a server asks for at the next boot because that has another default size, as [`other_default`] says.

@@ -31,7 +31,7 @@ use crate::{demand, stranger};
 
 pub use crate::demand::{starting, starting_at_boot};
 pub use claim::{Claim, to_come};
-pub use default_size::{all_leave, arriving, at_other_default, other_default};
+pub use default_size::{all_leave, arriving, asks_by_default, at_other_default, other_default};
 pub use moments::{Moment, Moments, Obstacle, Outlook};
 use next_boot::NextBoot;
 use segments::Segments;

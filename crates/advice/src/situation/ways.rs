@@ -125,7 +125,7 @@ mod tests {
             crate::remedy::say(&case.host, &case.instances, &assessment, &remedy)
         };
         let text = said(Some(Loaded::NotYet(DROP_IN.into()))).expect("something is left to do");
-        assert!(text.starts_with(&format!("have systemd read {DROP_IN}")), "{text}");
+        assert!(text.starts_with(&format!("make systemd reload {DROP_IN}")), "{text}");
         assert_eq!(said(Some(Loaded::Anew)), None, "a restart is all that is left");
     }
 }

@@ -28,6 +28,9 @@ pub struct Budget {
     /// Private memory of the servers' processes at so many sessions, from the mean of those that run now, and no less than a
     /// server's target for it.
     pub sessions_private: Option<Bytes>,
+    /// Private memory that processes share in files of /dev/shm (Oracle's managed global area), as it is now: no part of the above,
+    /// though a server's target and limit for private memory are of both.
+    pub managed: Option<Bytes>,
     /// Page tables of the servers' processes at so many sessions on the planned page sizes.
     pub page_tables: Option<Bytes>,
     /// Private and shared memory of everybody else, and their page tables.
@@ -54,7 +57,7 @@ impl Budget {
 
     /// Everything but the pools.
     pub fn rest(&self) -> Bytes {
-        let parts = [self.sessions_private, self.page_tables, self.others, self.kernel, self.watermarks];
+        let parts = [self.sessions_private, self.managed, self.page_tables, self.others, self.kernel, self.watermarks];
         parts.into_iter().flatten().sum::<Bytes>() + self.floor
     }
 
@@ -122,6 +125,7 @@ fn at(
         if let Some(why) = ask.host.unseen() {
             budget.unknown.push(format!("servers that could not be seen ({why})"));
         }
+        budget.managed = managed(plan);
         budget.others = others(ask, plan, &mut budget.unknown);
         budget.kernel = kernel(ask, &mut budget.unknown);
         let base = ask.base().bytes();
@@ -157,6 +161,12 @@ fn staying(ask: &Ask<'_>, pools: &[PoolTarget]) -> Bytes {
     beyond.sum()
 }
 
+/// What servers keep in files of /dev/shm that their processes share.
+fn managed(plan: &Plan<'_>) -> Option<Bytes> {
+    let all: Vec<Bytes> = plan.wanted.iter().filter_map(|wanted| wanted.grants.managed).collect();
+    (!all.is_empty()).then(|| all.into_iter().sum())
+}
+
 /// Memory of everybody else: what the kernel counts as anonymous, as shared and as page tables, without the
 /// servers that are sized.
 fn others(ask: &Ask<'_>, plan: &Plan<'_>, unknown: &mut Vec<String>) -> Option<Bytes> {
@@ -172,6 +182,7 @@ fn others(ask: &Ask<'_>, plan: &Plan<'_>, unknown: &mut Vec<String>) -> Option<B
         small.filter(|segment| segment.kind != SegmentKind::Private).map(|segment| segment.size).sum()
     };
     let ours_shared: Bytes = ours().filter(|instance| instance.pid != 0).map(shared).sum();
+    let ours_shared = ours_shared + managed(plan).unwrap_or_default();
     let facts = [
         ("AnonPages", memory.anonymous.get(), ours_anonymous),
         ("Shmem", memory.shmem.get(), ours_shared),
@@ -255,6 +266,7 @@ fn targets(ask: &Ask<'_>, plan: &Plan<'_>) -> Vec<String> {
 fn parts(budget: &Budget) -> String {
     let parts = [
         ("sessions", budget.sessions_private),
+        ("managed global area", budget.managed),
         ("their page tables", budget.page_tables),
         ("other processes", budget.others),
         ("the kernel", budget.kernel),

@@ -97,7 +97,7 @@ fn taken(ask: &Ask<'_>, plan: &Plan<'_>, budget: &Budget, page: PageSize, dealt:
     let servers: Bytes = plan.wanted.iter().map(on_page).sum();
     let planned: Bytes = plan.wanted.iter().map(Wanted::planned).sum();
     let beside_servers = budget.pools.saturating_sub(planned);
-    let rest = [counted_at(ask, plan, dealt), budget.others, budget.kernel, budget.watermarks];
+    let rest = [counted_at(ask, plan, dealt), budget.managed, budget.others, budget.kernel, budget.watermarks];
     servers + beside_servers + page_tables + rest.into_iter().flatten().sum()
 }
 

@@ -59,8 +59,14 @@ fn as_now(ask: &Ask<'_>, wanted: &Wanted<'_>, sessions: u64) -> Option<Bytes> {
 /// What is counted for a server at so many sessions. One that deals out work areas by a target takes as much as that where there
 /// is work for it, whatever it holds now.
 pub(super) fn counted(ask: &Ask<'_>, wanted: &Wanted<'_>, sessions: u64) -> Option<Bytes> {
-    let target = wanted.grants.target.as_ref().map(|target| target.bytes);
+    let target = wanted.grants.target.as_ref().map(|target| beside_managed(wanted, target.bytes));
     as_now(ask, wanted, sessions).max(target)
+}
+
+/// What a target or limit leaves beside the managed global area, which it is of as well and which the budget counts by itself: V$PGASTAT
+/// has it as "MGA allocated (under PGA)".
+fn beside_managed(wanted: &Wanted<'_>, granted: Bytes) -> Bytes {
+    granted.saturating_sub(wanted.grants.managed.unwrap_or_default())
 }
 
 /// What a server's processes may come to at so many sessions, by its settings and by what they hold now.
@@ -69,7 +75,7 @@ fn at_most(ask: &Ask<'_>, wanted: &Wanted<'_>, sessions: u64) -> Option<Bytes> {
     let most = grants.most(sessions);
     // A target and a limit are of all of it; what sessions get each comes to what they are without it.
     if grants.limit.is_some() || grants.each.is_none() {
-        return as_now.max(most);
+        return as_now.max(most.map(|most| beside_managed(wanted, most)));
     }
     Some(as_now.unwrap_or_default() + most?)
 }

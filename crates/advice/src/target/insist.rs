@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use hugewise_model::{Asked, Demand, Instance, InstanceId, PageCount, PageSize};
+use hugewise_model::{Asked, Demand, Host, HugePageUse, Instance, InstanceId, PageCount, PageSize};
 
 use super::{Ask, pools};
 use crate::demand::{self, starting};
+use crate::given;
 use crate::situation::{Moment, Obstacle, cpuset, other_default};
 use crate::sizing::Sized;
 
@@ -45,6 +46,18 @@ pub enum NotYet {
     /// Its mount, its nodes, or what starts it: not the pools are in its way.
     #[error("its hugetlbfs, the nodes that it may use, or what starts it keep it from them at a start")]
     Placed,
+}
+
+/// When a server that is not told to insist yet is to, in words that follow `once`. One that Clusterware starts may be on huge pages
+/// from a log-in's start, and down after Clusterware's.
+pub fn when(host: &Host, instance: &Instance) -> &'static str {
+    if given::is_limited_by_others(host, instance) {
+        "srvctl gives it pages"
+    } else if instance.huge_pages == HugePageUse::All {
+        "its next start and the boot are sure of huge pages too"
+    } else {
+        "it runs on huge pages"
+    }
 }
 
 /// What the answer hangs on, looked up once for all servers of a host.

@@ -19,7 +19,7 @@ use crate::sizing::{PoolTarget, Request, SizeError, Sized, Sizing, size};
 use crate::standing::Standing;
 use crate::{Assessment, Facts, boot, demand, starving, stranger};
 
-pub use insist::{Insist, NotYet};
+pub use insist::{Insist, NotYet, when};
 pub use pools::{Goal, memory};
 
 /// What is asked of the target.

@@ -150,7 +150,7 @@ fn what_undoes_thp_at_each_boot_is_named() {
     case.host.configuration.thp_writers =
         vec![ThpWriter { value: Some("always".into()), place: place.clone(), by: None, order: BootOrder::Last }];
     let told = lines(&case);
-    let line = format!("and take out {place}, which sets always at each boot");
+    let line = format!("and remove {place}, which sets always at each boot");
     assert!(told.iter().any(|it| it.ends_with(&line)), "{told:?}");
 }
 

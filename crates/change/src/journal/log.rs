@@ -86,7 +86,7 @@ pub(super) fn parse(id: u64, text: &str) -> Result<Option<Log>, Senseless> {
             return Err(senseless(format!("{}: it is damaged before this line", at())));
         }
         let Some(json) = sound_json(line) else {
-            let no_record = if log.is_none() { "no record of hugewise" } else { "it is damaged" };
+            let no_record = if log.is_none() { "not a hugewise journal" } else { "it is damaged" };
             if !is_torn(line) {
                 return Err(senseless(format!("{}: {no_record}", at())));
             }
@@ -127,13 +127,10 @@ fn other_version(at: &str, json: &str) -> Senseless {
     let word = |name: &str| record.get(name).and_then(serde_json::Value::as_str);
     match word("schema").filter(|schema| *schema != SCHEMA) {
         Some(schema) => newer(schema, word("hugewise").unwrap_or("of another version")),
-        None => Senseless { why: format!("{at}: a record that this version does not know"), newer: true },
+        None => Senseless { why: format!("{at}: this version does not know this record"), newer: true },
     }
 }
 
 fn newer(schema: &str, hugewise: &str) -> Senseless {
-    Senseless {
-        why: format!("hugewise {hugewise} wrote it as {schema:?}, and this version reads {SCHEMA}"),
-        newer: true,
-    }
+    Senseless { why: format!("hugewise {hugewise} wrote it as {schema:?}; this version reads {SCHEMA}"), newer: true }
 }

@@ -97,6 +97,8 @@ pub enum Risk {
     Restart,
     /// Works when the host has been rebooted.
     Reboot,
+    /// Cannot be undone: what it removes is gone. No step is; a manual step may be.
+    Destructive,
 }
 
 impl Risk {
@@ -106,6 +108,7 @@ impl Risk {
             Self::Safe => "safe",
             Self::Restart => "restart",
             Self::Reboot => "reboot",
+            Self::Destructive => "destructive",
         }
     }
 }
@@ -389,13 +392,13 @@ impl Plan {
 #[derive(Debug, thiserror::Error)]
 pub enum NotAPlan {
     /// It is something else.
-    #[error("this is no plan of hugewise: {0}")]
+    #[error("not a hugewise plan: {0}")]
     Senseless(#[source] serde_json::Error),
     /// Another version made it; its schema.
-    #[error("this is {0:?}; this version reads {PLAN_SCHEMA}")]
+    #[error("its format is {0:?}, and this version reads {PLAN_SCHEMA}; make it again with 'hugewise plan --out'")]
     Schema(String),
     /// It has fields or values that no plan of this version has.
-    #[error("this plan was changed by hand, or made by a newer version: {0}")]
+    #[error("edited by hand, or made by a newer version: {0}")]
     Changed(#[source] serde_json::Error),
     /// It is not what was sealed.
     #[error(

@@ -77,11 +77,11 @@ fn a_plan_that_was_changed_by_hand_is_refused_with_the_reason() {
     assert!(refused("\"after\": \"4\"", "\"after\": \"5\"").contains("checksum"));
     assert!(refused("\"uid\": 0", "\"uid\": 1000").contains("checksum"));
     assert!(refused("\"name\": \"db7\"", "\"name\": \"db8\"").contains("checksum"));
-    assert!(refused("\"steps\": [", "\"more\": 1, \"steps\": [").contains("changed by hand"));
-    assert!(refused("\"path\"", "\"extra\": 1, \"path\"").contains("changed by hand"));
+    assert!(refused("\"steps\": [", "\"more\": 1, \"steps\": [").contains("edited by hand"));
+    assert!(refused("\"path\"", "\"extra\": 1, \"path\"").contains("edited by hand"));
     assert!(refused("\"mode\": \"0640\"", "\"mode\": \"99\"").contains("99"));
     assert!(refused("hugewise.plan/1", "hugewise.plan/2").contains("hugewise.plan/2"));
-    assert!(Plan::from_json(b"{}").unwrap_err().to_string().contains("no plan"));
+    assert!(Plan::from_json(b"{}").unwrap_err().to_string().contains("not a hugewise plan"));
     // A file that was only laid out anew says the same.
     let compact = serde_json::to_string(&serde_json::from_str::<Value>(&text).unwrap()).unwrap();
     assert_eq!(Plan::from_json(compact.as_bytes()).unwrap(), plan());

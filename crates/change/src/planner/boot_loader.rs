@@ -32,39 +32,37 @@ enum Way {
 /// Why the kernel's command line is not hugewise's to change.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum NotOurs {
-    #[error("no boot loader that hugewise knows is here")]
+    #[error("hugewise knows no boot loader on this host")]
     NoLoader,
     #[error("{0}")]
     EntryUnknown(Lack),
     #[error(transparent)]
     Taken(#[from] ours::Taken),
-    #[error(
-        "{place} names pages of {page} already, and the kernel goes by the first number: change it where it comes from"
-    )]
+    #[error("{place} already names {page} pages, and the kernel takes the first number: change it at its source")]
     Named { place: Place, page: PageSize },
-    #[error("{place} has words that make the kernel ignore those for {page}")]
+    #[error("{place} has words that make the kernel ignore those for {page} pages")]
     Ignored { place: Place, page: PageSize },
     #[error(
-        "{0} is not in the boot menu, and would be with the one that is made for this: take it out, or make the menu yourself, then make a new plan"
+        "{0} is not in the boot menu, but regenerating the menu for this plan would add it: remove it, or regenerate the menu yourself, then make a new plan"
     )]
     Waiting(String),
     #[error(
-        "{place} has {words} and /etc/default/grub has not: the menu that is made for this would lose it; write it there, then make a new plan"
+        "{place} has {words} but /etc/default/grub does not, so regenerating the menu would lose it: add it there, then make a new plan"
     )]
     Lost { place: Place, words: String },
-    #[error("grubby keeps one word of a name: with several page sizes it takes the others away")]
+    #[error("grubby keeps only one word of each name, so with several page sizes it would remove the others")]
     OneWord,
     #[error(
-        "grub-mkconfig reads no drop-ins here: add them to GRUB_CMDLINE_LINUX in /etc/default/grub, then {script} -o {menu}"
+        "grub-mkconfig reads no drop-ins on this host: add them to GRUB_CMDLINE_LINUX in /etc/default/grub, then {script} -o {menu}"
     )]
     NoDropIns { script: String, menu: String },
-    #[error("neither update-grub, grub-mkconfig nor grubby is here")]
+    #[error("update-grub, grub-mkconfig and grubby are all missing")]
     NoProgram,
-    #[error("grubby is not here")]
+    #[error("grubby is missing")]
     NoGrubby,
-    #[error("{loader} takes its command line from {file}, which is not hugewise's to write")]
+    #[error("{loader} takes its command line from {file}, which hugewise does not edit")]
     Loader { loader: Loader, file: String },
-    #[error("{0} is read after {ours} and sets GRUB_CMDLINE_LINUX anew", ours = ours::GRUB)]
+    #[error("{0} is read after {ours} and sets GRUB_CMDLINE_LINUX again", ours = ours::GRUB)]
     Later(String),
 }
 
@@ -232,7 +230,7 @@ pub(super) fn find_program(source: &dyn Source, names: &[&str]) -> Option<String
 }
 
 fn step(kept: &[String]) -> Step {
-    let why = "pages of that size are found for sure only before memory is in use";
+    let why = "the kernel is sure to find pages of that size only before memory is in use";
     Step::new("pools-command-line", format!("kernel command line: {}", kept.join(" ")), Risk::Reboot, why)
 }
 
@@ -248,7 +246,7 @@ fn drop_in(
     }
     let text = ours::file(&[format!("{GRUB_ADDS}{}\"", kept.join(" "))]);
     let change = draft.write(ours::GRUB, &text);
-    let update = CommandChange::new(command, "GRUB's menu is made anew").undone_by_itself().rewrites(&entry.place.file);
+    let update = CommandChange::new(command, "regenerates GRUB's menu").undone_by_itself().rewrites(&entry.place.file);
     let mut step = step(kept);
     step.changes.extend(change.map(Change::from));
     Ok(step.change(update))

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use hugewise_advice::situation::{Obstacle, starting};
 use hugewise_advice::sizing::{PageSizeChoice, Request};
 use hugewise_advice::standing::Standing;
-use hugewise_advice::target::Insist;
+use hugewise_advice::target::{self, Insist};
 use hugewise_advice::{boot, chain, remedy};
 use hugewise_engines::{Kind, SettingsBy};
 use hugewise_model::{Asked, Finding, Instance, InstanceId, Level, LinkName, LinkState, PageCount, PageSize, Remedy};
 
 use super::draft::Draft;
 use super::settings::may_insist;
-use super::{Ask, commands, ends, pools_at_boot};
+use super::{Ask, commands, ends, pools_at_boot, warnings};
 use crate::plan::Risk;
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
@@ -25,7 +25,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
         let about = unknown.instance.as_ref().map(|instance| format!(" of {instance}")).unwrap_or_default();
         draft.warn(format!(
-            "{} {}{about} cannot be decided ({}): what depends on it is left out",
+            "{} {}{about} cannot be decided ({}), so this plan leaves out what depends on it",
             unknown.code, unknown.name, unknown.missing
         ));
     }
@@ -61,7 +61,7 @@ fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             .filter(|it| it.obstacle == Some(Obstacle::Cgroup) && it.standing == Standing::DoesNotStart)
             .filter_map(|it| it.why.as_ref());
         if let Some(why) = dies.next() {
-            draft.warn(format!("{} would not start again: {why}: raise that before", instance.title()));
+            draft.warn(format!("{} would not start again: {why}. Raise it first", instance.title()));
         }
     }
     for (instance, _) in ask.sized().filter(|(instance, _)| !said(instance)) {
@@ -74,7 +74,7 @@ fn limited(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let planned = limited.into_iter().find(|it| it.instance == instance.id()).map(|it| &it.why);
         if let Some(link) = links.iter().find(broken) {
             draft.warn(format!(
-                "{}: {}: raise that before its next start, which finds a pool then",
+                "{}: {}. Raise it before the server's next start, which will find a pool",
                 instance.title(),
                 link.evidence
             ));
@@ -112,11 +112,12 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let may_insist = kind.insist_of(instance).is_some() && may_insist(&ask, draft, &insist, instance).is_ok();
         let mut lines = commands::ask(ask.host, instance, may_insist || asked == Asked::Try);
         if asked == Asked::Try && !may_insist {
-            lines.insert(0, "# once its pages are there, as it does not start without them then:".into());
+            let when = target::when(ask.host, instance);
+            lines.insert(0, format!("# once {when}, because from then on it does not start without them:"));
         }
         let what = match asked {
             _ if in_part => "have it ask for huge pages for all of its memory",
-            Asked::Try => "have it refuse a start without huge pages",
+            Asked::Try => "have it refuse to start without huge pages",
             Asked::Cannot => "have it use memory that can be on huge pages",
             _ => "have it ask for huge pages",
         };
@@ -136,6 +137,7 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             continue;
         }
         let undone = finding.remedies.iter().filter(|remedy| !ends::is_done(draft, remedy, finding.instance.as_ref()));
+        let undone = undone.filter(|remedy| !is_given_up(ask, remedy));
         let is_start = |remedy: &&Remedy| matches!(remedy, Remedy::Restart(_));
         let (starts, others): (Vec<&Remedy>, Vec<&Remedy>) =
             undone.filter(|remedy| !matches!(remedy, Remedy::Consider(_))).partition(is_start);
@@ -164,7 +166,7 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         if let Some(instance) = about.filter(|_| off_amm) {
             if starting(ask.host, instance).asked == Asked::Cannot {
                 // The next plan goes by the files: its pages are there when the one restart comes.
-                lines.push("# then, before its restart, plan and apply its pages and limits:".into());
+                lines.push("# then, before restarting it, plan and apply its pages and limits:".into());
                 lines.push("hugewise plan".into());
                 lines.push("# and then:".into());
             } else if !others_are_done(draft, finding) {
@@ -172,10 +174,20 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             }
             lines.extend(commands::restart(ask.host, instance));
         }
-        let risk = if about.is_some() || has_restart { Risk::Restart } else { Risk::Safe };
+        let risk = match left.iter().any(|remedy| matches!(remedy, Remedy::ByHand(it) if it.irreversible)) {
+            true => Risk::Destructive,
+            false if about.is_some() || has_restart => Risk::Restart,
+            false => Risk::Safe,
+        };
         let title = format!("{} {}: {}", finding.code, finding.name, finding.summary);
         draft.instruct(title, &lines, risk, about.map(Instance::title));
     }
+}
+
+/// Whether a remedy would have a server ask for pages that are given back: whoever gives them back leaves it as it is.
+fn is_given_up(ask: &Ask<'_>, remedy: &Remedy) -> bool {
+    let whose = || ask.instances.iter().find(|it| remedy.instance() == Some(&it.id()));
+    ask.options.shrink && whose().is_some_and(|it| warnings::is_left_alone(ask, it))
 }
 
 /// Whether steps of this plan do everything that ends a finding, but for a start and what a person may think of.
@@ -197,7 +209,7 @@ fn by_a_person(ask: &Ask<'_>, draft: &Draft<'_>, remedy: &Remedy) -> Vec<String>
         }
         Remedy::GiveBack(page) if remedy::uncounted(ask.assessment, *page).is_some() => said(ask, remedy),
         Remedy::GiveBack(_) => vec![
-            "# give them back, if no server that uses them is down just now:".into(),
+            "# release them, unless a server that uses them is down right now:".into(),
             "hugewise plan --shrink".into(),
         ],
         // More than the host can carry, and nobody needs it.

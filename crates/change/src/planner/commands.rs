@@ -46,20 +46,18 @@ pub(super) fn permit(host: &Host, instance: &Instance) -> Vec<String> {
             let name = name.unwrap_or_else(|| group.to_string());
             if instance.owner_is_number() {
                 let owner = &instance.owner;
-                fix.push(format!(
-                    "# user {owner} is in no local account file: whoever keeps its account adds it to {name}"
-                ));
+                fix.push(format!("# user {owner} is not in a local account file: have its directory add it to {name}"));
             } else {
                 fix.push(format!("usermod -aG {} {}", shell_word(&name), operand(&instance.owner)));
             }
-            fix.push("# a log-in or a service started after that has the group".into());
+            fix.push("# logins and services started after that have the group".into());
             fix
         }
         (_, Some(gid)) if permission::may_be_given(host, gid) => vec![
             format!("sysctl -w vm.hugetlb_shm_group={gid}"),
             format!("printf 'vm.hugetlb_shm_group = {gid}\\n' > /etc/sysctl.d/zz-hugetlb-shm-group.conf"),
         ],
-        _ => vec![format!("# set vm.hugetlb_shm_group to the number of a group that {} is in", instance.owner)],
+        _ => vec![format!("# set vm.hugetlb_shm_group to the ID of a group that {} is in", instance.owner)],
     }
 }
 

@@ -112,7 +112,7 @@ fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
     if instance.owner_is_number() {
         // Rules by number may be in force for an account that is none any more, or for another's.
         let lines = [
-            format!("# user {owner} is in no account file, and no directory knows it; where that is right, by number:"),
+            format!("# no account file or directory knows user {owner}; if that is correct, set the limit by number:"),
             format!("# in a file under /etc/security/limits.d: {owner}:{owner} - memlock unlimited"),
         ];
         draft.instruct_for(remedy(instance), title(instance), &lines, Risk::Restart, Some(instance));
@@ -131,14 +131,14 @@ fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
     let text = match limits_with(&draft.after, owner) {
         Ok(text) => text,
         Err(why) => {
-            let what = format!("the memlock limit of log-ins of {owner} is left as it is: {why}");
+            let what = format!("the memlock limit for logins of {owner} stays as it is: {why}");
             return draft.leave(remedy(instance), what);
         }
     };
     let trial = draft.after.with(ours::LIMITS, &text);
     if !suffices(&trial) {
         let place = of_log_in(ask, &trial, uid).place;
-        let what = format!("{place} has the last word on the memlock limit of log-ins of {owner}; correct it there");
+        let what = format!("{place} has the last word on the memlock limit for logins of {owner}: correct it there");
         return draft.leave(remedy(instance), what);
     }
     let Some(change) = draft.write(ours::LIMITS, &text) else { return };
@@ -149,8 +149,8 @@ fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
         step.carry(remedy(instance), When::Now);
         return;
     }
-    let why = format!("{needs} of huge pages count against the limit where the server is started from a log-in");
-    let title = format!("no memlock limit for log-ins of {owner}");
+    let why = format!("{needs} of huge pages count against the limit when the server is started from a login");
+    let title = format!("unlimited memlock for logins of {owner}");
     let mut step = Drafted::from(Step::new(LOG_INS, title, Risk::Restart, why)).change(change);
     step.carry(remedy(instance), When::Now);
     draft.step(step);
@@ -193,23 +193,24 @@ fn service(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unit: &str
     let path = ours::unit_drop_in(unit);
     let text = ours::file(&["[Service]".into(), "LimitMEMLOCK=infinity".into()]);
     if let Err(why) = ours::present(&draft.after, &path) {
-        let what = format!("the memlock limit of {unit} is left as it is: {why}");
+        let what = format!("the memlock limit of {unit} stays as it is: {why}");
         return draft.leave(remedy(instance), what);
     }
     let trial = draft.after.with(&path, &text);
     match memlock(&trial).map(|found| (found.limit.get(), found.place)) {
         Some((Some(limit), _)) if limit.allows(needs) => {}
         Some((Some(limit), place)) => {
-            let what = format!("{place} sets LimitMEMLOCK of {unit} to {limit} after our drop-in; correct it there");
+            let what =
+                format!("{place} sets LimitMEMLOCK of {unit} to {limit} after hugewise's drop-in: correct it there");
             return draft.leave(remedy(instance), what);
         }
         _ => {
-            let what = format!("the memlock limit of {unit} is left as it is: its files cannot be read");
+            let what = format!("the memlock limit of {unit} stays as it is: its files cannot be read");
             return draft.leave(remedy(instance), what);
         }
     }
-    let why = "limits.conf does not reach services: systemd sets their limits".to_owned();
-    let step = Step::new(format!("memlock-{unit}"), format!("no memlock limit for {unit}"), Risk::Restart, why);
+    let why = "limits.conf does not apply to services; systemd sets their limits".to_owned();
+    let step = Step::new(format!("memlock-{unit}"), format!("unlimited memlock for {unit}"), Risk::Restart, why);
     let mut step = Drafted::from(step).of(instance);
     step.carry(remedy(instance), When::Now);
     let Some(change) = draft.write(&path, &text) else { return };
@@ -218,7 +219,7 @@ fn service(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unit: &str
 }
 
 fn daemon_reload() -> CommandChange {
-    let reload = CommandChange::new(["/usr/bin/systemctl", "daemon-reload"], "systemd reads its units anew");
+    let reload = CommandChange::new(["/usr/bin/systemctl", "daemon-reload"], "makes systemd reload its units");
     reload.undone_by_itself()
 }
 
@@ -226,9 +227,10 @@ fn daemon_reload() -> CommandChange {
 fn reload(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unit: &str) {
     let known = ask.host.configuration.units.iter().find(|known| known.name == unit);
     let Some(waiting) = known.and_then(|known| known.loaded.known()?.waiting()) else { return };
-    let why =
-        format!("{waiting} was changed after systemd had last read its units: a restart goes by what it had read");
-    let title = format!("have systemd read {unit} anew");
+    let why = format!(
+        "{waiting} was changed after systemd last read its units, so a restart would still use the old settings"
+    );
+    let title = format!("make systemd reload {unit}");
     let mut step = Drafted::from(Step::new(format!("memlock-{unit}"), title, Risk::Restart, why)).of(instance);
     step.carry(remedy(instance), When::Now);
     step.changes.push(Change::from(daemon_reload()));

@@ -196,7 +196,7 @@ fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
     for instance in ask.instances.iter().filter(|it| ask.is_chosen(it) && ask.is_kept_off(it)) {
         if let Some(page) = ask.options.page_size.filter(|page| !takes(instance, *page)) {
             draft.warn(format!(
-                "{} takes pages of the default size alone: no pages of {page} are planned for it",
+                "{} can use only the default page size, so no {page} pages are planned for it",
                 instance.title()
             ));
         }

@@ -101,25 +101,27 @@ impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchInstance { asked, there } if there.is_empty() => {
-                write!(f, "no instance {asked}: no database server runs here")
+                write!(f, "no instance {asked}: no database server runs on this host")
             }
-            Self::NoSuchInstance { asked, there } => write!(f, "no instance {asked}: here are {}", there.join(", ")),
+            Self::NoSuchInstance { asked, there } => {
+                write!(f, "no instance {asked}; this host has {}", there.join(", "))
+            }
             Self::Ambiguous(several) => several.fmt(f),
             Self::Stranger { asked, why, handle } => {
-                write!(f, "{asked}: {why}; if you know it, name it with its pid: \"{handle}\"")
+                write!(f, "{asked}: {why}; if you trust it, name it with its pid: \"{handle}\"")
             }
             Self::NotItsPageSize { instance, asked } => {
-                write!(f, "{instance} takes pages of the default size alone: none of {asked}")
+                write!(f, "{instance} can use only the default page size, not {asked}")
             }
             Self::Overcommit { asked, memory } => {
-                write!(f, "{asked} of pages on demand are more than this host has: {memory}")
+                write!(f, "{asked} of pages on demand are more than the host's memory of {memory}")
             }
             Self::NoGibPages => f.write_str(
                 "this processor has no 1 GiB pages (no pdpe1gb in /proc/cpuinfo): the kernel would ignore \
                  hugepagesz=1G and boot without the pool. Plan with 2 MiB pages, or have the hypervisor pass the \
                  flag on",
             ),
-            Self::ProcessesUnknown(why) => write!(f, "what runs here is not known (processes: {why})"),
+            Self::ProcessesUnknown(why) => write!(f, "hugewise cannot tell what runs here (processes: {why})"),
         }
     }
 }

@@ -64,7 +64,7 @@ fn settings(file: &[u8]) -> Option<&[u8]> {
 pub(super) enum Taken {
     #[error("{0} is a symbolic link")]
     Link(String),
-    #[error("{0} is there and was not made by hugewise")]
+    #[error("{0} already exists, and hugewise did not make it")]
     Foreign(String),
     #[error("{path}: {why}")]
     Unread { path: String, why: Reason },

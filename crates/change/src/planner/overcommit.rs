@@ -9,16 +9,16 @@ use super::{Ask, ours, pools_at_boot};
 use crate::plan::{Change, Risk, Step, ValueChange};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
-    let why = "servers may take so many pages beyond the pool, as far as memory is free when they start";
+    let why = "servers may take this many pages beyond the pool, if memory is free when they start";
     let mut writes = Vec::new();
     let mut others = Step::new("overcommit-other-sizes", String::new(), Risk::Safe, why);
     for (page, pages) in &ask.options.overcommit {
         let Some(pool) = ask.host.pool(*page) else {
-            draft.warn(format!("no pages of {page} here: none on demand either"));
+            draft.warn(format!("this host has no {page} pages, so none on demand either"));
             continue;
         };
         let Some(now) = pool.overcommit.get() else {
-            draft.warn(format!("{} cannot be read: left as it is", pool_file(*page, "nr_overcommit_hugepages")));
+            draft.warn(format!("{} cannot be read and stays as it is", pool_file(*page, "nr_overcommit_hugepages")));
             continue;
         };
         let value = pages.get().to_string();

@@ -47,7 +47,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             Ok(steps) => steps.last().map_or(PageCount::ZERO, |step| PageCount(step.value)),
             Err(missing) => {
                 if goal.needed > PageCount::ZERO {
-                    draft.warn(format!("the {page} pool of the next boot is left as it is: {missing}"));
+                    draft.warn(format!("the {page} pool of the next boot stays as it is: {missing}"));
                 }
                 continue;
             }
@@ -57,7 +57,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             draft.told.insert(Remedy::KeepAtBoot(page));
             if ask.options.boot {
                 draft.warn(format!(
-                    "the {page} pool of the next boot is left as it is: more pages, and fewer than all need, would go to \
+                    "the {page} pool of the next boot stays as it is: more pages, and fewer than all need, would go to \
                      servers that find too few now, and others would lack them"
                 ));
             }
@@ -241,7 +241,7 @@ fn unheard(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &Due) {
             Remedy::KeepAtBoot(page),
             format!("the next boot does not bring the {page} pool: {why}, and plan again"),
         ),
-        _ => draft.warn(format!("the {page} pool of the next boot is left as it is")),
+        _ => draft.warn(format!("the {page} pool of the next boot stays as it is")),
     }
 }
 
@@ -262,7 +262,7 @@ fn without_misread(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let Some(page) = boot::default_size(ask.host).filter(|_| !default_stays(ask)) else { return };
     let Some(text) = ours::sysctl_without(&draft.after, ours::SYSCTL_POOL, "vm.nr_hugepages") else { return };
     let Some(change) = draft.write(ours::SYSCTL_POOL, &text) else { return };
-    let title = format!("no pages of {page} at each boot by a number that was meant for others");
+    let title = format!("no {page} pages at each boot from a number meant for another size");
     let why = format!("vm.nr_hugepages counts pages of {page} at the next boot");
     let step = Step::new("pools-default-size", title, Risk::Safe, why);
     draft.step(Drafted::part(Part::MisreadPools, step).change(change));
@@ -322,7 +322,7 @@ fn reserve(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &[Reserved]) -> Option<
         Ok(entry) => Some(entry),
         Err(by_hand) => {
             let sizes: Vec<String> = wanted.iter().map(|it| it.page_size.to_string()).collect();
-            let title = format!("reserve the pages of {} on the kernel's command line", sizes.join(" and "));
+            let title = format!("reserve the {} pages on the kernel command line", sizes.join(" and "));
             draft.instruct(title, &by_hand, Risk::Reboot, None);
             None
         }
@@ -370,7 +370,7 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
             if boot::is_not_read(ask.host, "tmpfiles.d") {
                 by_hand(ask, draft, due, counts_it);
             } else {
-                draft.warn(format!("the {page} pool of the next boot is left as it is: {unheeded}"));
+                draft.warn(format!("the {page} pool of the next boot stays as it is: {unheeded}"));
             }
             lines.pop();
             continue;
@@ -399,7 +399,7 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
     if lines.is_empty() {
         return;
     }
-    let mut why = "what is set at run time is gone after a reboot".to_owned();
+    let mut why = "pools set at run time are gone after a reboot".to_owned();
     if !writes.is_empty()
         && let Some(unheeded) = boot::unheeded(ask.host, "sysctl.d")
     {
@@ -412,13 +412,13 @@ fn files(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due], entry: Option<&BootE
     if !settings.is_empty() {
         match ours::sysctl(&draft.after, ours::SYSCTL_POOL, &settings) {
             Ok(text) => step.changes.extend(draft.write(ours::SYSCTL_POOL, &text).map(Change::from)),
-            Err(why) => draft.warn(format!("the pool of the next boot is left as it is: {why}")),
+            Err(why) => draft.warn(format!("the pool of the next boot stays as it is: {why}")),
         }
     }
     if !writes.is_empty() {
         match ours::tmpfiles(&draft.after, ours::TMPFILES_POOLS, &writes) {
             Ok(text) => step.changes.extend(draft.write(ours::TMPFILES_POOLS, &text).map(Change::from)),
-            Err(why) => draft.warn(format!("the pools of the next boot are left as they are: {why}")),
+            Err(why) => draft.warn(format!("the pools of the next boot stay as they are: {why}")),
         }
     }
     // Of those that come after it, it overrides none.
@@ -501,7 +501,7 @@ pub(super) fn may_ask(draft: &mut Draft<'_>, instance: &Instance, page: PageSize
     if !may {
         let why = if there { "the next boot does not bring" } else { "the host has no room for" };
         draft.warn(format!(
-            "{} is not made to ask for huge pages: {why} enough pages of {page} for all",
+            "{} is not set to ask for huge pages: {why} enough {page} pages for all servers",
             instance.title()
         ));
     }

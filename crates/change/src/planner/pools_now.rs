@@ -96,7 +96,7 @@ fn step(ask: &Ask<'_>, goal: &Goal) -> Drafted {
 /// that takes no memory, and without it a restart would lose them.
 fn kept(ask: &Ask<'_>, goal: &Goal) -> Drafted {
     let (page, surplus, pages) = (goal.page_size, goal.surplus, goal.now + goal.surplus);
-    let title = format!("keep {} in the pool, which then has {pages}", surplus.in_pages_of(page));
+    let title = format!("keep {} in the pool, for a total of {pages}", surplus.in_pages_of(page));
     let why = format!("{} there until who has them ends; to keep them takes no memory now", surplus.are());
     let mut step = Drafted::from(Step::new(kept_id(page), title, Risk::Safe, why));
     // It brings no page to anybody else.
@@ -145,7 +145,7 @@ fn until_then(ask: &Ask<'_>, goal: &Goal) -> Vec<String> {
 fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
     let page = goal.page_size;
     let at_boot = match ask.options.boot {
-        true if boot::is_not_read(ask.host, "sysctl.d") => "the line by hand below reserves them at the next boot",
+        true if boot::is_not_read(ask.host, "sysctl.d") => "the manual step below reserves them at the next boot",
         true => "this plan reserves them at the next boot",
         false => "reserve them at boot",
     };
@@ -172,10 +172,10 @@ fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
     let file = pool_switch(ask.host, page);
     let mut lines = vec![format!("# {why}: {at_boot}.")];
     lines.extend(until_then(ask, goal));
-    lines.push("# To have them before, with the servers down that hold memory:".into());
+    lines.push("# To get them earlier, stop the servers that hold memory and run:".into());
     lines.extend(each("stop", &|instance| !instance.is_asleep()));
     lines.push(format!("echo {} > {file}", pages.get()));
-    lines.push("# what came of it may be fewer, where memory is fragmented:".into());
+    lines.push("# the kernel may give fewer if memory is fragmented:".into());
     lines.push(format!("cat {file}"));
     lines.extend(each("start", &|_| true));
     Instruction { title, text: lines.join("\n"), risk: Risk::Reboot, instance: None }

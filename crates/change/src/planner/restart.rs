@@ -23,7 +23,10 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let ask = *ask;
     for instance in ask.instances.iter().filter(|instance| instance.is_asleep()) {
         if is_named(ask.instances, instance, &ask.options.restart) {
-            draft.warn(format!("{} is not restarted: it does not run, and nothing here starts it", instance.title()));
+            draft.warn(format!(
+                "{} is not restarted: it is not running, and nothing on this host starts it",
+                instance.title()
+            ));
         }
     }
     let mut left = left_after(&ask, draft);
@@ -43,9 +46,9 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
                 Some(command) => restart(&ask, draft, instance, command),
                 None => {
                     let whose = match &Kind::of(instance.engine).starter {
-                        _ if instance.containered => "whatever runs its container has to do it",
+                        _ if instance.containered => "restart it through whatever runs its container",
                         Some(starter) => starter.whose,
-                        None => "no systemd service runs it alone, and no Debian cluster is known by its name",
+                        None => "no systemd service runs it alone, and it is not a known Debian cluster",
                     };
                     draft.warn(format!("{} is not restarted: {whose}", instance.title()));
                     by_hand(&ask, draft, instance);
@@ -55,7 +58,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             Ok(Gain::Perhaps(unseen)) => {
                 if asked {
                     draft.warn(format!(
-                        "{} is not restarted: whether it may use huge pages is not known ({unseen})",
+                        "{} is not restarted: hugewise cannot tell whether it may use huge pages ({unseen})",
                         instance.title()
                     ));
                 }
@@ -127,17 +130,17 @@ enum NoGain {
     DoesNotAsk,
     #[error("it is on huge pages already")]
     There,
-    #[error("its settings ask for huge pages for a part of its memory alone")]
+    #[error("its settings ask for huge pages for only part of its memory")]
     AsksInPart,
     #[error("the pools are not known")]
     PoolsUnknown,
-    #[error("its pages are not there before the next boot: {0}")]
+    #[error("its pages will not be there before the next boot: {0}")]
     NotBeforeBoot(String),
-    #[error("the limit of its cgroup is too small: it is raised before")]
+    #[error("the limit of its cgroup is too small: raise it first")]
     Cgroup,
     #[error("it may not use System V huge pages yet")]
     Right,
-    #[error("it is not what this plan is about")]
+    #[error("this plan is not about it")]
     NotConcerned,
     #[error("it needs {}, and {left} {} left for it beside the other servers",needs.in_pages_of(*page), left.are())]
     Short { needs: PageCount, page: PageSize, left: PageCount },
@@ -252,7 +255,7 @@ pub fn check(plan: &Plan, instances: &[Instance], source: &dyn Source) -> Result
             return Err(Error::NotAllowed {
                 step: step.id.clone(),
                 what: change.command.join(" "),
-                why: "no server that runs here is restarted by that and nothing else with it".into(),
+                why: "no running server is restarted by that alone".into(),
             });
         }
     }
@@ -262,7 +265,7 @@ pub fn check(plan: &Plan, instances: &[Instance], source: &dyn Source) -> Result
 /// The command that restarts a server and nothing else; none where that cannot be shown. The only place that names a unit
 /// or a cluster to restart.
 fn command(source: &dyn Source, instance: &Instance) -> Option<CommandChange> {
-    let why = "huge pages come at its start";
+    let why = "it gets huge pages when it starts";
     if let Some(unit) = instance.unit.as_deref().filter(|_| commands::restarts(instance)) {
         let systemctl = find_program(source, &["systemctl"]).unwrap_or_else(|| "/usr/bin/systemctl".into());
         return Some(CommandChange::new([systemctl.as_str(), "restart", unit], why));
@@ -283,7 +286,7 @@ fn restart(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, command: C
     let set_to_insist = |step: &Drafted| step.of.as_ref() == Some(&id) && !step.relies_on.is_empty();
     let insists = instance.asked == Asked::Must || draft.steps.iter().any(set_to_insist);
     let pool = page_of(ask, instance).filter(|_| insists).and_then(|page| pools_now::of(draft, page));
-    let why = "its memory is mapped at its start: the sessions that it has now end";
+    let why = "it maps its memory when it starts; its current sessions end";
     let name = format!("restart-{}-{}", instance.engine, instance.name);
     let step = Step::new(name, format!("restart {}", instance.title()), Risk::Restart, why);
     let mut step = Drafted::part(Part::Restart, step).of(instance);
@@ -315,8 +318,9 @@ fn by_hand(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
 
 /// A restart that may bring it what it lacks: nothing is promised, and what could not be seen is said.
 fn by_hand_perhaps(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unseen: &str) {
-    let mut lines =
-        vec![format!("# huge pages come at its start, unless what could not be seen is in the way: {unseen}")];
+    let mut lines = vec![format!(
+        "# it gets huge pages when it starts, unless something that could not be read prevents it: {unseen}"
+    )];
     lines.extend(by_whom(ask, instance));
     let title = format!("restart {}", instance.title());
     draft.instruct_for(Remedy::Restart(instance.id()), title, &lines, Risk::Restart, Some(instance));

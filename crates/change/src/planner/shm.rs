@@ -104,7 +104,7 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             Right::Lacks(_) => lacking.push(instance),
             Right::Unknown(what) => draft.leave(
                 Remedy::SetGroup(instance.id()),
-                format!("whether {} may use System V huge pages is not known ({what}): vm.hugetlb_shm_group is left as it is",
+                format!("hugewise cannot tell whether {} may use System V huge pages ({what}): vm.hugetlb_shm_group stays as it is",
                 instance.title()),
             ),
         }
@@ -133,7 +133,7 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         return;
     };
     let name = ask.host.accounts.groups.get(&group).map_or_else(|| group.to_string(), |group| group.name.clone());
-    let why = format!("the kernel asks for a group (or CAP_IPC_LOCK), and {} is in {name}", first.owner);
+    let why = format!("the kernel requires a group (or CAP_IPC_LOCK), and {} is in {name}", first.owner);
     let title = format!("vm.hugetlb_shm_group = {group} ({name})");
     let mut step = Drafted::from(Step::new("shm-group", title, Risk::Restart, why));
     for instance in &lacking {
@@ -143,7 +143,7 @@ fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             draft.leave(
                 Remedy::SetGroup(instance.id()),
                 format!(
-                    "vm.hugetlb_shm_group takes one group: {} is not in {name}; add it with usermod -aG",
+                    "vm.hugetlb_shm_group takes one group, and {} is not in {name}: add it with usermod -aG",
                     instance.owner
                 ),
             );
@@ -178,7 +178,7 @@ fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         return;
     }
     let name = ask.host.accounts.groups.get(&group).map_or_else(|| group.to_string(), |group| group.name.clone());
-    let why = format!("{} has its right to huge pages by it, and the next boot sets another", first.title());
+    let why = format!("it gives {} the right to huge pages, and the next boot sets another", first.title());
     let title = format!("vm.hugetlb_shm_group = {group} ({name}) at each boot");
     let mut step = Drafted::from(Step::new("shm-group", title, Risk::Safe, why));
     for instance in &losing {
@@ -233,7 +233,7 @@ fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         return;
     }
     let names: Vec<String> = wanted.iter().map(|setting| format!("{} = {}", setting.key, setting.value)).collect();
-    let why = "shmget refuses a segment beyond them: the server cuts its memory into pieces, or does not start";
+    let why = "shmget refuses larger segments: the server splits its memory or does not start";
     let mut step = Drafted::from(Step::new("shm-limits", names.join(", "), Risk::Safe, why));
     step.carry(Remedy::SetShmLimits, ask.at_once());
     let step = set(ask, draft, step, ours::SYSCTL_SHM_LIMITS, &wanted);
@@ -250,7 +250,7 @@ fn kept(ask: &Ask<'_>, draft: &Draft<'_>, limit: ShmLimit, needed: u64, now: u64
 }
 
 fn unknown(draft: &mut Draft<'_>, what: &str, reason: &str) {
-    draft.warn(format!("{what} is left as it is: {reason}"));
+    draft.warn(format!("{what} stays as it is: {reason}"));
 }
 
 /// Whether a server that takes System V memory gets the right to huge pages by this plan, or has it.

@@ -42,7 +42,7 @@ pub(super) fn set(
                 draft.instruct(title, &unread::in_conf(ask.host, &pairs), Risk::Safe, None);
                 draft.told.extend(step.carries.iter().map(|carried| carried.remedy.clone()));
             }
-            Err(why) => draft.warn(format!("{}: {why}: the next boot does not have it", step.title)),
+            Err(why) => draft.warn(format!("{} will not last beyond the next boot: {why}", step.title)),
         }
     }
     step
@@ -53,17 +53,17 @@ pub(super) fn set(
 enum NotKept {
     #[error(transparent)]
     Taken(#[from] ours::Taken),
-    #[error("{place} sets {key} = {value} and is read after {path}; take that line out and plan again")]
+    #[error("{place} sets {key} = {value} and is read after {path}: remove that line and plan again")]
     Later { place: String, key: &'static str, value: String, path: String },
     #[error("the boot does not take {key} from {path}")]
     Unheard { key: &'static str, path: String },
     #[error("{0}")]
     Masked(Unheeded),
-    #[error("nothing here reads a file that could keep it")]
+    #[error("no file on this host could keep it")]
     NotRead,
-    #[error("whether {path} has the last word cannot be told ({missing})")]
+    #[error("hugewise cannot tell whether {path} has the last word ({missing})")]
     Unknown { path: String, missing: Missing },
-    #[error("whether {0} is read cannot be told")]
+    #[error("hugewise cannot tell whether {0} is read")]
     Unread(String),
 }
 

@@ -33,7 +33,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let switch = ask.host.thp.file("enabled");
     let policy = thp::policy(ask.host, ask.instances);
     if let Some(missing) = &policy.missing {
-        draft.warn(format!("{missing}; that server's wish is left out"));
+        draft.warn(format!("{missing}, so this plan leaves out that server's preference"));
     }
     let against = policy.against.iter().map(|(instance, _)| *instance);
     let mut concerned = against.chain(policy.wanting.iter().copied()).chain(policy.advised.iter().copied());
@@ -43,18 +43,18 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     let wanted = match wanted(ask, &policy) {
         Ok(Some(wanted)) => wanted,
         Ok(None) => return,
-        Err(why) => return draft.leave(Remedy::SetThp, format!("THP is left as it is: {why}")),
+        Err(why) => return draft.leave(Remedy::SetThp, format!("THP stays as it is: {why}")),
     };
     if !policy.wanting.is_empty() && wanted.enabled != "always" {
         draft.warn(format!(
-            "{} would have THP always, {} madvise or never: madvise is what none forbids, and where they meet",
+            "{} want THP always, {} want madvise or never: madvise is the setting that no vendor forbids",
             titles(policy.wanting.iter().copied()),
             titles(policy.against.iter().map(|(instance, _)| *instance)),
         ));
     }
     let named = policy.against.iter().map(|(instance, _)| *instance);
     let named = titles(named.chain(policy.wanting.iter().copied()).chain(policy.advised.iter().copied()));
-    let why = format!("the advice for {named}, by version; it holds for memory that is mapped from then on");
+    let why = format!("recommended for {named}, by version; applies to memory mapped from then on");
     let title = format!("transparent huge pages: {}", wanted.enabled);
     let mut step = Drafted::from(Step::new("thp", title, Risk::Safe, why));
     if ask.options.now && wanted.now {
@@ -87,10 +87,10 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             }
             Err(NotKept::Overruled(place)) => {
                 let title = format!("transparent huge pages: {} at each boot", wanted.enabled);
-                let line = format!("# change {place} to {}: it has the last word", wanted.enabled);
+                let line = format!("# change {place} to {}, because it has the last word", wanted.enabled);
                 draft.instruct_for(Remedy::KeepThpAtBoot, title, &[line], Risk::Safe, None);
             }
-            Err(why) => draft.leave(Remedy::KeepThpAtBoot, format!("THP of the next boot is left as it is: {why}")),
+            Err(why) => draft.leave(Remedy::KeepThpAtBoot, format!("THP at the next boot stays as it is: {why}")),
         }
     }
     draft.step(step);
@@ -129,13 +129,13 @@ enum NotKept {
     Missing(#[from] Missing),
     #[error(transparent)]
     Taken(#[from] ours::Taken),
-    #[error("{0} has the last word on it; change it there")]
+    #[error("{0} has the last word on it: change it there")]
     Overruled(String),
-    #[error("nothing here reads a file that could keep it")]
+    #[error("no file on this host could keep it")]
     NotRead,
     #[error("TuneD's active profile is not known")]
     ProfileUnknown,
-    #[error("TuneD runs, and tuned-adm is not here")]
+    #[error("TuneD runs, but tuned-adm is missing")]
     NoTunedAdm,
     #[error("{path}: {error}")]
     Unread { path: String, error: ParseError },
@@ -229,7 +229,7 @@ fn profile(ask: &Ask<'_>, draft: &mut Draft<'_>, wanted: &Wanted) -> Result<Vec<
     draft.after = trial;
     let before = active.profile.split_whitespace().map(str::to_owned);
     let switch = [program.clone(), "profile".into(), ours::TUNED_PROFILE.into()];
-    let mut command = CommandChange::new(switch, "TuneD takes the profile over and keeps it over reboots")
+    let mut command = CommandChange::new(switch, "switches TuneD to the profile and keeps it across reboots")
         .rewrites(ACTIVE_PROFILE)
         .rewrites("/etc/tuned/profile_mode");
     command = if is_ours {

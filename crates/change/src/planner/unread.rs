@@ -33,7 +33,7 @@ pub(super) fn pool_in_rc_local(ask: &Ask<'_>, page: PageSize, pages: PageCount) 
         boot::unheeded(ask.host, "tmpfiles.d").iter().map(|unheeded| format!("# {unheeded}")).collect();
     let switch = pool_switch(ask.host, page);
     lines.push(format!("# in {}: echo {} > {switch}", rc_local(ask.source), pages.get()));
-    lines.push("# or on the kernel's command line, which takes them before memory is in use (--early)".to_owned());
+    lines.push("# or on the kernel command line, which reserves them before memory is in use (--early)".to_owned());
     lines
 }
 

@@ -16,7 +16,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     kept_size(ask, draft);
     if let Some(why) = ask.host.unseen() {
         draft.warn(format!(
-            "there may be servers that could not be seen ({why}): nothing is planned for those, and no pages are given back"
+            "there may be servers that hugewise cannot see ({why}): it plans nothing for them and releases no pages"
         ));
     }
     unread(ask, draft);
@@ -36,12 +36,12 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     if pools_kept {
         match boot_loader::new_menu(ask) {
             Some(NewMenu::Brings(words)) => draft.warn(format!(
-                "{words} is not in the boot menu, and is once that is made anew, as a new kernel has it: no boot of this plan \
-                 reckons with it; take it out, or make the menu and a new plan"
+                "{words} is not in the boot menu, but will be once the menu is regenerated, for example by a new kernel. This plan \
+                 does not allow for it: remove it, or regenerate the menu and make a new plan"
             )),
             Some(NewMenu::Drops(words)) => draft.warn(format!(
-                "{words} is in the boot menu alone, and gone once that is made anew, as a new kernel has it: write it where \
-                 the menu is made from"
+                "{words} is only in the boot menu and will be lost once the menu is regenerated, for example by a new kernel: add it \
+                 to the file that the menu is made from"
             )),
             None => {}
         }
@@ -73,17 +73,14 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         );
     }
     if kubelet {
-        draft.warn("kubelet counts huge pages when it starts: restart it after a pool has changed");
+        draft.warn("kubelet counts huge pages when it starts: restart it after a pool changes");
     }
     let strict = ask.host.kernel_settings.overcommit_memory.get() == Some(2);
     if let Some(limit) = ask.sizing.map(|sizing| &sizing.limits.commit_limit)
         && strict
         && limit.enough == Some(false)
     {
-        draft.warn(format!(
-            "CommitLimit shrinks with the pools and would no longer hold what is committed: {}",
-            limit.evidence
-        ));
+        draft.warn(format!("the pools lower CommitLimit below what is already committed: {}", limit.evidence));
     }
 }
 
@@ -128,7 +125,7 @@ fn unread(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let unknown = ask.assessment.situation.claim(page).map(|claim| claim.unknown.as_slice()).unwrap_or_default();
         if let Some(id) = unknown.first() {
             draft.warn(format!(
-                "no pages of {page} are given back: what {id} will ask for at its next start is not known"
+                "no {page} pages are released, because hugewise cannot tell what {id} will ask for at its next start"
             ));
         }
     }
@@ -150,29 +147,32 @@ fn shared(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             })
             .collect();
         if !others.is_empty() {
-            draft.warn(format!("the pool of {page} pages also holds pages of others: {}", others.join("; ")));
+            draft.warn(format!("the pool of {page} pages is also used by others: {}", others.join("; ")));
         }
     }
 }
 
 /// Servers that nobody has said should ask for huge pages: whoever misses them in the plan is told how to have them in it.
 fn left_alone(ask: &Ask<'_>, draft: &mut Draft<'_>) {
-    if !ask.options.instances.is_empty() {
-        return;
-    }
     for instance in ask.instances {
-        let planned = ask.sized().any(|(of, _)| std::ptr::eq(of, instance));
-        if !planned && target::does_not_ask(&ask.assessment.facts(ask.host, ask.instances), instance) {
+        if is_left_alone(ask, instance) {
             draft.leave(
                 Remedy::SetSetting(instance.id()),
                 format!(
-                    "{} does not ask for huge pages and is left as it is; --instance {} plans for it",
+                    "{} does not ask for huge pages, so it stays as it is; --instance {} plans for it",
                     instance.title(),
                     shell_word(&instance.name)
                 ),
             );
         }
     }
+}
+
+/// Whether a server does not ask for huge pages, and nobody has said that it should: no page is planned for it.
+pub(super) fn is_left_alone(ask: &Ask<'_>, instance: &Instance) -> bool {
+    let planned = || ask.sized().any(|(of, _)| std::ptr::eq(of, instance));
+    let does_not_ask = || target::does_not_ask(&ask.assessment.facts(ask.host, ask.instances), instance);
+    ask.options.instances.is_empty() && !planned() && does_not_ask()
 }
 
 /// Servers that stay on pages of another size than the one that was asked for: whoever asked is told why.
@@ -193,7 +193,7 @@ fn kept_size(ask: &Ask<'_>, draft: &mut Draft<'_>) {
                 shell_word(&instance.name)
             )
         } else {
-            format!("{title} takes pages of the default size alone: no pages of {page} are planned for it")
+            format!("{title} can use only the default page size, so no {page} pages are planned for it")
         });
     }
 }

@@ -237,7 +237,7 @@ pub(crate) fn succeeded(line: &str, ran: hugewise_system::Ran) -> Result<(), Fai
         return Ok(());
     }
     let said = [&ran.complaint, &ran.output].into_iter().flat_map(|text| text.lines().rev());
-    let said = said.map(str::trim).find(|text| !text.is_empty()).unwrap_or("it failed without a word");
+    let said = said.map(str::trim).find(|text| !text.is_empty()).unwrap_or("it failed without a message");
     Err(Failure::new(line, said))
 }
 

@@ -50,7 +50,7 @@ impl Restorer<'_> {
         for (path, pool, pages) in pools {
             let got = values::set_pool(self.system, path, *pool, *pages, progress)?;
             if got != *pages {
-                let why = format!("{} there before, and the kernel gives {got} back", values::were(*pages));
+                let why = format!("{} there before, but the kernel gives only {got} back", values::were(*pages));
                 return Err(Failure::new(path, why).advising("memory is fragmented: reboot"));
             }
         }
@@ -97,8 +97,7 @@ impl Restorer<'_> {
                 Ok(true) => {}
                 Ok(false) => {
                     if matches!(self.system.list(folder), Ok(Some(_))) {
-                        done.notes
-                            .push(format!("{folder} was made by hugewise and stays: there are other files in it"));
+                        done.notes.push(format!("hugewise made {folder}, but it stays because it holds other files"));
                         break;
                     }
                 }
@@ -196,7 +195,7 @@ impl Restorer<'_> {
         }
         if !ours {
             done.notes.push(format!(
-                "{path} was made anew since by somebody else: {line} has made it out of the configuration as it is \
+                "somebody has regenerated {path} since: {line} has made it from the current configuration \
                  now, and its old bytes were not put back"
             ));
             return Ok(RestoreResult::Ran);
@@ -242,6 +241,6 @@ impl<'a> Rewritten<'a> {
 }
 
 fn changed_since(difference: &Difference) -> RestoreResult {
-    let why = format!("{} was changed by somebody else meanwhile, and is left as it is", difference.path);
+    let why = format!("somebody has changed {} meanwhile, so it stays as it is", difference.path);
     RestoreResult::Left { why }
 }

@@ -424,7 +424,7 @@ fn a_damaged_journal_is_not_guessed_at() {
     // Whoever overwrote it has not made what was applied undone.
     machine.put(path, "some\nother file\n");
     let error = undone(&machine).unwrap_err();
-    assert!(error.to_string().contains("line 1: no record of hugewise"), "{error}");
+    assert!(error.to_string().contains("line 1: not a hugewise journal"), "{error}");
 }
 
 #[test]

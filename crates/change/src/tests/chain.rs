@@ -121,7 +121,7 @@ fn what_a_younger_apply_has_set_stays_until_that_one_is_undone() {
     by_id(&machine, "3", false).unwrap();
     assert_eq!((machine.get(POOL).as_deref(), machine.get(THP).as_deref()), (Some("300"), Some("madvise")));
     let last = by_id(&machine, "2", false).unwrap();
-    assert!(last.notes.iter().any(|note| note.contains("apply 1 waited for this")), "{last:?}");
+    assert!(last.notes.iter().any(|note| note.contains("apply 1 was waiting for this")), "{last:?}");
     assert_eq!((machine.get(POOL).as_deref(), machine.get(THP).as_deref()), (Some("10"), Some("madvise")));
 }
 

@@ -216,7 +216,7 @@ fn a_journal_that_cannot_be_read_stops_nothing_but_itself() {
     );
     let more = more.unwrap();
     assert_eq!((more.end, more.journal.as_deref()), (End::Done, Some("10")));
-    assert!(more.notes.iter().any(|note| note.contains("0002.journal") && note.contains("not known")), "{more:?}");
+    assert!(more.notes.iter().any(|note| note.contains("0002.journal") && note.contains("cannot tell")), "{more:?}");
     assert!(undo(&machine, Some("10"), false, &mut |_| {}).unwrap().complete);
     let undone = undo(&machine, None, false, &mut |_| {}).unwrap();
     assert_eq!((undone.journal.as_str(), undone.complete), ("1", true));

@@ -10,7 +10,7 @@ use crate::outcome::{Failure, Outcome};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Memory that is touched; without it as much as the host can well spare, at most 8 GiB.
+    /// Memory to touch. Default: what the host can easily spare, at most 8 GiB.
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     segment: Option<Bytes>,
     #[command(flatten)]

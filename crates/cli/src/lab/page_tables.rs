@@ -15,7 +15,7 @@ use crate::outcome::{Failure, Outcome};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// What the sessions belong to.
+    /// What the sessions connect to.
     #[arg(long, value_enum, default_value_t = Which::Standin)]
     engine: Which,
     /// Sessions at the end.
@@ -29,9 +29,9 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Which {
-    /// Processes around shared memory that are started for it.
+    /// Stand-in processes that share memory.
     Standin,
-    /// A PostgreSQL server of its own whose sessions scan a table as large as --segment.
+    /// A PostgreSQL of its own, whose sessions scan a table of the size of --segment.
     Postgresql,
 }
 

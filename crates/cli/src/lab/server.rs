@@ -16,13 +16,13 @@ pub(crate) struct Server {
     /// Size of the shared segment.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1G")]
     pub(crate) segment: Bytes,
-    /// Part of the segment that each session touches as it logs in.
+    /// Percentage of the segment that each session touches when it logs in.
     #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) touch: u8,
-    /// What the segment is.
+    /// Kind of segment.
     #[arg(long, value_enum, default_value_t = SegmentKind::SystemV)]
     kind: SegmentKind,
-    /// Sessions touch all over the segment, not from its start on.
+    /// Sessions touch pages spread over the segment instead of from its start.
     #[arg(long)]
     random: bool,
     /// Sessions write to what they touch.
@@ -43,13 +43,13 @@ pub(crate) struct Server {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum PoolPolicy {
-    /// The pool is grown first and put back after.
+    /// Grow the pool first, and restore it afterwards.
     Auto,
-    /// The pool as it is: all of the segment on it, or no start.
+    /// Use the pool as it is: the whole segment fits, or the server does not start.
     Only,
-    /// The pool as it is, and base pages for what it lacks.
+    /// Use the pool as it is, and base pages for the rest.
     True,
-    /// Base pages, whatever --pages says.
+    /// Use base pages, whatever --pages says.
     False,
 }
 

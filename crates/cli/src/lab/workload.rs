@@ -11,13 +11,13 @@ use crate::outcome::{Failure, Outcome};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Sessions that ask at once.
+    /// Concurrent sessions.
     #[arg(long, value_name = "N", default_value_t = Settings::default().sessions, value_parser = clap::value_parser!(u32).range(1..=2000))]
     sessions: u32,
-    /// Shared buffers; the tables fill three quarters of them.
+    /// Size of shared_buffers; the tables fill three quarters of it.
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "2G")]
     segment: Bytes,
-    /// How long each measurement takes.
+    /// Seconds for each measurement.
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     seconds: u64,
     #[command(flatten)]

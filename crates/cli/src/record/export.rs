@@ -2,8 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use hugewise_incident::{Moment, named_span};
 use hugewise_record::record::USUAL_FOLDER;
-use hugewise_report::recorded::{export, export_oswatcher};
+use hugewise_record::status::status;
+use hugewise_report::recorded::{Span, export, export_oswatcher};
 use hugewise_report::series::SeriesFile;
 
 use crate::outcome::{self, Failure, Outcome};
@@ -26,6 +28,12 @@ pub(crate) struct Arguments {
     /// The recording's folder, or a single ring file.
     #[arg(value_name = "PATH", default_value = USUAL_FOLDER)]
     path: PathBuf,
+    /// Leave out what is before this: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day, by the host's clock.
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Leave out what is after this; as --from.
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
     /// Output format.
     #[arg(long, value_enum)]
     format: Format,
@@ -37,17 +45,18 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let failed = |path: &Path, why: &dyn std::fmt::Display| Failure::new(format!("{}: {why}", path.display()));
     let rings = rings(&arguments.path)?;
+    let span = span(arguments, &rings)?;
     let out = &arguments.out;
     match arguments.format {
         Format::Oswatcher => {
             // One of minutes would make a second sample of each minute: it is taken where there is nothing else.
             let ring = rings.first().ok_or_else(|| failed(&arguments.path, &"no recording found"))?;
-            export_oswatcher(ring, out).map_err(|error| failed(out, &error))?;
+            export_oswatcher(ring, span, out).map_err(|error| failed(out, &error))?;
         }
         Format::Json => {
             let mut text = outcome::create_file(out)?;
             for ring in &rings {
-                export::lines(ring, &mut text).map_err(|error| failed(out, &error))?;
+                export::lines(ring, span, &mut text).map_err(|error| failed(out, &error))?;
             }
         }
         Format::Csv | Format::Parquet => {
@@ -59,7 +68,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             for ring in &rings {
                 let stream = hugewise_record::status::open(ring).map_err(|error| failed(ring, &error))?;
                 let series = hugewise_incident::readers::read(stream, &ring.display().to_string());
-                for series in series.map_err(|error| failed(ring, &error))? {
+                for mut series in series.map_err(|error| failed(ring, &error))? {
+                    series.cut(span.from.map(Moment), span.to.map(Moment));
                     file.add(None, &series).map_err(|error| failed(out, &error))?;
                 }
             }
@@ -67,6 +77,41 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
     }
     Ok(Outcome::Fine)
+}
+
+/// The time that is asked for, by the clock of the host; an error where none of its samples lie there.
+fn span(arguments: &Arguments, rings: &[PathBuf]) -> Result<Span, Failure> {
+    if arguments.from.is_none() && arguments.to.is_none() {
+        return Ok(Span::default());
+    }
+    let mut spans = Vec::new();
+    let mut offset = 0;
+    for ring in rings {
+        let failed = |why: &dyn std::fmt::Display| Failure::new(format!("{}: {why}", ring.display()));
+        let file = hugewise_record::status::open(ring).map_err(|error| failed(&error))?;
+        let told = status(&file).map_err(|error| failed(&error))?;
+        // The ring of seconds comes first.
+        if spans.is_empty() {
+            offset = told.summary.header.about.offset;
+        }
+        spans.extend(told.span);
+    }
+    let first = spans.iter().map(|(first, _)| *first).min();
+    let last = spans.iter().map(|(_, last)| *last).max();
+    let Some(all) = first.zip(last) else { return Err(Failure::new("the recording has no sample")) };
+    let offset = i32::try_from(offset).unwrap_or(0);
+    let (from, to) = (arguments.from.as_deref(), arguments.to.as_deref());
+    let named = named_span(from, to, offset, (Moment(all.0), Moment(all.1)));
+    let (from, to) = named.map_err(|error| Failure::new(error.to_string()))?;
+    let span = Span { from: from.map(|from| from.0), to: to.map(|to| to.0) };
+    // The recorder may have been off then.
+    for ring in rings {
+        let found = export::has_sample(ring, span);
+        if found.map_err(|error| Failure::new(format!("{}: {error}", ring.display())))? {
+            return Ok(span);
+        }
+    }
+    Err(Failure::new("no sample lies between --from and --to: nothing was recorded then"))
 }
 
 /// The rings that are meant: the one, or those of the folder that are there.

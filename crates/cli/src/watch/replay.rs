@@ -68,10 +68,12 @@ fn the_one(names: &[Option<String>], wanted: Option<&str>) -> Result<Option<Stri
     };
     match (wanted, names.as_slice()) {
         (None, [only]) => Ok((*only).clone()),
-        (None, _) => Err(Failure::new(format!("these are of several hosts ({}): name one with --host", shown()))),
+        (None, _) => {
+            Err(Failure::new(format!("the recording has several hosts ({}): choose one with --host", shown())))
+        }
         (Some(wanted), all) => match all.iter().find(|name| name.as_deref() == Some(wanted)) {
             Some(name) => Ok((*name).clone()),
-            None => Err(Failure::new(format!("nothing is of a host that is called {wanted}; there is {}", shown()))),
+            None => Err(Failure::new(format!("no host is named {wanted}; found {}", shown()))),
         },
     }
 }
@@ -279,7 +281,7 @@ mod tests {
         let failure = of(&["../Cargo.toml"], None).unwrap_err();
         assert!(failure.message().contains("Cargo.toml"), "{}", failure.message());
         let failure = of(&["collectors/two-freezes.sar"], Some("db8")).unwrap_err();
-        assert_eq!(failure.message(), "nothing is of a host that is called db8; there is db7");
+        assert_eq!(failure.message(), "no host is named db8; found db7");
     }
 
     #[test]

@@ -48,6 +48,37 @@ fn many_hosts_are_a_table_and_a_story_on_demand() {
     assert!((0..1000).all(|number| page.out.contains(&format!(">db{number}<"))));
 }
 
+/// The same freeze on two hosts at 08:32:50 by their clocks: one moment, unless one of the clocks is known to be ahead.
+#[test]
+fn hosts_are_compared_by_corrected_clocks() {
+    let folder = TempDir::new().unwrap();
+    let frozen = std::fs::read_to_string(fixtures("collectors/two-freezes.sar")).unwrap();
+    for host in ["db1", "db2"] {
+        put(folder.path(), &format!("{host}.sar"), frozen.replace("(db7)", &format!("({host})")));
+    }
+    let told = |more: &[&str]| {
+        let report = json(folder.path(), &[&["db1.sar", "db2.sar"], more].concat());
+        let incident = &report["incidents"][0];
+        assert_eq!(incident["host"], "db1");
+        incident["elsewhere"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|line| line.as_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert!(told(&[])[0].contains("db2 had the same, which began in the same second"), "{:?}", told(&[]));
+    let ahead = told(&["--offset", "db2=+30s"]);
+    assert!(ahead[0].contains("which began 30 s earlier once their clocks are corrected"), "{ahead:?}");
+    assert_eq!(told(&["--offset", "DB2=-90"]), Vec::<String>::new());
+    let both = told(&["--offset", "db2=+90s", "--offset", "db1=+90s"]);
+    assert!(both[0].contains("in the same second"), "{both:?}");
+    for (wrong, why) in [("db3=+1s", "no host of that name"), ("db2", "HOST=SECONDS"), ("db2=soon", "HOST=SECONDS")] {
+        let said = within(folder.path(), &["db1.sar", "db2.sar", "--offset", wrong]);
+        assert!(said.code == 2 && said.err.contains(why), "{wrong}: {}", said.err);
+    }
+}
+
 /// What a person would lay beside each other by hand: a day of sar, the kernel's messages, which say no year, and the alert log.
 #[test]
 fn logs_and_collectors_are_one_story() {

@@ -245,13 +245,13 @@ fn it_asks_on_a_terminal() {
     let before = State::etc();
     for answer in ["n\n", "\n", "yesterday\n"] {
         let (shown, code) = on_a_terminal("apply --color never", answer);
-        assert!(shown.contains(&format!("+++ b{POOL}")) && shown.contains("Carry this out? [y/N]"), "{shown}");
+        assert!(shown.contains(&format!("+++ b{POOL}")) && shown.contains("Apply this plan? [y/N]"), "{shown}");
         assert!(shown.contains("nothing was changed"), "{shown}");
         assert_eq!(code, Some(2), "{shown}");
         assert_same(&before, &State::etc());
     }
     let (shown, code) = on_a_terminal("apply --color never", "y\n");
-    assert!(shown.contains("Everything is done.") && shown.contains("hugewise undo 1"), "{shown}");
+    assert!(shown.contains("All steps are done.") && shown.contains("hugewise undo 1"), "{shown}");
     assert_eq!(code, Some(0), "{shown}");
     assert_ne!(pool(), 0);
     run(&["undo"], 0);

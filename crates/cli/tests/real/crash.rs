@@ -200,7 +200,7 @@ fn again(command: impl Fn() -> Command) -> Output {
     loop {
         let output = command().stdin(Stdio::null()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
-        let passing = ["another process is changing this host", "asked for, and the kernel gave"];
+        let passing = ["another process is changing this host", "and the kernel gave"];
         if !passing.iter().any(|it| said.contains(it)) || Instant::now() > until {
             return output;
         }

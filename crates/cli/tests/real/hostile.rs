@@ -148,7 +148,7 @@ fn a_boot_loader_whose_program_is_missing() {
         .change(FileChange::write(GRUB, GRUB_TEXT))
         .change(update_grub());
     let (plan, before) = (scene.plan(vec![thp(), step]), State::etc());
-    assert_refused(&before, &apply(&plan), &["update-grub", "boot-loader", "as before"]);
+    assert_refused(&before, &apply(&plan), &["update-grub", "boot-loader", "was rolled back"]);
 }
 
 #[test]
@@ -327,7 +327,7 @@ fn kernel_files_that_are_not_the_kernels() {
     };
     for folder in ["/sys", "/proc"] {
         let output = run(&format!("mount -t tmpfs fake {folder}"));
-        assert_refused(&before, &output, &[folder, "not the kernel's own"]);
+        assert_refused(&before, &output, &[folder, "does not come from the kernel"]);
     }
     // One file of them will do.
     assert_refused(&before, &run(&format!("mount --bind {} {THP}", fake.display())), &[THP]);
@@ -445,11 +445,11 @@ fn a_plan_of_a_host_that_a_killed_apply_has_left() {
     fs::copy(harness::HUGEWISE, &program).unwrap();
     let said = require!(User::named("nobody")).command(&program).arg("plan").output().unwrap();
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    assert!(said.contains("/var/lib/hugewise/journal") && said.contains("is not known"), "{said}");
+    assert!(said.contains("/var/lib/hugewise/journal") && said.contains("only root may read it"), "{said}");
 
     // Its command still kills whoever runs it.
     assert_eq!(run(&["undo", "1"]).status.code(), None);
-    assert_refused(&State::etc(), &run(&["plan"]), &["the undo of apply 1 of ", "hugewise undo 1 ends it"]);
+    assert_refused(&State::etc(), &run(&["plan"]), &["the undo of apply 1 of ", "hugewise undo 1 finishes it"]);
     fs::write(UPDATE_GRUB, "#!/bin/sh\necho '# made by update-grub' >/boot/grub/grub.cfg\n").unwrap();
     assert_eq!(run(&["undo", "1"]).status.code(), Some(0));
     assert_same(&before, &State::etc());

@@ -38,7 +38,7 @@ pub(crate) struct Oracle {
     /// PMON's.
     pub(crate) pid: u32,
     /// What it said of refusals.
-    refused: Vec<String>,
+    pub(crate) refused: Vec<String>,
     home: tempfile::TempDir,
 }
 
@@ -50,6 +50,21 @@ impl Oracle {
 
     /// Starts it in that cgroup.
     pub(crate) fn start_within(cgroup: Option<&Path>, sid: &str, settings: &str, arguments: &[&str]) -> Self {
+        let join = cgroup.map_or(String::new(), |folder| format!("echo $$ > {}/cgroup.procs; ", folder.display()));
+        Self::start_by(sid, settings, arguments, |oracle, arguments| {
+            let mut command = Command::new("sh");
+            command.args(["-c", &format!("{join}exec \"$@\""), "sh"]).arg(oracle).args(arguments);
+            command
+        })
+    }
+
+    /// Starts it by the command that is made of its program and arguments.
+    pub(crate) fn start_by(
+        sid: &str,
+        settings: &str,
+        arguments: &[&str],
+        by: impl FnOnce(&Path, &[String]) -> Command,
+    ) -> Self {
         let home = harness::folder();
         for folder in ["bin", "dbs"] {
             fs::create_dir(home.path().join(folder)).unwrap();
@@ -58,11 +73,10 @@ impl Oracle {
         let oracle = home.path().join("bin/oracle");
         fs::copy(program(), &oracle).unwrap();
         fs::set_permissions(&oracle, fs::Permissions::from_mode(0o755)).unwrap();
-        let mut command = Command::new("sh");
-        let join = cgroup.map_or(String::new(), |folder| format!("echo $$ > {}/cgroup.procs; ", folder.display()));
-        command.args(["-c", &format!("{join}exec \"$@\""), "sh"]).arg(&oracle);
+        let mut words = vec!["--as".to_owned(), format!("oracle:{sid}")];
+        words.extend(arguments.iter().map(|word| (*word).to_owned()));
+        let mut command = by(&oracle, &words);
         command.env("ORACLE_HOME", home.path()).env("ORACLE_SID", sid).current_dir(home.path().join("dbs"));
-        command.args(["--as", &format!("oracle:{sid}")]).args(arguments);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut refused = Vec::new();
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
@@ -206,4 +220,23 @@ fn automatic_memory_management_rules_huge_pages_out() {
     assert_eq!(harness::segment_bytes(instance, false), 300 * MIB, "{instance:#}");
     let found = checked.findings_of(instance);
     assert!(found.iter().any(|(_, name)| name.contains("amm") || name.contains("automatic-memory")), "{found:?}");
+}
+
+/// From 12.2 on: files of /dev/shm beside System V segments, which are neither automatic memory management nor a part of the SGA.
+#[test]
+fn a_managed_global_area_beside_the_sga() {
+    let guard = require!(PoolGuard::take());
+    require!(guard.set_pool(PageSize::MIB_2, PageCount(150)));
+    let arguments = ["--segments", "300M", "--pages", "2M", "--managed", "40M"];
+    let oracle = Oracle::start("MGA", "pga_aggregate_target=100M", &arguments);
+    let checked = harness::check();
+    checked.assert_verdict("oracle", oracle.pid, "all", None);
+    let instance = checked.instance("oracle", oracle.pid);
+    assert_eq!(sizes(instance), [300 * MIB], "{instance:#}");
+    let found = checked.findings_of(instance);
+    assert!(!found.iter().any(|(_, name)| name == "amm"), "{found:?}");
+    let output = Command::new(harness::HUGEWISE).args(["size", "--format", "json"]).output().unwrap();
+    let sized: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(sized["budget"]["managed_bytes"], 40 * MIB, "{:#}", sized["budget"]);
+    assert_eq!(sized["private_memory"][0]["managed_bytes"], 40 * MIB);
 }

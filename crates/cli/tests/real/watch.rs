@@ -111,7 +111,7 @@ fn an_archive_is_walked_through_and_a_signal_leaves_the_terminal_as_it_was() {
         require!(Terminal::watch(&format!("--replay '{}' --speed 64", fixture("collectors/two-freezes.sar"))));
     terminal.shows(&["recorded 23 of 23", "db7  Linux 5.4.17", "2026-11-21T11:20:01"]);
     terminal.press(&["Home"]);
-    terminal.shows(&["recorded 1 of 23", "2026-11-21T07:40:01", "nothing tells of instances"]);
+    terminal.shows(&["recorded 1 of 23", "2026-11-21T07:40:01", "no data about instances"]);
     terminal.press(&["Right", "Right", "Right", "Right", "Right", "Right", "Tab"]);
     terminal.shows(&["recorded 7 of 23", "reclaim-by-page-tables"]);
     terminal.press(&["Enter"]);

@@ -103,6 +103,62 @@ fn alert_logs_are_found_under_every_destination() {
     of(old, "/u01/app/oracle/admin/PROD/bdump/alert_PROD.log");
 }
 
+/// The managed global area is a row of its own, is no part of other processes' memory, and is not counted in PGA once more.
+#[test]
+fn the_managed_global_area_is_counted_once() {
+    let dealt = |managed: u64| {
+        let mut estate = named::of("cluster").unwrap();
+        let database = estate.databases.iter_mut().find(|it| it.sid == "PROD1").unwrap();
+        database.managed = managed;
+        Played::of(estate)
+    };
+    let budget = |played: &Played| played.run("size", &["--format", "json"]).json()["budget"].clone();
+    let (without, with) = (budget(&dealt(0)), budget(&dealt(512 << 20)));
+    let of = |budget: &serde_json::Value, part: &str| budget[part].as_u64();
+    assert_eq!((of(&without, "managed_bytes"), of(&with, "managed_bytes")), (None, Some(512 << 20)));
+    assert_eq!(of(&with, "others_bytes"), of(&without, "others_bytes"), "{with:#} {without:#}");
+    let private = |budget: &serde_json::Value| of(budget, "sessions_private_bytes").unwrap();
+    assert_eq!(private(&with) + (512 << 20), private(&without), "{with:#} {without:#}");
+    let text = dealt(512 << 20).run("size", &[]).out;
+    let row = text.lines().find(|line| line.contains("managed global area")).unwrap_or_else(|| panic!("{text}"));
+    assert!(row.contains(" M ") && row.contains("512.0 MiB"), "{text}");
+    let page = dealt(512 << 20).run("size", &["--format", "html"]).out;
+    assert!(page.contains("managed global area"));
+}
+
+/// A destination that stands in ASM alone is told by the trace files that its processes hold open, of a capture as well.
+#[test]
+fn a_destination_that_only_asm_knows_is_told_by_open_traces() {
+    let mut estate = named::of("cluster").unwrap();
+    let database = estate.databases.iter_mut().find(|it| it.sid == "PROD1").unwrap();
+    database.parameters.push(("diagnostic_dest".into(), "/logs".into()));
+    let played = Played::of(estate);
+    let log = "/logs/diag/rdbms/prod/PROD1/trace/alert_PROD1.log";
+    let before = played.check();
+    assert!(!before.instance("PROD1")["setting"].to_string().contains(log), "{}", before.instance("PROD1")["setting"]);
+    let folder = format!("/proc/{}/fd", before.instance("PROD1")["pid"]);
+    std::fs::create_dir_all(played.host.at(&folder)).unwrap();
+    for (number, target) in
+        [("3", "/u02/oradata/S3/system01.dbf"), ("7", "/logs/diag/rdbms/prod/PROD1/trace/PROD1_pmon_1.trc")]
+    {
+        std::os::unix::fs::symlink(target, played.host.at(&format!("{folder}/{number}"))).unwrap();
+    }
+    let after = played.check();
+    assert!(after.instance("PROD1")["setting"].to_string().contains(log), "{:#}", after.json);
+    assert_eq!(after.instance("PROD1")["max_sessions"], 1000);
+    let logs = played.run("verify", &["--format", "json"]).json()["logs"].to_string();
+    assert!(logs.contains(log), "{logs}");
+    // The names of other files are nobody's business.
+    let kept = tempfile::TempDir::new().unwrap();
+    let target = kept.path().join("captured");
+    let said = played.run("capture", &["--output", target.to_str().unwrap()]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let captured = crate::support::on("check", &target, &["--format", "json"]).out;
+    assert!(captured.contains(log), "{captured}");
+    assert!(std::fs::read_link(target.join(&folder[1..]).join("3")).is_err());
+    assert!(std::fs::read_link(target.join(&folder[1..]).join("7")).is_ok());
+}
+
 /// What a machine cannot hold is refused, so that no test rests on a host that could not be.
 #[test]
 fn what_does_not_fit_is_no_estate() {

@@ -24,4 +24,5 @@ mod performance_tuning_huge_pages;
 mod played;
 mod pre_page_sga;
 mod realfree_heap_pagesize_hint;
+mod servers;
 mod table;

@@ -199,6 +199,22 @@ fn srvctl_gives_other_limits_than_sqlplus() {
     is_well(&played.check());
 }
 
+/// It is on huge pages from a log-in's start, or soon will be: told to insist then, it would be down after srvctl's.
+#[test]
+fn nobody_insists_before_clusterwares_start_has_huge_pages() {
+    for (memlock, pages) in [(Memlock::Unlimited, Pages::Huge), (Memlock::Kib(4 << 20), Pages::Base)] {
+        let mut estate = named::of("srvctl").unwrap();
+        let database = &mut estate.databases[0];
+        (database.release, database.memlock, database.pages) = ("11.2.0.4".into(), memlock, pages);
+        let played = Played::of(estate);
+        let checked = played.told("check", &[]);
+        let told = "once srvctl gives it pages, have oracle RAC1 insist: use_large_pages=ONLY";
+        assert!(checked.contains(told), "{checked}");
+        let plan = by_hand(&played.host.plan(&[]));
+        assert!(plan.contains("# once srvctl gives it pages, as"), "{plan}");
+    }
+}
+
 /// A reader wrote: it worked until the reboot. Before it, Clusterware ran with the limits of a person's shell.
 #[test]
 fn it_worked_until_the_reboot() {

@@ -34,6 +34,7 @@ pub static KIND: Kind = Kind {
     programs: &["mysqld", "mysqld-debug", "mariadbd"],
     fewer_sessions: "fewer connections in each client's own pool, or a thread pool (MariaDB: thread_handling=pool-of-threads; \
                      MySQL: a plugin of its Enterprise edition)",
+    thread_pool,
     find,
     asleep: asleep::asleep,
     starting: Some(&start::STARTING),
@@ -86,6 +87,8 @@ pub static KIND: Kind = Kind {
         "--aria-pagecache-file-hash-size",
         "--aria-block-size",
         "--max-connections",
+        "--thread-handling",
+        "--thread-pool-size",
         "--port",
         "-P",
         "--socket",
@@ -109,6 +112,8 @@ pub static KIND: Kind = Kind {
         "aria_block_size",
         "user",
         "max_connections",
+        "thread_handling",
+        "thread_pool_size",
         "port",
         "socket",
         "datadir",
@@ -123,6 +128,24 @@ pub static KIND: Kind = Kind {
     ],
     ..Kind::PLAIN
 };
+
+/// MariaDB's, by the command line and the files: `thread_handling` is `one-thread-per-connection` by default on Linux, and
+/// `thread_pool_size` the number of processors (MariaDB Knowledge Base, "Thread Pool System Status Variables").
+fn thread_pool(instance: &Instance) -> Option<String> {
+    let handling = instance.settings.get("thread_handling")?;
+    if instance.engine != Engine::MariaDb || !is_pool(&handling.value) {
+        return None;
+    }
+    let size = instance.settings.get("thread_pool_size");
+    let size = size.map_or_else(|| "thread_pool_size: the number of processors".to_owned(), ToString::to_string);
+    Some(format!("{handling}, {size}"))
+}
+
+/// A value may be written as its beginning, or as its number.
+fn is_pool(handling: &str) -> bool {
+    let handling = handling.to_ascii_lowercase();
+    handling == "2" || (!handling.is_empty() && "pool-of-threads".starts_with(&handling))
+}
 
 fn find(scene: &Scene<'_>, found: &mut Found) {
     for main in scene.host.processes.known().into_iter().flatten() {

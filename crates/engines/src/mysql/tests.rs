@@ -1,4 +1,20 @@
 use super::*;
+
+/// What `mariadbd --no-defaults --thread-handling=VALUE --verbose --help` of MariaDB 10.11 makes of each.
+#[test]
+fn a_pool_of_threads_is_known_by_each_of_its_names() {
+    for (value, is_one) in [
+        ("pool-of-threads", true),
+        ("pool", true),
+        ("2", true),
+        ("one-thread-per-connection", false),
+        ("no-threads", false),
+        ("0", false),
+        ("1", false),
+    ] {
+        assert_eq!(is_pool(value), is_one, "{value}");
+    }
+}
 use crate::testing;
 use hugewise_host::source::MapSource;
 use hugewise_model::instance::DemandSource;

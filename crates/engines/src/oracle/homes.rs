@@ -9,6 +9,12 @@ use crate::options::file_name;
 /// "About orabasetab").
 const TABLE: &str = "/install/orabasetab";
 
+/// Below a home, where adrci keeps the ADR bases that it has opened, a path a line: tried as one more place, and no more.
+const ADR_BASES: &str = "/log/diag/adrci_dir.mif";
+
+/// Bases of such a file that are tried.
+const MOST_BASES: usize = 8;
+
 /// What a home's own file says of it: `HOME:BASE:NAME:Y`, Y for one that is read-only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
@@ -21,6 +27,8 @@ struct Entry {
 pub(super) struct Home {
     path: String,
     entry: Option<Entry>,
+    /// Bases that adrci was shown with this home.
+    bases: Vec<String>,
 }
 
 impl Home {
@@ -29,7 +37,9 @@ impl Home {
         let path = path.trim_end_matches('/').to_owned();
         let table = source.read(&format!("{root}{path}{TABLE}")).into_known();
         let entry = table.and_then(|bytes| entry(&String::from_utf8_lossy(&bytes), &path));
-        Self { path, entry }
+        let bases = source.read(&format!("{root}{path}{ADR_BASES}")).into_known();
+        let bases = bases.map(|bytes| bases_in(&String::from_utf8_lossy(&bytes))).unwrap_or_default();
+        Self { path, entry, bases }
     }
 
     /// The folder of its instances' parameter files. A read-only home has none of its own: they are below the base.
@@ -52,7 +62,7 @@ impl Home {
         let base = told.or_else(above);
         let set = set.filter(|set| set.starts_with('/')).map(str::to_owned);
         let all = [set, base, of_sap(), Some(format!("{}/log", self.path))];
-        let mut all: Vec<String> = all.into_iter().flatten().collect();
+        let mut all: Vec<String> = all.into_iter().flatten().chain(self.bases.iter().cloned()).collect();
         all.dedup();
         all
     }
@@ -81,6 +91,12 @@ impl Home {
     }
 }
 
+fn bases_in(text: &str) -> Vec<String> {
+    let paths = text.split(['\n', '\r', '\0']).map(|line| line.trim().trim_end_matches('/'));
+    let paths = paths.filter(|path| path.starts_with('/') && Shape::Path.fits(path));
+    paths.take(MOST_BASES).map(str::to_owned).collect()
+}
+
 /// The line of a home; the last one counts.
 fn entry(text: &str, home: &str) -> Option<Entry> {
     let fields = |line: &str| {
@@ -95,6 +111,10 @@ fn entry(text: &str, home: &str) -> Option<Entry> {
 
 /// What a capture keeps of such a file: the lines of homes, without their names.
 pub(super) fn kept(path: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    if path.ends_with(ADR_BASES) {
+        let bases = bases_in(&String::from_utf8_lossy(bytes));
+        return Some(bases.iter().map(|base| format!("{base}\n")).collect::<String>().into_bytes());
+    }
     let home = path.strip_suffix(TABLE).filter(|home| !home.is_empty())?;
     let text = String::from_utf8_lossy(bytes);
     // Of a container the path begins with that of its root.
@@ -159,6 +179,8 @@ mod tests {
         assert_eq!(Home::read(&source, "", home).alert_logs(&source, "", "rdbms", "C11", None), [sap]);
         let old = "/u01/app/oracle/admin/PROD/bdump/alert_PROD.log";
         assert_eq!(logs("/u01/app/oracle/product/10.2.0/db_1", old, None, "PROD"), [old]);
+        let source = MapSource::new().file(set, "log").file("/opt/ora19/log/diag/adrci_dir.mif", "/opt/none\n/logs/\n");
+        assert_eq!(Home::read(&source, "", "/opt/ora19").alert_logs(&source, "", "rdbms", "PROD1", None), [set]);
         for path in [usual, set, bare, sap, old] {
             assert!(is_alert_log(path), "{path}");
         }
@@ -173,5 +195,7 @@ mod tests {
         assert_eq!(kept.as_deref(), Some(&*format!("{HOME}:/u02/base::Y:\n")));
         assert_eq!(super::kept(&path, kept.as_deref().unwrap().as_bytes()), kept.map(String::into_bytes));
         assert_eq!(super::kept("/etc/orabasetab", b"x"), None);
+        let bases = super::kept("/opt/ora19/log/diag/adrci_dir.mif", b"/logs/\nS3 S3\n/u01/app/oracle\n");
+        assert_eq!(bases.as_deref(), Some(&b"/logs\n/u01/app/oracle\n"[..]));
     }
 }

@@ -16,12 +16,17 @@ pub(super) static FORMAT: Format = Format {
         log_block::HEADER,
         log_block::OLD_HEADER,
         "Dump of system resources acquired for SHARED GLOBAL AREA",
+        UNSUPPORTED,
     ],
     hints: &["ALTER DATABASE ", "LGWR switch", "advanced to log sequence", "Large Page", "comp_id='rdbms'"],
     read,
 };
 
 const START: &str = "Starting ORACLE instance";
+/// How an Exadata database server refuses a value of USE_LARGE_PAGES, from 19.27 and 23.8 on, before it says anything of its pages:
+/// `ERROR: use_large_pages = FALSE is not a supported setting for database on Exadata`, and below it
+/// `: suggested values are AUTO_ONLY or ONLY` (christian-gohmann.de, 16 July 2025; of TRUE and AUTO no copy was found).
+const UNSUPPORTED: &str = "not a supported setting";
 const MEMLOCK: &str = "Per process system memlock (soft) limit =";
 
 /// What an instance says only once it has its memory.
@@ -34,6 +39,7 @@ const FATAL: &[&str] = &[
     "ORA-27106",
     "ORA-27125",
     "ORA-27137",
+    "ORA-27138",
     "ORA-00845",
     "Failed to get available system pages",
     "Failed to allocate shared global region",
@@ -95,9 +101,10 @@ fn read_line(report: &mut LogReport, line: &Line, next: Option<&Line>, up: bool)
             _ => Observed::Malformed("no limit".into()),
         };
     }
-    if FATAL.iter().any(|error| text.contains(error)) && !log_table::is_row(text) {
+    let refused = refuses_setting(text);
+    if refused || (FATAL.iter().any(|error| text.contains(error)) && !log_table::is_row(text)) {
         report.error(text);
-        let errno = next.filter(|next| next.text.contains(" Error: "));
+        let errno = next.filter(|next| next.text.contains(" Error: ") || (refused && next.text.starts_with(':')));
         if let Some(errno) = errno {
             report.error(&errno.text);
         }
@@ -115,7 +122,16 @@ fn read_line(report: &mut LogReport, line: &Line, next: Option<&Line>, up: bool)
     }
 }
 
-/// Which limit of the kernel an error is about.
+/// Whether a line refuses a value of USE_LARGE_PAGES. What stands around the name is of several releases, and not all of them were
+/// seen: the name and a refusal tell.
+fn refuses_setting(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    let names = text.contains("use_large_pages");
+    let refusals = [UNSUPPORTED, "is not supported", "not allowed", "no longer supported"];
+    names && refusals.iter().any(|refusal| text.contains(refusal))
+}
+
+/// Which limit of the kernel, or which setting, an error is about.
 fn meaning(text: &str, errno: &str) -> &'static str {
     if text.contains("ORA-27102") && errno.contains("Error: 28") {
         "ENOSPC from shmget: the segment goes beyond kernel.shmall"
@@ -125,6 +141,12 @@ fn meaning(text: &str, errno: &str) -> &'static str {
         "MEMORY_TARGET lives in /dev/shm, which is too small, and never uses huge pages"
     } else if text.contains("ORA-27104") || text.contains("DBT-11207") {
         "the segment goes beyond kernel.shmmax"
+    } else if refuses_setting(text) && text.contains("Exadata") {
+        "on Exadata this release takes use_large_pages=ONLY or AUTO_ONLY alone"
+    } else if refuses_setting(text) {
+        "this release does not take this value of use_large_pages"
+    } else if text.contains("ORA-27138") {
+        "use_large_pages contradicts another parameter, or on Exadata is neither ONLY nor AUTO_ONLY"
     } else {
         ""
     }

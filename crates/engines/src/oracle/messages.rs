@@ -59,6 +59,20 @@ pub(super) static MESSAGES: &[Message] = &[
         sources: &["Oracle Database Reference 11.2, USE_LARGE_PAGES", "MOS note 1392497.1", "alert logs of 11.2.0.3"],
     },
     Message {
+        name: "ORA-27138",
+        says: "unable to allocate large pages with current parameter setting",
+        means: "USE_LARGE_PAGES contradicts another parameter: large pages do not go with MEMORY_TARGET, MEMORY_MAX_TARGET and \
+                _DB_BLOCK_CACHE_PROTECT. On Exadata, from 19.27 and 23.8 on, it is also FALSE, TRUE and AUTO that are refused: only \
+                ONLY and AUTO_ONLY start there. The alert log then says \"is not a supported setting for database on Exadata\".",
+        look: "The lines before it in the alert log; use_large_pages and memory_target in the parameter file.",
+        rules: &["HW402", "HW403"],
+        sources: &[
+            "Oracle Database Error Messages, OCI-27138",
+            "MOS note 3081878.1",
+            "christian-gohmann.de, 16 July 2025: the lines of an alert log",
+        ],
+    },
+    Message {
         name: "ORA-00845",
         says: "MEMORY_TARGET not supported on this system",
         means: "Automatic memory management keeps the SGA in files under /dev/shm, and these are smaller than MEMORY_TARGET or \

@@ -14,6 +14,7 @@ mod log_block;
 mod log_lines;
 mod log_table;
 mod messages;
+mod open_files;
 pub mod parameters;
 mod releases;
 mod remedy;
@@ -202,6 +203,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
 
     let mut instance = scene.instance(Engine::Oracle, of.sid.to_owned(), pmon, pids);
     let mut parameters = Parameters::default();
+    let mut seen = None;
     let executable = pmon.executable.known().map(|path| options::as_process_names(pmon, path));
     let executable = executable.map(|path| path.trim_end_matches(" (deleted)"));
     if let Some(home) = executable.and_then(|path| path.strip_suffix("/bin/oracle")) {
@@ -216,8 +218,11 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
         parameters = Parameters::read(scene, found, pmon, &software.dbs(), of.sid);
         if !parameters.complete {
             let kind = if of.sid.starts_with('+') { "asm" } else { "rdbms" };
+            let told = parameters.destination(of.sid).is_some();
+            seen = if told { None } else { open_files::of(host, scene.source, &instance, kind) };
             let look = || {
-                let logs = software.alert_logs(&files, &root, kind, of.sid, parameters.destination(of.sid));
+                let set = seen.as_ref().map(|seen| seen.value.as_str());
+                let logs = software.alert_logs(&files, &root, kind, of.sid, parameters.destination(of.sid).or(set));
                 last_start::read(&scene.logs_of(pmon), &root, &logs)
             };
             let start = match scene.files {
@@ -234,6 +239,8 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
             instance.settings.insert((*name).to_owned(), setting);
         }
     }
+    // Where its files do not say it, what it writes to does.
+    seen.into_iter().for_each(|seen| _ = instance.settings.entry(seen.name.clone()).or_insert(seen));
 
     instance.segments = if pmon.mappings.is_absent() {
         touched::sysv_segments(host, &instance.pids, pmon.uid, runs_alone(host, pmon))

@@ -141,8 +141,15 @@ pub(super) fn link(path: &str, target: &str, keeps: &Keeps) -> Option<String> {
         "root" if keeps.servers.has(process) => Some(target.to_owned()),
         "root" => (target == "/").then(|| target.to_owned()),
         "exe" | "cwd" => None,
+        name if name.starts_with("fd/") => open_file(target),
         _ => Some(target.to_owned()),
     }
+}
+
+/// An open file: a socket, by whose number its peer is told, and a trace file of Oracle's, by which the folder of its logs is.
+fn open_file(target: &str) -> Option<String> {
+    let is_trace = || Shape::Path.fits(target) && target.contains("/diag/") && target.contains("/trace/");
+    (target.starts_with("socket:[") || is_trace()).then(|| target.to_owned())
 }
 
 /// The script that starts a server and waits for it is run by one of these.

@@ -18,6 +18,7 @@ mod grub_default;
 pub mod grub_legacy;
 pub mod identity;
 pub mod kernel_config;
+pub mod kernel_default;
 pub mod kernel_value;
 pub mod limits;
 mod loaded;

@@ -368,24 +368,24 @@ pub fn open(root: Option<&Path>) -> Result<Box<dyn Source>, OpenError> {
     let source: Box<dyn Source> = match rustix::fs::FileType::from_raw_mode(stat.st_mode) {
         rustix::fs::FileType::Directory => Box::new(Folder::open(path)?),
         rustix::fs::FileType::RegularFile => Box::new(Archive::open(path)?),
-        _ => return Err(OpenError::new(path, "neither a folder nor a file".into())),
+        _ => return Err(OpenError::new(path, "it is neither a folder nor a file".into())),
     };
     match source.read(meminfo::PATH).reason() {
         None => Ok(source),
         Some(why) => {
             let torn = source.torn().map(|torn| format!("; it is {torn}")).unwrap_or_default();
-            Err(OpenError::new(path, format!("no host can be read there: proc/meminfo is {why}{torn}. {WITH_MEMINFO}")))
+            Err(OpenError::new(path, format!("it is not a complete host: proc/meminfo is {why}{torn}. {WITH_MEMINFO}")))
         }
     }
 }
 
 /// What to do where this host's own /proc does not answer.
-const WITHOUT_PROC: &str = "nothing can be told of this host without /proc. Mount it (mount -t proc proc /proc), or run hugewise \
+const WITHOUT_PROC: &str = "hugewise cannot check this host without /proc. Mount it (mount -t proc proc /proc), or run hugewise \
      outside this chroot or container";
 
 /// What to do where a captured host has no such file.
 const WITH_MEMINFO: &str =
-    "Give the top folder of a capture (hugewise capture), a sosreport or a host's root, or a tar of one";
+    "Give the top folder of a capture (made by hugewise capture), of a sosreport or of a host's root, or a tar of one";
 
 /// Why a captured host cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -410,8 +410,9 @@ impl OpenError {
     }
 
     pub(crate) fn not_a_host(path: &Path) -> Self {
-        let expected = "a capture, a sosreport or a host's root has at least one of proc, sys, hugewise, sos_commands";
-        Self::new(path, format!("no host is in there: {expected}"))
+        let expected =
+            "a capture, a sosreport or a host's root directory has at least one of proc, sys, hugewise, sos_commands";
+        Self::new(path, format!("there is no captured host in it: {expected}"))
     }
 }
 

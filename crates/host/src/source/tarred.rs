@@ -62,7 +62,7 @@ pub enum NotTaken {
     #[error("{0}")]
     Unreadable(String),
     /// What it begins with is no entry.
-    #[error("no tar: {0}")]
+    #[error("not a tar archive: {0}")]
     NoTar(String),
     /// More entries than a host has.
     #[error("more than {MAX_ENTRIES} entries")]

@@ -162,6 +162,34 @@ impl Given {
     }
 }
 
+/// The stretch of time that [`Options::from`](crate::Options::from) and [`Options::to`](crate::Options::to) name on a host that is so many seconds east of Greenwich and
+/// has samples from the first to the last moment.
+///
+/// # Errors
+/// One is no time; the end is before the beginning; or no sample lies within.
+pub fn named_span(
+    from: Option<&str>,
+    to: Option<&str>,
+    offset: i32,
+    (first, last): (Moment, Moment),
+) -> Result<(Option<Moment>, Option<Moment>), Error> {
+    let offsets = vec![Offset { from: Moment(i64::MIN), seconds: offset }];
+    let moment = |text: Option<&str>, end| {
+        let given = text.map(|text| Given::parse(text, end)).transpose()?;
+        let moment = given.map(|given| given.moment(Some(&offsets), wall(&offsets, last)).ok_or(Error::NoClock));
+        moment.transpose()
+    };
+    let (from, to) = (moment(from, false)?, moment(to, true)?);
+    if from.zip(to).is_some_and(|(from, to)| from > to) {
+        return Err(Error::Backwards);
+    }
+    if from.is_some_and(|from| from > last) || to.is_some_and(|to| to < first) {
+        let clock = Clock::Utc { offsets };
+        return Err(Error::Outside(shown(first, &clock), shown(last, &clock)));
+    }
+    Ok((from, to))
+}
+
 fn day(wall: Moment) -> Option<Date> {
     Some(Zoned::UTC.to_datetime(Timestamp::from_millisecond(wall.0).ok()?).date())
 }

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use super::clock;
 use super::setup::Setup;
 use crate::series::Offset;
-use crate::verdict::Facts;
+use crate::verdict::{Ahead, Facts};
 use crate::{Clock, Format, Moment, Series};
 
 /// What is looked at.
@@ -74,6 +74,8 @@ pub(crate) struct Machine {
     pub(crate) clock: Clock,
     pub(crate) pieces: Vec<Placed>,
     pub(crate) facts: Option<Facts>,
+    /// How far its clock was ahead.
+    pub(crate) ahead: Option<Ahead>,
     /// What is to be said of how it was put together.
     pub(crate) notes: Vec<String>,
 }
@@ -138,7 +140,10 @@ pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Optio
             let more = if taken.len() > 1 { format!(" and {} more", taken.len() - 1) } else { String::new() };
             notes.push(format!("{first}{more}: no host is named there; taken for {name}'s, the only one named beside"));
         }
-        sorted.extend(clocks(name, pieces, setup.map(|(_, setup)| setup), zone, notes));
+        let setup = setup.map(|(_, setup)| setup);
+        let ahead = setup.and_then(|setup| setup.ahead.clone());
+        let of_host = clocks(name, pieces, setup, zone, notes);
+        sorted.extend(of_host.into_iter().map(|host| Machine { ahead: ahead.clone(), ..host }));
     }
     for (name, setup) in setups {
         if name.is_none() || !sorted.iter().any(|host: &Machine| host.name == name) {
@@ -244,7 +249,14 @@ fn clocks(
         let clock = Clock::Utc { offsets: tidy(offsets) };
         copies(&mut placed);
         let facts = setup.map(|setup| facts(setup, true));
-        hosts.push(Machine { name: name.clone(), clock, pieces: placed, facts, notes: std::mem::take(&mut notes) });
+        hosts.push(Machine {
+            name: name.clone(),
+            clock,
+            pieces: placed,
+            facts,
+            notes: std::mem::take(&mut notes),
+            ahead: None,
+        });
     }
     if !wall.is_empty() {
         if has_utc || !hosts.is_empty() {
@@ -271,7 +283,7 @@ fn clocks(
         let mut pieces: Vec<Placed> = wall.into_iter().map(|piece| Placed::new(piece, None)).collect();
         copies(&mut pieces);
         let facts = if hosts.is_empty() { setup.map(|setup| facts(setup, false)) } else { None };
-        hosts.push(Machine { name, clock: Clock::Wall { zone }, pieces, facts, notes });
+        hosts.push(Machine { name, clock: Clock::Wall { zone }, pieces, facts, notes, ahead: None });
     }
     hosts
 }

@@ -3,7 +3,8 @@
 use hugewise_host::Source;
 use hugewise_model::instance::SessionModel;
 
-use crate::verdict::{Facts, InstanceFacts, PoolFacts};
+use super::ahead;
+use crate::verdict::{Ahead, Facts, InstanceFacts, PoolFacts};
 
 /// What is known of the host itself.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +15,8 @@ pub(crate) struct Setup {
     pub(crate) zone: Option<String>,
     /// When it was captured, in seconds of UTC.
     pub(crate) read_at: Option<i64>,
+    /// How far its clock was ahead when it was captured.
+    pub(crate) ahead: Option<Ahead>,
     /// The rest; without its moment, which is of no clock yet.
     pub(crate) facts: Facts,
 }
@@ -57,7 +60,13 @@ pub(crate) fn read(source: &dyn Source, label: &str) -> Setup {
         min_free: host.kernel_settings.min_free.get(),
         instances,
     };
-    Setup { host: host.name.known().cloned(), zone: zone(source), read_at: host.read_at.get(), facts }
+    Setup {
+        host: host.name.known().cloned(),
+        zone: zone(source),
+        read_at: host.read_at.get(),
+        ahead: ahead::told(source, label),
+        facts,
+    }
 }
 
 /// The zone's name: where /etc/localtime points, or what timedatectl said.

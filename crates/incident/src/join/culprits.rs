@@ -1,5 +1,7 @@
 //! Who did it: programs that grew in an incident's window, and those that were stuck in it, where a source lists processes.
 
+use std::collections::BTreeMap;
+
 use super::window::rows_in;
 use crate::page::bytes;
 use crate::series::{Column, Use};
@@ -14,6 +16,11 @@ const STUCK: f64 = 3.0;
 /// Processes by which a program's number has to rise, and to how many times as many.
 const MORE: f64 = 20.0;
 const TIMES: f64 = 1.25;
+/// Page tables of a program that are worth a word: this part of memory, and this many bytes.
+const TABLES: f64 = 0.02;
+const TABLES_BY: f64 = 16.0 * 1_048_576.0;
+/// How long before a window they may have been taken, in milliseconds: memory is short when they are there.
+const LED_UP: i64 = 600_000;
 /// Lines.
 const MOST: usize = 4;
 
@@ -23,7 +30,7 @@ type Line = (f64, String);
 /// The programs, those that weigh most first.
 pub(super) fn of(observations: &Observations<'_>, from: Moment, to: Moment) -> Vec<String> {
     let memory = observations.memory;
-    let mut lines = Vec::new();
+    let mut lines = tables(observations, from, to);
     for series in &observations.history.series {
         let mut of_kind = |what: Use, line: &dyn Fn(&str, Seen) -> Option<Line>| {
             let mut found: Vec<Line> = series
@@ -61,6 +68,25 @@ pub(super) fn of(observations: &Observations<'_>, from: Moment, to: Moment) -> V
     lines.dedup();
     lines.truncate(MOST);
     lines
+}
+
+/// Programs that took page tables, those that took most first.
+fn tables(observations: &Observations<'_>, from: Moment, to: Moment) -> Vec<String> {
+    let mut taken: BTreeMap<&str, f64> = BTreeMap::new();
+    for series in &observations.history.series {
+        let rows = rows_in(series, Moment(from.0.saturating_sub(LED_UP)), to);
+        for (command, column) in series.uses(Use::PageTablesGrown) {
+            let sum: f64 = rows.clone().filter_map(|row| column.get(row)).sum();
+            // Another source looked at the same ones, less often.
+            let most = taken.entry(command).or_default();
+            *most = most.max(sum);
+        }
+    }
+    let worth = |taken: f64| taken >= TABLES_BY && observations.memory.is_none_or(|memory| taken >= TABLES * memory);
+    let mut taken: Vec<(&str, f64)> = taken.into_iter().filter(|(_, taken)| worth(*taken)).collect();
+    taken.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+    let line = |(command, taken): (&str, f64)| format!("{command} took at least {} of page tables", bytes(taken));
+    taken.into_iter().take(2).map(line).collect()
 }
 
 /// A value before a window and the most of it within.

@@ -27,7 +27,7 @@ pub(super) struct Decision {
 /// The verdict of what met; `None` where it makes none.
 pub(super) fn decide(facts: &Facts<'_>) -> Option<Decision> {
     // What was counted comes before what it brings about, and that before what is only seen.
-    let order: [fn(&Facts<'_>) -> Option<Taken>; 15] = [
+    let order: [fn(&Facts<'_>) -> Option<Taken>; 16] = [
         killed,
         killed_in_cgroup,
         compaction_alone,
@@ -43,6 +43,7 @@ pub(super) fn decide(facts: &Facts<'_>) -> Option<Decision> {
         hung,
         unexplained,
         starved,
+        without_huge_pages,
     ];
     let (verdict, confidence, counted) = order.into_iter().find_map(|decide| decide(facts))?;
     let mut against = against(verdict, facts);
@@ -73,7 +74,9 @@ fn killed(facts: &Facts<'_>) -> Option<Taken> {
         return None;
     }
     if facts.spare.is_some_and(|spare| spare >= SPARE) && !facts.killed_by_its_word() {
-        return Some((Verdict::CgroupLimit, Confidence::Medium, true));
+        // Where the kernel says itself which cgroup it was, that is told.
+        let seems = !facts.strong(Kind::CgroupOom);
+        return seems.then_some((Verdict::CgroupLimit, Confidence::Medium, true));
     }
     let verdict = if facts.large_tables() { Verdict::ReclaimByPageTables } else { Verdict::OutOfMemory };
     Some((verdict, Confidence::High, true))
@@ -178,7 +181,9 @@ fn silence(facts: &Facts<'_>) -> Option<Taken> {
 /// Sessions that came or went at once, and were felt.
 fn logins(facts: &Facts<'_>) -> Option<Taken> {
     // Builds and batches start as many tasks; with them the programs have more of the processors than the kernel.
-    let felt = (facts.clear(Kind::KernelCpu) && facts.kernel_rules()) || facts.clear(Kind::Starved);
+    // Who has to wait for a processor leaves none idle: a collector that is late there has another reason.
+    let idle = facts.coarsest < COARSE && facts.idle.is_some_and(|idle| idle >= IDLE);
+    let felt = (facts.clear(Kind::KernelCpu) && facts.kernel_rules()) || (facts.clear(Kind::Starved) && !idle);
     if !facts.clear(Kind::Logins) || !(felt || facts.strong(Kind::Logins)) {
         return None;
     }
@@ -221,6 +226,11 @@ fn unexplained(facts: &Facts<'_>) -> Option<Taken> {
 
 fn starved(facts: &Facts<'_>) -> Option<Taken> {
     facts.strong(Kind::Starved).then_some((Verdict::Starved, Confidence::Low, false))
+}
+
+/// A pool that a restart took away, or a server's word that it got no huge pages.
+fn without_huge_pages(facts: &Facts<'_>) -> Option<Taken> {
+    facts.clear(Kind::HugePagesLost).then_some((Verdict::HugePagesLost, Confidence::High, true))
 }
 
 /// What speaks against a verdict.
@@ -297,7 +307,12 @@ impl Decision {
         }
         let about_memory = !matches!(
             self.verdict,
-            Verdict::ForkStorm | Verdict::DiskStall | Verdict::UserCpu | Verdict::Steal | Verdict::CgroupLimit
+            Verdict::ForkStorm
+                | Verdict::DiskStall
+                | Verdict::UserCpu
+                | Verdict::Steal
+                | Verdict::CgroupLimit
+                | Verdict::HugePagesLost
         );
         match facts.tables {
             _ if !about_memory => {}
@@ -325,6 +340,7 @@ impl Decision {
             ],
             Verdict::DiskStall => &["which disk, and how long each request took: iostat -x, or sar -d"],
             Verdict::UserCpu | Verdict::ForkStorm => &["which programs: a log of top or ps, atop, pidstat"],
+            Verdict::CgroupLimit if facts.strong(Kind::CgroupOom) => &[],
             Verdict::CgroupLimit => &["which cgroup: memory.events and memory.pressure of each, or systemd-cgtop"],
             Verdict::OutOfMemory => {
                 &["who was killed, and who had the memory: dmesg or journalctl -k, from \"Out of memory\" on"]

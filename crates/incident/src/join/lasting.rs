@@ -108,6 +108,7 @@ fn large(observations: &Observations<'_>, signatures: Vec<Signature>) -> Inciden
         next: summary::next(verdict, &facts),
         who: Vec::new(),
         elsewhere: Vec::new(),
+        other_days: Vec::new(),
         signatures,
     }
 }
@@ -163,6 +164,7 @@ fn unused(observations: &Observations<'_>, signature: &Signature) -> Incident {
         next: summary::next(Verdict::PoolUnused, &facts),
         who: Vec::new(),
         elsewhere: Vec::new(),
+        other_days: Vec::new(),
         signatures,
     }
 }

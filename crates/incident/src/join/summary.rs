@@ -43,6 +43,7 @@ pub(super) fn summary(decision: &Decision, facts: &Facts<'_>) -> String {
         Verdict::Starved => "collectors did not get their turn, and nothing says why",
         Verdict::PageTablesStanding | Verdict::PageTablesGrowing => "page tables are large",
         Verdict::PoolUnused => "a pool is reserved and not used",
+        Verdict::HugePagesLost => "huge pages were lost",
     };
     if decision.verdict == Verdict::ReclaimByPageTables
         && let Some(tables) = facts.tables
@@ -157,6 +158,7 @@ fn logged(facts: &Facts<'_>) -> Vec<String> {
         (Kind::CgroupOom, Strength::Strong, "the kernel "),
         (Kind::KernelLog, Strength::Clear, ""),
         (Kind::ServerLog, Strength::Clear, ""),
+        (Kind::HugePagesLost, Strength::Clear, ""),
     ];
     let told = words.into_iter().filter_map(|(kind, least, who)| Some(format!("{who}{}", first(kind, least)?.what)));
     told.collect()
@@ -164,7 +166,7 @@ fn logged(facts: &Facts<'_>) -> Vec<String> {
 
 fn killed(facts: &Facts<'_>) -> Option<String> {
     // A log says whom.
-    if facts.killed_by_its_word() {
+    if facts.killed_by_its_word() || facts.strong(Kind::CgroupOom) {
         return None;
     }
     let kills = facts.strong(Kind::Oom).then_some(facts.killed)?;
@@ -269,6 +271,12 @@ pub(super) fn next(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
             }
         }
         Verdict::CgroupLimit => next.push(LIMIT.to_owned()),
+        Verdict::HugePagesLost => {
+            next.push(format!(
+                "hugewise check{root}: which server is without huge pages, and what the next boot brings"
+            ));
+            next.push(format!("hugewise plan{root}: a pool that is there at each boot, before the servers start"));
+        }
         Verdict::ForkStorm => {
             next.push(
                 "while it lasts: perf trace -s -e clone,execve, or execsnoop: which program starts them".to_owned(),
@@ -299,7 +307,12 @@ pub(super) fn next(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
     }
     let about_tables = !matches!(
         verdict,
-        Verdict::CgroupLimit | Verdict::ForkStorm | Verdict::DiskStall | Verdict::UserCpu | Verdict::Steal
+        Verdict::CgroupLimit
+            | Verdict::ForkStorm
+            | Verdict::DiskStall
+            | Verdict::UserCpu
+            | Verdict::Steal
+            | Verdict::HugePagesLost
     );
     if !facts.tables_read && about_tables {
         next.push("sar -r ALL shows page tables (kbpgtbl) where sysstat 11.1.3 or later stores them".to_owned());

@@ -111,6 +111,24 @@ fn read_known(format: Format, mut whole: &mut dyn Read, source: &str) -> Result<
     }
 }
 
+/// What a file is called in a sentence, as its first bytes tell, unpacked; none where they tell nothing.
+pub fn called(head: &[u8]) -> Option<&'static str> {
+    Some(match Format::of(head)? {
+        Format::Sysstat | Format::Sar => "a sar file",
+        // Any JSON or XML begins like this.
+        Format::Sadf => return String::from_utf8_lossy(head).contains("sysstat").then_some("sadf's output"),
+        Format::Vmstat => "vmstat's output",
+        Format::Atop | Format::AtopText => "an atop file",
+        Format::Nmon => "an nmon file",
+        Format::Recorder => "a recording of hugewise record",
+        Format::Pcp => "part of a PCP archive",
+        Format::OsWatcher => "an OSWatcher file",
+        Format::ProcLog => "a log of /proc/meminfo or /proc/vmstat",
+        Format::SystemLog => "a system log",
+        Format::ServerLog(_) => "a database server's log",
+    })
+}
+
 /// What is known by name and not read.
 fn foreign(head: &[u8]) -> Option<&'static str> {
     let text = String::from_utf8_lossy(head);
@@ -120,11 +138,33 @@ fn foreign(head: &[u8]) -> Option<&'static str> {
         Some("of collectl")
     } else if first.starts_with("\"Dstat ") || first.starts_with("\"pcp-dstat") || any("----total-cpu-usage----") {
         Some("of dstat")
-    } else if first.starts_with("avg-cpu:") || first.starts_with("Device ") || first.starts_with("Device:") {
+    } else if first.starts_with("avg-cpu:") || is_iostats_table(first) {
         Some("what iostat prints")
+    } else if is_sar_of_another_system(&text, first) {
+        Some("what sar prints on another system than Linux")
+    } else if first.starts_with("Linux version ") && text.lines().nth(1).is_some() {
+        // /proc/version is such a line alone.
+        Some("a kernel log without times (dmesg -T and journalctl -k print them)")
     } else {
         None
     }
+}
+
+/// `Device: tps kB_read/s`, `Device r/s rkB/s`; other tools name a device in their first line.
+fn is_iostats_table(first: &str) -> bool {
+    let mut words = first.split_ascii_whitespace();
+    matches!(words.next(), Some("Device" | "Device:")) && words.any(|word| matches!(word, "tps" | "r/s"))
+}
+
+/// Whether it is sar's of Solaris, AIX, HP-UX or macOS: they have `%wio`, or no column of processors before `%usr`.
+fn is_sar_of_another_system(text: &str, first: &str) -> bool {
+    let named = ["SunOS ", "AIX ", "HP-UX ", "Darwin "].iter().any(|system| first.starts_with(system));
+    text.lines().take(40).any(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let time = words.next().is_some_and(|word| calendar::time_of_day(word).is_some());
+        let next = words.next();
+        time && (next == Some("%usr") || named || words.any(|word| word == "%wio"))
+    })
 }
 
 /// What the first bytes of a file promise.
@@ -206,7 +246,7 @@ impl Format {
             _ if oswatcher::begins(text) => Some(Self::OsWatcher),
             _ if nmon::begins(text) => Some(Self::Nmon),
             _ if atop::begins(text) => Some(Self::AtopText),
-            _ if text.starts_with(b"Linux ") => Some(Self::Sar),
+            _ if text.starts_with(b"Linux ") && !text.starts_with(b"Linux version ") => Some(Self::Sar),
             _ if vmstat::begins(text) => Some(Self::Vmstat),
             _ if proc_log::begins(text) => Some(Self::ProcLog),
             _ if system_log::begins(text) => Some(Self::SystemLog),
@@ -275,6 +315,46 @@ mod tests {
         );
         let series = read(both.as_bytes(), "x").unwrap();
         assert_eq!(series[0].value(crate::Metric::CpuSystem, 0), Some(2.0));
+    }
+
+    /// Columns as sar(1) of each system has them.
+    #[test]
+    fn sar_of_other_systems_is_refused_by_name() {
+        let row = "08:20:00       3       5       0      92\n08:40:00       5      55       0      40\n";
+        for head in [
+            "\nSunOS db1 5.11 11.3 sun4v    11/21/2026\n\n08:00:00    %usr    %sys    %wio   %idle\n",
+            "\nAIX db1 2 7 00F93CFF4C00    11/21/26\n\nSystem configuration: lcpu=96\n\n08:00:00 cpu %usr %sys %wio %idle\n",
+            "HP-UX db1 B.11.31 U ia64    11/21/26\n\n08:00:00    %usr    %sys    %wio   %idle\n",
+            // macOS, and what was copied without its first line.
+            "\n08:00:00  %usr  %nice   %sys   %idle\n",
+            "08:00:00    %usr    %sys    %wio   %idle\n",
+        ] {
+            let text = format!("{head}{row}");
+            let refused = read_with(text.as_bytes(), "x", Some(Pasted::default())).unwrap_err().0;
+            assert!(refused.contains("another system than Linux"), "{text}: {refused}");
+            assert_eq!(Promise::of(text.as_bytes()), Promise::Sure);
+        }
+        // Of Linux, with its first line left behind.
+        let pasted = "08:00:00 CPU %usr %nice %sys %iowait %steal %irq %soft %guest %gnice %idle\n\
+                      08:10:00 all 1 0 2 0 0 0 0 0 0 97\n08:20:00 all 1 0 2 0 0 0 0 0 0 97\n";
+        assert_eq!(foreign(pasted.as_bytes()), None);
+    }
+
+    #[test]
+    fn a_kernel_log_without_times_is_not_taken_for_sar() {
+        let version = "Linux version 2.6.18-274.el5 (mockbuild@builder) #1 SMP Fri Jul 22 04:43:29 EDT 2011\n";
+        let refused = read(format!("{version}BIOS-provided physical RAM map:\n").as_bytes(), "dmesg").unwrap_err().0;
+        assert!(refused.contains("kernel log without times"), "{refused}");
+        // /proc/version, as every sosreport has it.
+        assert_eq!(Promise::of(version.as_bytes()), Promise::None);
+    }
+
+    /// A sosreport has what e2freefrag prints: no loss to be told of.
+    #[test]
+    fn a_device_in_the_first_line_is_not_yet_iostats() {
+        assert_eq!(Promise::of(b"Device: /dev/vda1\nBlocksize: 4096 bytes\nTotal blocks: 10\n"), Promise::None);
+        assert_eq!(Promise::of(b"Device:            tps    kB_read/s    kB_wrtn/s\nsda 1 2 3\n"), Promise::Sure);
+        assert_eq!(Promise::of(b"Device            r/s     rkB/s\nsda 1.0 2.0\n"), Promise::Sure);
     }
 
     #[test]

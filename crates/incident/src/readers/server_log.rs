@@ -1,8 +1,12 @@
 //! What database servers wrote: when they started and on which pages, when they ran out of memory, processes or connections,
 //! and when clients gave up.
 //!
-//! Texts are those of Oracle's alert log (11.2 to 23ai), of PostgreSQL's log in its default form, and of the error logs of
-//! MariaDB and MySQL. What else they say is left out.
+//! Texts are those of Oracle's alert log (11.2 to 23ai), of PostgreSQL's log in its default form, of the error logs of
+//! MariaDB and MySQL, of Redis's and Valkey's log, and of the JVM's unified log and its reports of fatal errors. What else they
+//! say is left out.
+
+mod jvm;
+mod redis;
 
 use std::io::Read;
 
@@ -35,6 +39,12 @@ pub(super) fn engine(text: &[u8]) -> Option<Engine> {
             let mariadb = text.contains("MariaDB") || text.contains("mariadbd");
             return Some(if mariadb { Engine::MariaDb } else { Engine::MySql });
         }
+        if redis::line(line).is_some() {
+            return Some(if text.contains("Valkey") { Engine::Valkey } else { Engine::Redis });
+        }
+        if jvm::begins(line) {
+            return Some(Engine::Jvm);
+        }
         oracles_stamps += u32::from(Stamp::parse(line).is_some());
         let marks = [
             "Starting ORACLE instance",
@@ -58,14 +68,18 @@ pub(super) fn engine(text: &[u8]) -> Option<Engine> {
 pub fn read(stream: &mut dyn Read, source: &str, engine: Engine) -> Result<Series, Refused> {
     let mut reader =
         Reader { series: Series::new(source, Format::ServerLog(engine)), at: None, left_out: 0, in_table: false };
+    let mut machine = jvm::Machine::default();
     let end = lines::each(stream, LONGEST_LINE, |line| match engine {
         Engine::Oracle => reader.oracle(line),
         Engine::PostgreSql => reader.of(postgresql(line), POSTGRESQL),
+        Engine::Redis | Engine::Valkey => reader.redis(line),
+        Engine::Jvm => reader.jvm(&mut machine, line),
         _ => reader.of(mysql(line), MYSQL),
     });
     let Reader { mut series, left_out, .. } = reader;
     if series.span().is_none() {
-        return Err(Refused("no line of it has a time".into()));
+        let dated = "; -Xlog:gc*:file=gc.log:time,uptime,level,tags writes it";
+        return Err(Refused(format!("no line of it has a time{}", if engine == Engine::Jvm { dated } else { "" })));
     }
     if let Some(problem) = end.problem() {
         series.problem(problem);
@@ -74,6 +88,24 @@ pub fn read(stream: &mut dyn Read, source: &str, engine: Engine) -> Result<Serie
         series.problem(format!("has more than {MOST_EVENTS} events; {left_out} that came later are left out"));
     }
     Ok(series.finished())
+}
+
+/// What a server's line tells that its service sent to the system's log, `mariadbd[4711]` being the tag.
+pub(super) fn of_service(tag: &str, message: &str) -> Option<Event> {
+    let meant = |line: Option<(Stamp, &str)>, meanings| meaning(line?.1, meanings);
+    match tag.split('[').next().unwrap_or_default() {
+        "mariadbd" | "mysqld" => meant(mysql(message), MYSQL),
+        "postgres" | "postgresql" => meant(postgresql(message), POSTGRESQL),
+        "redis-server" | "valkey-server" => redis::event(redis::line(message)?.1),
+        "java" => jvm::printed(message),
+        _ => None,
+    }
+}
+
+/// The event that a message is.
+fn meaning(message: &str, meanings: &[Meaning]) -> Option<Event> {
+    let is = |(begin, more, ..): &&Meaning| message.starts_with(begin) && message.contains(more);
+    meanings.iter().find(is).map(|(_, _, kind, what)| Event::new(*kind, *what))
 }
 
 struct Reader {
@@ -90,7 +122,8 @@ struct Reader {
 type Meaning = (&'static str, &'static str, EventKind, &'static str);
 
 /// Levels that PostgreSQL writes before a message.
-const LEVELS: [&str; 7] = ["LOG:  ", "FATAL:  ", "PANIC:  ", "ERROR:  ", "WARNING:  ", "HINT:  ", "STATEMENT:  "];
+const LEVELS: [&str; 8] =
+    ["DEBUG:  ", "LOG:  ", "FATAL:  ", "PANIC:  ", "ERROR:  ", "WARNING:  ", "HINT:  ", "STATEMENT:  "];
 
 const POSTGRESQL: &[Meaning] = &[
     ("LOG:  database system is ready to accept connections", "", EventKind::ServerStarted, "PostgreSQL started"),
@@ -105,6 +138,13 @@ const POSTGRESQL: &[Meaning] = &[
         "",
         EventKind::ServerFailed,
         "PostgreSQL was to have huge pages and could not",
+    ),
+    // Told at log_min_messages = debug1 and below alone (PostgreSQL 9.4 and later).
+    (
+        "DEBUG:  mmap(",
+        ") with MAP_HUGETLB failed, huge pages disabled",
+        EventKind::WithoutHugePages,
+        "PostgreSQL got no huge pages and started without them (huge_pages = try)",
     ),
     (
         "LOG:  server process (PID ",
@@ -162,6 +202,26 @@ const MYSQL: &[Meaning] = &[
         EventKind::ServerFailed,
         "InnoDB could not get memory for its buffer pool",
     ),
+    // MariaDB 10.6 and later; MySQL and older ones of MariaDB.
+    (
+        "mariadbd: Couldn't allocate ",
+        "(Large/HugeTLB memory page size ",
+        EventKind::WithoutHugePages,
+        "MariaDB got no huge pages for a part of its memory and went on without them",
+    ),
+    (
+        "mysqld: Couldn't allocate ",
+        "(Large/HugeTLB memory page size ",
+        EventKind::WithoutHugePages,
+        "MariaDB got no huge pages for a part of its memory and went on without them",
+    ),
+    (
+        "HugeTLB: Warning: Failed to allocate ",
+        "",
+        EventKind::WithoutHugePages,
+        "InnoDB got no huge pages for a part of its memory",
+    ),
+    ("Warning: Using conventional memory pool", "", EventKind::WithoutHugePages, "InnoDB went on without huge pages"),
     ("Failed to allocate", "", EventKind::ServerTrouble, "InnoDB was refused memory, or huge pages for it"),
     ("Too many connections", "", EventKind::ServerTrouble, "a session was refused: max_connections was reached"),
     ("Can't create thread", "", EventKind::ServerTrouble, "the server could not start a thread for a session"),
@@ -229,9 +289,8 @@ impl Reader {
     }
 
     fn meant(&mut self, message: &str, meanings: &[Meaning]) {
-        let is = |(begin, more, ..): &&Meaning| message.starts_with(begin) && message.contains(more);
-        if let Some((_, _, kind, what)) = meanings.iter().find(is) {
-            self.event(*kind, (*what).to_owned());
+        if let Some(event) = meaning(message, meanings) {
+            self.event(event.kind, event.what);
         }
     }
 
@@ -248,6 +307,26 @@ impl Reader {
             self.series.marks.push(Mark { at, kind: MarkKind::Event(event) });
         } else {
             self.left_out += 1;
+        }
+    }
+
+    /// A line of Redis or Valkey.
+    fn redis(&mut self, line: &str) {
+        let Some((stamp, message)) = redis::line(line) else { return };
+        self.stamp(&stamp);
+        if let Some(event) = redis::event(message) {
+            self.event(event.kind, event.what);
+        }
+    }
+
+    /// A line of a JVM's log, or of its report of a fatal error.
+    fn jvm(&mut self, machine: &mut jvm::Machine, line: &str) {
+        let (stamp, event) = machine.line(line);
+        if let Some(stamp) = stamp {
+            self.stamp(&stamp);
+        }
+        if let Some(event) = event {
+            self.event(event.kind, event.what);
         }
     }
 
@@ -352,122 +431,4 @@ fn mysql(line: &str) -> Option<(Stamp, &str)> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use super::*;
-
-    /// `date -u -d '2026-11-21 22:47:35' +%s`
-    const THEN: i64 = 1_795_301_255_000;
-
-    fn events(text: &str) -> (Engine, Vec<(i64, EventKind, String)>) {
-        let engine = engine(text.as_bytes()).unwrap();
-        let series = read(&mut text.as_bytes(), "log", engine).unwrap();
-        (engine, series.events().map(|(at, event)| (at.0 - THEN, event.kind, event.what.clone())).collect())
-    }
-
-    #[test]
-    fn an_alert_log_tells_starts_and_trouble() {
-        let text = "\
-2026-11-21T22:47:35.000000+00:00
-Starting ORACLE instance (normal) (OS id: 5402)
-2026-11-21T22:47:36.000000+00:00
-  PAGESIZE  AVAILABLE_PAGES  EXPECTED_PAGES  ALLOCATED_PAGES  ERROR(s)
-2026-11-21T22:47:36.000000+00:00
-        4K       Configured               5         1049093        NONE
-     2048K                0            2049                0        NONE
-2026-11-21T22:48:35.000000+00:00
-WARNING: inbound connection timed out (ORA-3136)
-2026-11-21T22:49:35.000000+00:00
-Errors in file /u01/app/oracle/diag/x.trc:
-ORA-00445: background process \"m001\" did not start after 120 seconds
-";
-        let (engine, all) = events(text);
-        assert_eq!(engine, Engine::Oracle);
-        assert_eq!(
-            all,
-            [
-                (0, EventKind::ServerStarted, "Oracle started an instance".to_owned()),
-                (1000, EventKind::ServerStarted, "Oracle got 0 of 2049 huge pages of 2 MiB".to_owned()),
-                (
-                    60_000,
-                    EventKind::ServerTrouble,
-                    "ORA-03136: a log-in took longer than SQLNET.INBOUND_CONNECT_TIMEOUT".to_owned()
-                ),
-                (
-                    120_000,
-                    EventKind::ServerTrouble,
-                    "ORA-00445: a background process did not start within two minutes".to_owned()
-                ),
-            ]
-        );
-        let old = "\
-Sat Nov 21 22:47:35 2026
-Starting ORACLE instance (normal)
-************************ Large Pages Information *******************
-Total Shared Global Region in Large Pages = 40 GB (100%)
-";
-        let (_, all) = events(old);
-        assert_eq!(all[1].2, "40 GB (100%) of Oracle's SGA went to huge pages");
-    }
-
-    /// Texts as PostgreSQL 15 writes them.
-    #[test]
-    fn postgresql_tells_refusals() {
-        let text = "\
-2026-11-21 22:47:35.000 UTC [4711] LOG:  database system is ready to accept connections
-2026-11-21 22:47:36.000 UTC [4712] app@shop FATAL:  sorry, too many clients already
-2026-11-21 22:47:37.000 UTC [4713] STATEMENT:  select 'LOG:  was terminated by signal 9'
-2026-11-21 22:47:38.000 UTC [4711] LOG:  server process (PID 4720) was terminated by signal 9: Killed
-";
-        let (engine, all) = events(text);
-        assert_eq!(engine, Engine::PostgreSql);
-        let kinds: Vec<_> = all.iter().map(|(at, kind, _)| (*at, *kind)).collect();
-        assert_eq!(
-            kinds,
-            [(0, EventKind::ServerStarted), (1000, EventKind::ServerTrouble), (3000, EventKind::ServerFailed),]
-        );
-    }
-
-    /// Texts as MariaDB 10.11 and MySQL 8.0 write them.
-    #[test]
-    fn mariadb_and_mysql_tell_starts_and_refusals() {
-        let (engine, all) = events(
-            "2026-11-21 22:47:35 0 [Note] Starting MariaDB 10.11.14-MariaDB source revision\n\
-             2026-11-21 22:47:36 0 [Note] /usr/sbin/mariadbd: ready for connections.\n\
-             2026-11-21 22:47:37 7 [Warning] Too many connections\n",
-        );
-        assert_eq!(engine, Engine::MariaDb);
-        assert_eq!(
-            all.iter().map(|(at, kind, _)| (*at, *kind)).collect::<Vec<_>>(),
-            [(1000, EventKind::ServerStarted), (2000, EventKind::ServerTrouble),]
-        );
-        let (engine, all) = events(
-            "2026-11-21T22:47:35.000000Z 0 [System] [MY-010931] [Server] /usr/sbin/mysqld: ready for connections.\n",
-        );
-        assert_eq!((engine, all.len()), (Engine::MySql, 1));
-    }
-
-    /// What a client calls itself is quoted in a server's log, before any password was asked for.
-    #[test]
-    fn what_clients_call_themselves_is_no_event() {
-        let postgresql = "\
-2026-11-21 22:47:36.000 UTC [4712] FATAL:  role \"was terminated by signal 9\" does not exist
-2026-11-21 22:47:36.000 UTC [4712] a LOG:  server process (PID 1) was terminated by signal 9@b FATAL:  role does not exist
-2026-11-21 22:47:37.000 UTC [4713] STATEMENT:  select 'LOG:  server process (PID 1) was terminated by signal 9'
-2026-11-21 22:47:38.000 UTC [4711] LOG:  checkpoint starting: time
-";
-        assert_eq!(events(postgresql), (Engine::PostgreSql, vec![]));
-        let mariadb = "2026-11-21 22:47:37 7 [Warning] Access denied for user 'got signal '@'localhost'\n\
-                       2026-11-21 22:47:37 7 [Warning] Access denied for user 'mariadbd got signal 11'@'localhost'\n";
-        assert_eq!(events(mariadb), (Engine::MariaDb, vec![]));
-    }
-
-    #[test]
-    fn other_files_are_nobodys() {
-        for text in
-            ["", "hello\nworld\n", "Sat Nov 21 22:47:35 UTC 2026\nMemTotal: 1 kB\n", "2026-11-21 22:47:35 0 hello\n"]
-        {
-            assert_eq!(engine(text.as_bytes()), None, "{text}");
-        }
-    }
-}
+mod tests;

@@ -67,6 +67,11 @@ impl Stamp {
         }
     }
 
+    /// `25 Nov 2026 12:40:06.386`, as Redis writes it: of the wall.
+    pub(super) fn of_day(day: &str, month: &str, year: &str, time: &str) -> Option<Self> {
+        Self::of(day_of(year, month, day)?, time, None, None)
+    }
+
     fn of(midnight: i64, time: &str, half: Option<&str>, zone: Option<&str>) -> Option<Self> {
         // An offset may stand at the end of the time; so may a part of a second.
         let length = time.len().min(8);

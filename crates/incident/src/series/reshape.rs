@@ -64,7 +64,7 @@ impl Series {
     }
 
     /// Leaves the rows and marks of a window of time, both ends within it.
-    pub(crate) fn cut(&mut self, from: Option<Moment>, to: Option<Moment>) {
+    pub fn cut(&mut self, from: Option<Moment>, to: Option<Moment>) {
         let within = |at: Moment| from.is_none_or(|from| at >= from) && to.is_none_or(|to| at <= to);
         if self.span().is_some_and(|(first, last)| !within(first) || !within(last)) {
             self.keep(|_, sample| within(sample.at));

@@ -29,7 +29,7 @@ pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
 
 fn of(series: &Series) -> Vec<Signature> {
     let mut found = Vec::new();
-    for kind in [Kind::Oom, Kind::CgroupOom, Kind::KernelLog, Kind::ServerLog] {
+    for kind in [Kind::Oom, Kind::CgroupOom, Kind::KernelLog, Kind::ServerLog, Kind::HugePagesLost] {
         let mut group: Vec<(Moment, &Event)> = Vec::new();
         // journalctl -r prints the newest first, and files that were put together are in any order.
         let mut events: Vec<(Moment, &Event)> =
@@ -62,7 +62,10 @@ const fn tells(kind: EventKind) -> Kind {
         | EventKind::HugePagePermission
         | EventKind::Boot
         | EventKind::Shutdown => Kind::KernelLog,
-        EventKind::ServerStarted | EventKind::ServerFailed | EventKind::ServerTrouble => Kind::ServerLog,
+        EventKind::WithoutHugePages => Kind::HugePagesLost,
+        EventKind::ServerStarted | EventKind::ServerWork | EventKind::ServerFailed | EventKind::ServerTrouble => {
+            Kind::ServerLog
+        }
     }
 }
 
@@ -83,6 +86,7 @@ fn signature(series: &Series, kind: Kind, events: &[(Moment, &Event)]) -> Signat
     let last = events.iter().map(|(at, _)| *at).max().unwrap_or_default();
     let strength = match kind {
         Kind::Oom | Kind::CgroupOom => Strength::Strong,
+        Kind::HugePagesLost => Strength::Clear,
         Kind::KernelLog => of_kernel(events, &said),
         _ => of_server(events),
     };

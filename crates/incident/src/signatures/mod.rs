@@ -16,6 +16,7 @@ pub(crate) mod observations;
 mod oom;
 pub(crate) mod page_tables;
 mod pool;
+mod pool_lost;
 mod reclaim;
 mod restart;
 pub(crate) mod rows;
@@ -47,6 +48,7 @@ pub fn find(history: &History) -> Vec<Signature> {
         log::find,
         page_tables::find,
         pool::find,
+        pool_lost::find,
         logins::find,
         forks::find,
         swap::find,

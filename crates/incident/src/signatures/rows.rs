@@ -189,6 +189,10 @@ impl<'a> Rows<'a> {
     pub(super) fn spikes(&self, value: impl Fn(usize) -> Option<f64>, least: f64, floor: f64) -> Vec<Spike> {
         let mut spikes = Spikes::default();
         for (judged, learnt) in self.days() {
+            // Most days have nothing that could stand out, and what is usual takes as long as all else.
+            if !judged.clone().any(|row| value(row).is_some_and(|value| value >= least)) {
+                continue;
+            }
             let Some(usual) = self.baseline(&value, learnt, floor) else { continue };
             for row in judged {
                 let Some(value) = value(row) else { continue };

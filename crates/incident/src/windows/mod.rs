@@ -105,6 +105,7 @@ fn empty(host: &Machine) -> History {
     History {
         host: host.name.clone(),
         clock: host.clock.clone(),
+        ahead: host.ahead.clone(),
         facts: host.facts.clone(),
         unknown: host.notes.clone(),
         ..History::default()

@@ -257,3 +257,24 @@ fn log_outs_count_too() {
     assert_eq!(verdicts(&history).first(), Some(&Verdict::LoginStorm), "{:#?}", history.signatures);
     says(&history.incidents[0].summary, &["tasks went from 700 to 400", "page tables shrank from 3.5 GiB to"]);
 }
+
+/// A loop that misses two rounds while a few clients connect to a host that is idle, as public archives have it.
+#[test]
+fn a_late_collector_on_an_idle_host_makes_no_storm_of_a_few_connections() {
+    let host = |user: f64| {
+        move |second: i64| Second {
+            user,
+            accepted: if (NOON..NOON + 183).contains(&second) { 3.7 } else { 0.0 },
+            ..calm(second)
+        }
+    };
+    // Rounds of 61 s keep no schedule; of those within the three minutes the first two did not come.
+    let moments: Vec<i64> =
+        (-100..100).filter(|round| !(1..=2).contains(round)).map(|round| NOON + round * 61).collect();
+    let idle = investigated(vec![seen(&host(8.0), &moments, Keeps::default())]);
+    assert_eq!(verdicts(&idle), [], "{:#?}", idle.incidents);
+    assert!(kinds(&idle).contains(&(Kind::Starved, Strength::Clear)), "{:?}", kinds(&idle));
+    // Where nobody had a processor to spare, it is told.
+    let busy = investigated(vec![seen(&host(90.0), &moments, Keeps::default())]);
+    assert_eq!(verdicts(&busy), [Verdict::LoginStorm]);
+}

@@ -6,6 +6,7 @@ mod field;
 mod growth;
 mod harm;
 mod kinds;
+mod lost;
 mod made;
 mod property;
 mod silence;

@@ -65,6 +65,9 @@ struct Arguments {
     /// Automatic memory management: the segments are files below /dev/shm.
     #[arg(long)]
     posix_shm: bool,
+    /// A managed global area of that size beside the segments: files below /dev/shm that every process maps.
+    #[arg(long, value_parser = size, conflicts_with = "posix_shm")]
+    managed: Option<Bytes>,
 }
 
 /// What an argument has to be.
@@ -187,7 +190,7 @@ fn drop_mappings(segments: Vec<(String, Segment)>) {
 /// Makes the segments, each with the name that a session attaches it by.
 fn create(arguments: &Arguments, output: &mut impl Write) -> io::Result<Vec<(String, Segment)>> {
     if arguments.posix_shm {
-        return create_files(arguments);
+        return create_files(arguments, &arguments.segments);
     }
     let mut segments = Vec::new();
     for (at, size) in arguments.segments.iter().enumerate() {
@@ -213,15 +216,16 @@ fn create(arguments: &Arguments, output: &mut impl Write) -> io::Result<Vec<(Str
         };
         segments.push((name, segment));
     }
+    segments.extend(create_files(arguments, arguments.managed.as_slice())?);
     Ok(segments)
 }
 
 /// One file a granule, as the real one makes them.
-fn create_files(arguments: &Arguments) -> io::Result<Vec<(String, Segment)>> {
+fn create_files(arguments: &Arguments, sizes: &[Bytes]) -> io::Result<Vec<(String, Segment)>> {
     const GRANULE: Bytes = Bytes::from_mib(16);
     let mut files = Vec::new();
     let id = std::process::id();
-    for size in &arguments.segments {
+    for size in sizes {
         let mut left = *size;
         while left > Bytes::ZERO {
             let part = left.min(GRANULE);

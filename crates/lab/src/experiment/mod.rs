@@ -244,7 +244,7 @@ pub fn run(
     }
     notes.extend(experiment.notes());
     if gauge.counter("pswpout") > swapped {
-        notes.push("the host wrote pages to swap while this ran".to_owned());
+        notes.push("the host swapped out memory while this ran".to_owned());
     }
     if let Some(guard) = &guard {
         notes.extend(guard.give_back().err().map(|error| error.to_string()));

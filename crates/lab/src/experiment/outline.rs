@@ -91,10 +91,10 @@ pub fn outline(experiment: &dyn Experiment, options: &Options, gauge: &Gauge) ->
     }
     let free = gauge.free().unwrap_or_default().saturating_sub(floor);
     if peak > free {
-        changes.insert(0, format!("page cache of up to {} makes room", peak.saturating_sub(free)));
+        changes.insert(0, format!("drops up to {} of page cache", peak.saturating_sub(free)));
     }
     if refusal.is_none() && variants.iter().all(|variant| variant.left_out.is_some()) {
-        refusal = Some("none of the variants can be had here".to_owned());
+        refusal = Some("this host can provide none of the page sizes".to_owned());
     }
     Ok(Outline {
         experiment: experiment.name().to_owned(),
@@ -116,11 +116,11 @@ pub fn outline(experiment: &dyn Experiment, options: &Options, gauge: &Gauge) ->
 fn unavailable(pages: Variant, needs: &Needs, may_change: bool) -> Option<String> {
     if let Some(page) = pages.pool() {
         let Some(available) = crate::values::available(page) else {
-            return Some(format!("this kernel offers no pages of {page}"));
+            return Some(format!("this kernel has no {page} pages"));
         };
         let wanted = page.pages_for(needs.huge);
         if available < wanted && !may_change {
-            return Some(format!("{wanted} pages of {page} are wanted, {available} available: run as root"));
+            return Some(format!("it needs {wanted} pages of {page}, and {available} are available: run as root"));
         }
         return None;
     }
@@ -129,8 +129,8 @@ fn unavailable(pages: Variant, needs: &Needs, may_change: bool) -> Option<String
     }
     match switches(pages, needs.obeys) {
         changes if changes.is_empty() => None,
-        _ if !thp::offers(pages, needs.obeys) => Some("this kernel offers no such transparent pages".to_owned()),
-        _ if !may_change => Some("this host's settings of transparent huge pages keep it away: run as root".to_owned()),
+        _ if !thp::offers(pages, needs.obeys) => Some("this kernel has no such transparent pages".to_owned()),
+        _ if !may_change => Some("this host's THP settings forbid it: run as root".to_owned()),
         _ => None,
     }
 }
@@ -151,9 +151,12 @@ pub(super) fn switches(pages: Variant, obeys: thp::Memory) -> Vec<(String, &'sta
 fn too_large(pages: Variant, takes: Bytes, processes: u32, room: &Available, floor: Bytes) -> Option<String> {
     if takes > room.available.saturating_sub(floor) {
         let available = room.available;
-        return Some(format!("{pages} takes {takes}: {available} are available, of which {floor} stay free"));
+        return Some(format!(
+            "{pages} needs {takes}, but only {available} are available, and {floor} of that must stay free"
+        ));
     }
     let allowed = room.processes?;
     let processes = u64::from(processes);
-    (processes > allowed).then(|| format!("{pages} takes {processes} processes: this cgroup allows {allowed} more"))
+    (processes > allowed)
+        .then(|| format!("{pages} needs {processes} processes, but this cgroup allows only {allowed} more"))
 }

@@ -32,7 +32,7 @@ impl<'a> Runner<'a> {
         for planned in &plan.variants {
             match &planned.left_out {
                 None => variants.push(planned.pages),
-                Some(reason) => notes.push(format!("{} is left out: {reason}", planned.pages)),
+                Some(reason) => notes.push(format!("skipped {}: {reason}", planned.pages)),
             }
         }
         Self { experiment, options, context, variants, collector: Collector::default(), notes, begun: Instant::now() }
@@ -78,7 +78,7 @@ impl<'a> Runner<'a> {
                 self.collector.add(self.experiment.name(), self.experiment.engine(), pages, readings);
             }
             Err(Failure::Unavailable(reason)) => {
-                self.notes.push(format!("{pages} is left out: {reason}"));
+                self.notes.push(format!("skipped {pages}: {reason}"));
                 self.variants.retain(|variant| *variant != pages);
             }
             Err(failure) => return Err(failure),
@@ -96,7 +96,7 @@ impl<'a> Runner<'a> {
             };
             let on_huge = least / Bytes(segment).as_f64() * 100.0;
             let note = format!(
-                "{pages}: {on_huge:.0} % of the segment were on huge pages: its other figures are those of such a mixture"
+                "{pages}: only {on_huge:.0} % of the segment was on huge pages, and its other figures reflect that mixture"
             );
             if !self.notes.contains(&note) {
                 self.notes.push(note);

@@ -32,7 +32,7 @@ pub(crate) enum NoServer {
     NotInstalled,
     #[error("{folder}: {error}")]
     Disk { folder: String, error: Errno },
-    #[error("{wanted} of disk are wanted in {folder}, {free} are free; TMPDIR names another folder")]
+    #[error("it needs {wanted} of disk in {folder}, and {free} are free; choose another folder with TMPDIR")]
     NoRoom { wanted: Bytes, free: Bytes, folder: String },
 }
 
@@ -130,7 +130,7 @@ fn account() -> Result<Option<Account>, Failure> {
     };
     let found = named("postgres").or_else(|| named("nobody"));
     found.map(Some).ok_or_else(|| {
-        Failure::Unavailable("PostgreSQL does not run as root, and no user postgres or nobody is here".into())
+        Failure::Unavailable("PostgreSQL refuses to run as root, and this host has no user postgres or nobody".into())
     })
 }
 
@@ -269,11 +269,11 @@ impl Cluster {
             }
             Variant::Huge(PageSize::MIB_2) => Ok(vec![say("huge_pages=on")]),
             Variant::Huge(page) => Err(Failure::Unavailable(format!(
-                "PostgreSQL {} takes no pages of {page}; 14 does",
+                "PostgreSQL {} cannot use {page} pages; 14 and later can",
                 self.programs.major
             ))),
             Variant::Thp | Variant::Mthp(_) => {
-                Err(Failure::Unavailable("PostgreSQL asks for no transparent huge pages".into()))
+                Err(Failure::Unavailable("PostgreSQL does not ask for transparent huge pages".into()))
             }
         }
     }

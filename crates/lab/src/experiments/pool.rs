@@ -172,9 +172,9 @@ impl Experiment for Pool {
     }
 
     fn changes(&self) -> Vec<String> {
-        let mut changes = vec![format!("grows pools and their overcommit by up to {}, again and again", self.size)];
+        let mut changes = vec![format!("grows pools and their overcommit by up to {}, several times", self.size)];
         if self.fragments > Bytes::ZERO {
-            changes.push(format!("takes {} of free memory and gives most of it back in pieces", self.fragments));
+            changes.push(format!("takes {} of free memory and returns most of it in pieces", self.fragments));
         }
         changes
     }
@@ -184,9 +184,10 @@ impl Experiment for Pool {
             return Err(Failure::Unavailable(format!("{variant} pages have no pool")));
         };
         if page.bytes() > self.size {
-            return Err(Failure::Unavailable(format!("{} hold no page of {page}", self.size)));
+            return Err(Failure::Unavailable(format!("{} is less than one {page} page", self.size)));
         }
-        let guard = context.guard.ok_or_else(|| Failure::Unavailable("the pools are not ours to change".to_owned()))?;
+        let guard =
+            context.guard.ok_or_else(|| Failure::Unavailable("hugewise may not change the pools".to_owned()))?;
         let mut readings = self.both(page, "as it is", guard, context)?;
         if self.fragments > Bytes::ZERO {
             let threads = usize::try_from(processors()).unwrap_or(1);

@@ -118,7 +118,7 @@ impl Experiment for Workload {
 
     fn refusal(&self) -> Option<String> {
         if self.settings.buffers < Bytes::from_mib(64) {
-            return Some(format!("shared buffers of {}: at least 64 MiB", self.settings.buffers));
+            return Some(format!("shared buffers of {} are too small: use at least 64 MiB", self.settings.buffers));
         }
         let programs = match Programs::find() {
             Ok(programs) => programs,
@@ -170,7 +170,7 @@ impl Experiment for Workload {
         let (printed, tables) = self.pgbench(cluster, time, true, context, tables)?;
         let latencies = latencies(cluster)?;
         drop(running);
-        let rate = rate(&printed).ok_or_else(|| Failure::Failed("pgbench does not tell its rate".into()))?;
+        let rate = rate(&printed).ok_or_else(|| Failure::Failed("pgbench printed no rate".into()))?;
         let at = |percent| percentile(&latencies, percent).unwrap_or(f64::NAN);
         let readings = [
             Reading::higher("transactions", "1/s", rate),

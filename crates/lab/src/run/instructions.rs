@@ -218,7 +218,7 @@ impl Hand<'_> {
         }
         let before = (self.variable)(variable).unwrap_or_default();
         if before.split(',').any(|part| part.starts_with("thp:")) {
-            self.instructions.caveats.push(format!("{variable}={before} is yours and stays"));
+            self.instructions.caveats.push(format!("{variable}={before} is your own setting and stays"));
             return Ok(());
         }
         let more = "thp:always,metadata_thp:auto";
@@ -239,7 +239,7 @@ impl Hand<'_> {
 
     fn python(&mut self) {
         if let Some(theirs) = (self.variable)("PYTHONMALLOC") {
-            self.instructions.caveats.push(format!("PYTHONMALLOC={theirs} is yours and stays"));
+            self.instructions.caveats.push(format!("PYTHONMALLOC={theirs} is your own setting and stays"));
             return;
         }
         let says = "Python: small objects come from malloc, not from arenas of its own that never ask for huge pages";
@@ -291,7 +291,7 @@ const fn java_flags(pages: Pages) -> &'static [&'static str] {
 fn room(page: PageSize, need: Option<Bytes>, pools: Option<&[Pool]>) -> Result<String, Refusal> {
     let kib = page.bytes().get() >> 10;
     let file = format!("/sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages");
-    let Some(pools) = pools else { return Err(Refusal("the host's pools cannot be read".into())) };
+    let Some(pools) = pools else { return Err(Refusal("hugewise cannot read the host's pools".into())) };
     let Some(pool) = pools.iter().find(|pool| pool.page_size == page) else {
         return Err(Refusal(format!("this kernel has no {page} pages")));
     };
@@ -304,8 +304,8 @@ fn room(page: PageSize, need: Option<Bytes>, pools: Option<&[Pool]>) -> Result<S
         let missing = wanted.saturating_sub(available + beyond);
         let more = total.saturating_sub(pool.surplus.get().unwrap_or_default()) + missing;
         let size = match need {
-            Some(need) => format!("{need} need {wanted} pages of {page}, {missing} are missing"),
-            None => format!("no page of {page} is to be had; --need SIZE says how many it takes"),
+            Some(need) => format!("{need} needs {wanted} pages of {page}, and {missing} are missing"),
+            None => format!("no {page} page is available; say how much it needs with --need SIZE"),
         };
         return Err(Refusal(format!(
             "{size}: of {total} in the pool {available} are free. As root: echo {} > {file} (and read it back: the kernel \
@@ -314,7 +314,7 @@ fn room(page: PageSize, need: Option<Bytes>, pools: Option<&[Pool]>) -> Result<S
         )));
     }
     let surplus = if beyond > PageCount::ZERO { format!(", and up to {beyond} more on demand") } else { String::new() };
-    Ok(format!("{page} pool: {available} pages ({}) to be had{surplus}", available.of(page)))
+    Ok(format!("{page} pool: {available} pages ({}) available{surplus}", available.of(page)))
 }
 
 #[cfg(test)]

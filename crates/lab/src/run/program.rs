@@ -179,7 +179,7 @@ fn interpreter(file: &Path, path: Option<&OsStr>) -> io::Result<PathBuf> {
             file = find(OsStr::from_bytes(name), path)?;
         }
     }
-    Err(io::Error::other("a script whose interpreter is a script, and so on"))
+    Err(io::Error::other("its interpreter is a script, whose interpreter is a script, and so on"))
 }
 
 /// What an executable asks of the loader.
@@ -194,7 +194,7 @@ fn read_elf(file: &Path) -> io::Result<Elf> {
     let parsed = match FileKind::parse(&data) {
         Ok(FileKind::Elf64) => dynamic::<FileHeader64<Endianness>>(&data),
         Ok(FileKind::Elf32) => dynamic::<FileHeader32<Endianness>>(&data),
-        _ => return Err(io::Error::other("no program that the kernel runs by itself")),
+        _ => return Err(io::Error::other("the kernel cannot run it")),
     };
     parsed.map_err(|error| io::Error::other(format!("damaged: {error}")))
 }

@@ -87,7 +87,7 @@ impl Folder {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(CWD, path, flags, Mode::empty()).map_err(|error| match error {
             Errno::LOOP | Errno::NOTDIR => RingError::Distrusted(format!(
-                "{} is a link or no folder; recordings go to a folder of root's alone",
+                "{} is a link or not a folder; record to a folder that only root can write to",
                 path.display()
             )),
             error => failed(path, error),
@@ -113,7 +113,7 @@ impl Folder {
             }
             let aside = format!("{}.before", kind.file());
             renameat(&self.file, kind.file(), &self.file, aside.as_str()).map_err(|error| failed(&path, error))?;
-            moved = Some(format!("the ring there was of another size and is now {}", self.path.join(aside).display()));
+            moved = Some(format!("the existing ring had another size and is now {}", self.path.join(aside).display()));
         }
         let ring = self.create(kind, blocks, about, &path)?;
         Ok(Opened { ring, next: 0, moved })
@@ -130,7 +130,7 @@ impl Folder {
         };
         let stat = fstat(&file).map_err(|error| failed(path, error))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink != 1 {
-            return Err(foreign("is no file, or has other names"));
+            return Err(foreign("is not a regular file, or has other hard links"));
         }
         if stat.st_uid != rustix::process::geteuid().as_raw() {
             return Err(foreign(&format!("belongs to user {}", stat.st_uid)));
@@ -144,7 +144,7 @@ impl Folder {
         head.truncate(length);
         let header = Header::of_copies(&head).map_err(|why| foreign(&why))?;
         if header.kind != kind {
-            return Err(foreign("is the other of the two rings"));
+            return Err(foreign("is the other one of the two rings"));
         }
         Ok(Some(RingFile { file, header }))
     }

@@ -144,7 +144,7 @@ impl Header {
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
         let torn = || "its header is cut off".to_owned();
         if !bytes.starts_with(&MAGIC) {
-            return Err("is no recording of hugewise".to_owned());
+            return Err("is not a hugewise recording".to_owned());
         }
         let version = u16_at(bytes, 12).ok_or_else(torn)?;
         let sum = u32_at(bytes, 8).ok_or_else(torn)?;
@@ -160,7 +160,7 @@ impl Header {
         let kind = match u16_at(bytes, 14) {
             Some(0) => Kind::Seconds,
             Some(1) => Kind::Minutes,
-            _ => return Err("is a ring of a kind that this hugewise does not know".to_owned()),
+            _ => return Err("is a kind of ring that this version does not know".to_owned()),
         };
         let block = u32_at(bytes, 16).and_then(|block| usize::try_from(block).ok());
         let blocks = u64_at(bytes, 24).filter(|blocks| (1..=MOST_BLOCKS).contains(blocks));
@@ -232,8 +232,8 @@ pub(crate) mod tests {
         let sum = crc32c(&later[12..]);
         later[8..12].copy_from_slice(&sum.to_le_bytes());
         assert!(Header::decode(&later).unwrap_err().contains("format 2"));
-        assert!(Header::decode(&[0; BLOCK]).unwrap_err().contains("no recording"));
-        assert!(Header::decode(b"").unwrap_err().contains("no recording"));
+        assert!(Header::decode(&[0; BLOCK]).unwrap_err().contains("not a hugewise recording"));
+        assert!(Header::decode(b"").unwrap_err().contains("not a hugewise recording"));
         let mut large = header();
         large.blocks = MOST_BLOCKS + 1;
         assert!(Header::decode(&large.encode()).unwrap_err().contains("no sense"));

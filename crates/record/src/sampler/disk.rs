@@ -70,7 +70,7 @@ impl Disk {
                     if !self.complained {
                         self.complained = true;
                         let why = std::io::Error::from(error);
-                        self.shared.say(&format!("the disk does not take what is recorded: {why}"));
+                        self.shared.say(&format!("cannot write the recording to disk: {why}"));
                     }
                     return false;
                 }
@@ -96,7 +96,7 @@ impl Disk {
                 let begun = Instant::now();
                 if let Err(error) = ring.sync() {
                     let why = std::io::Error::from(error);
-                    self.shared.say(&format!("the disk did not keep what was recorded: {why}"));
+                    self.shared.say(&format!("cannot sync the recording to disk: {why}"));
                 } else if begun.elapsed() > SLOW {
                     self.shared.say(&format!("the disk took {} s to sync", begun.elapsed().as_secs()));
                 }

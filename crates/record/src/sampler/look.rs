@@ -118,7 +118,7 @@ impl Looker {
                 Ok(text) => self.shared.look.leave(&Look::parse(&text)),
                 Err(why) if !complained => {
                     complained = true;
-                    self.shared.say(&format!("the database servers were not found out: {why}"));
+                    self.shared.say(&format!("could not determine the database servers: {why}"));
                 }
                 Err(_) => {}
             }
@@ -156,7 +156,7 @@ impl Looker {
                 continue;
             }
             let room = said.get_mut(length..).filter(|room| !room.is_empty());
-            let room = room.ok_or_else(|| format!("it says more than {LONGEST} bytes"))?;
+            let room = room.ok_or_else(|| format!("it printed more than {LONGEST} bytes"))?;
             match rustix::io::read(&output, room) {
                 Ok(0) => break,
                 Ok(read) => length += read,
@@ -209,6 +209,6 @@ mod tests {
         assert_eq!(ask("echo a; sleep 0.1; echo b").unwrap(), "a\nb\n");
         assert!(ask("exit 3").unwrap_err().contains("exit status: 3"));
         // It is ended then.
-        assert!(ask("head -c 300000 /dev/zero; sleep 100").unwrap_err().contains("says more than"));
+        assert!(ask("head -c 300000 /dev/zero; sleep 100").unwrap_err().contains("printed more than"));
     }
 }

@@ -23,7 +23,7 @@ pub(crate) use disk::Disk;
 pub(crate) use look::{Look, Looker};
 pub(crate) use processes::ProcessWatch;
 pub(crate) use samples::Sampler;
-pub(crate) use writer::RingWriter;
+pub(crate) use writer::{CLOSE_MS, RingWriter};
 
 use crate::notes::{Event, EventKind, Instances, Processes};
 

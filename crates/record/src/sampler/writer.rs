@@ -9,7 +9,7 @@ use crate::notes::{Event, EventKind};
 use crate::ring::{BLOCK, Record, Writer};
 
 /// A block of seconds is closed when its first sample is that old: what a torn block costs is bounded.
-const CLOSE_MS: u64 = 4_000;
+pub(crate) const CLOSE_MS: u64 = 4_000;
 /// Messages of a kind in a minute in the ring of seconds: a third of what its samples take.
 const MOST_A_MINUTE: u32 = 60;
 /// The same in an hour in the ring of minutes: a fifteenth.

@@ -15,6 +15,7 @@ use base64::Engine;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::Digest;
 
+use crate::glossary::WORDS;
 use crate::{chart, plain};
 
 /// The page's own style: wide tables scroll, paper gets no dark ground.
@@ -31,7 +32,8 @@ figure{margin:1rem 0}figure svg{display:block;width:100%;max-width:40rem;height:
 th,td{text-align:left;padding:.25rem .75rem .25rem 0;border-bottom:1px solid var(--rule);white-space:nowrap}
 th{color:var(--faint);font-weight:500}td.number,th.number{text-align:right}
 code{font:.9em ui-monospace,monospace;overflow-wrap:anywhere}
-@media print{:root{--ground:#fff;--ink:#000;--faint:#333;--rule:#bbb;--good:#000;--bad:#000}main{max-width:none}section,figure,tr{break-inside:avoid}.scroll{overflow:visible}table{font-size:.7rem}}
+details{margin:2rem 0 0}dt{font-weight:600}
+@media print{details:not([open]){display:none}:root{--ground:#fff;--ink:#000;--faint:#333;--rule:#bbb;--good:#000;--bad:#000}main{max-width:none}section,figure,tr{break-inside:avoid}.scroll{overflow:visible}table{font-size:.7rem}}
 ";
 
 /// What the page lets itself do: show what is in it.
@@ -72,13 +74,23 @@ pub(crate) fn page_with(title: &str, body: &Markup, extra: &Extra<'_>) -> String
                 style { (PreEscaped(STYLE)) (PreEscaped(chart::STYLE)) (PreEscaped(extra.style)) }
             }
             body {
-                main { (body) }
+                main { (body) (glossary()) }
                 @if let Some(script) = extra.script { script { (PreEscaped(script)) } }
             }
         }
     };
     // Whatever reached it as it was: a text that was escaped can still turn or hide what stands beside it.
     format!("{}\n", plain::document(&page.into_string()))
+}
+
+/// What the words on the page mean, for who asks.
+fn glossary() -> Markup {
+    html! {
+        details.faint {
+            summary { "Glossary" }
+            dl { @for (word, means) in WORDS { dt { (word) } dd { (means) } } }
+        }
+    }
 }
 
 /// A column of a table.
@@ -130,6 +142,7 @@ mod tests {
         for outside in ["http://", "https://", "src=", "href=", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");
         }
+        assert!(page.contains("<dt>page table</dt>"), "what its words mean: {page}");
         assert!(page.contains("default-src 'none'") && page.contains("width=device-width"));
     }
 }

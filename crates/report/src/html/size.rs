@@ -45,7 +45,7 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
             (table("instances", &size::INSTANCES, &size::instance_rows(sizing)))
             @for sized in &sizing.instances {
                 @if let Some(why) = &sized.asks_unread {
-                    p { "Not read: " span.strong { (clean(&sized.title())) } ", " (clean(why)) "; whether it asks is not known" }
+                    p { "Not read: " span.strong { (clean(&sized.title())) } ", " (clean(why)) "; unknown whether it asks for huge pages" }
                 }
             }
             @for (title, text) in size::next_start_notes(report) { p { "Next start: " span.strong { (clean(&title)) } ": " (text) } }

@@ -98,6 +98,10 @@ pub struct Incident {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub elsewhere: Vec<String>,
+    /// The same hours of other days: whether it was there too, and what is usual then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(default)]
+    pub other_days: Vec<String>,
     /// What met in it.
     pub signatures: Vec<Signature>,
 }
@@ -231,6 +235,7 @@ impl Incident {
             next: incident.next.clone(),
             who: incident.who.clone(),
             elsewhere: incident.elsewhere.clone(),
+            other_days: incident.other_days.clone(),
             signatures: incident.signatures.iter().map(|signature| Signature::new(signature, clock)).collect(),
         }
     }

@@ -196,6 +196,8 @@ pub struct Budget {
     pub sessions: u64,
     /// Private memory of the servers' processes at so many sessions.
     pub sessions_private_bytes: Option<u64>,
+    /// Of Oracle's managed global area, in files that processes share; null where there is none.
+    pub managed_bytes: Option<u64>,
     /// Page tables of the servers' processes at so many sessions.
     pub page_tables_bytes: Option<u64>,
     /// Memory of everybody else.
@@ -403,6 +405,7 @@ impl From<&sizing::Budget> for Budget {
             pools_bytes: budget.pools.get(),
             sessions: budget.sessions,
             sessions_private_bytes: bytes(budget.sessions_private),
+            managed_bytes: bytes(budget.managed),
             page_tables_bytes: bytes(budget.page_tables),
             others_bytes: bytes(budget.others),
             kernel_bytes: bytes(budget.kernel),

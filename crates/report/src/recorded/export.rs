@@ -8,19 +8,21 @@ use hugewise_record::{Pool, Process, status};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::Span;
+
 pub(super) fn refused(why: impl std::fmt::Display) -> io::Error {
     io::Error::other(why.to_string())
 }
 
-/// Writes everything that is in a ring, a line of JSON each.
+/// Writes everything that is in a ring of a stretch of time, a line of JSON each.
 ///
 /// # Errors
 /// The ring cannot be read, or the disk takes no more.
-pub fn lines(ring: &Path, out: &mut dyn Write) -> io::Result<()> {
+pub fn lines(ring: &Path, span: Span, out: &mut dyn Write) -> io::Result<()> {
     let file = status::open(ring)?;
     let mut failed = Ok(());
     read_in_order(&file, &mut |position, entry| {
-        if failed.is_err() {
+        if failed.is_err() || !wall(&entry).is_none_or(|at| span.has(at)) {
             return;
         }
         let mut line = line(entry);
@@ -32,6 +34,29 @@ pub fn lines(ring: &Path, out: &mut dyn Write) -> io::Result<()> {
     .map_err(refused)?;
     failed?;
     out.flush()
+}
+
+/// When it was written; `None` of what holds for a whole run.
+fn wall(entry: &Entry<'_>) -> Option<i64> {
+    match entry {
+        Entry::Sample(sample) => Some(sample.wall),
+        Entry::About(_) => None,
+        Entry::Processes(all) => Some(all.wall),
+        Entry::Instances(all) => Some(all.wall),
+        Entry::Event(event) => Some(event.wall),
+    }
+}
+
+/// Whether a ring has a sample of a stretch of time.
+///
+/// # Errors
+/// The ring cannot be read.
+pub fn has_sample(ring: &Path, span: Span) -> io::Result<bool> {
+    let mut found = false;
+    let file = status::open(ring)?;
+    read_in_order(&file, &mut |_, entry| found |= matches!(entry, Entry::Sample(sample) if span.has(sample.wall)))
+        .map_err(refused)?;
+    Ok(found)
 }
 
 fn time(milliseconds: i64) -> Option<String> {

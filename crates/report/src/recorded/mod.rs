@@ -25,3 +25,19 @@ impl Recording {
         self.rings.first().is_some_and(|ring| ring.is_alive(self.now))
     }
 }
+
+/// A stretch of time in milliseconds since 1970, both ends within it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Nothing before.
+    pub from: Option<i64>,
+    /// Nothing after.
+    pub to: Option<i64>,
+}
+
+impl Span {
+    /// Whether a moment lies within.
+    pub fn has(&self, at: i64) -> bool {
+        self.from.is_none_or(|from| from <= at) && self.to.is_none_or(|to| at <= to)
+    }
+}

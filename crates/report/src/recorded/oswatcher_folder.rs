@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rustix::fs::{CWD, Mode, OFlags, fstat, mkdirat, openat};
 
+use super::Span;
 use super::export::refused;
 use super::oswatcher::{meminfo, vmstat};
 
@@ -23,12 +24,12 @@ const MOST_HOURS: usize = 366 * 24 + 1;
 /// Hours that a block has samples of, but for what [`HOURS`] allows anyhow.
 const HOURS_A_BLOCK: usize = 2;
 
-/// Writes a folder as OSWatcher does, which is made, readable by its owner alone.
+/// Writes what a ring has of a stretch of time to a folder as OSWatcher does, which is made, readable by its owner alone.
 ///
 /// # Errors
 /// The ring cannot be read, or has samples of more hours than a recording of its size; something has the folder's name, or the
 /// disk takes no more.
-pub fn export_oswatcher(ring: &Path, folder: &Path) -> io::Result<()> {
+pub fn export_oswatcher(ring: &Path, span: Span, folder: &Path) -> io::Result<()> {
     let file = status::open(ring)?;
     let most = hours(&file)?;
     let folder = make(CWD, folder)?;
@@ -47,7 +48,9 @@ pub fn export_oswatcher(ring: &Path, folder: &Path) -> io::Result<()> {
         }
         Entry::Sample(sample) if failed.is_ok() => {
             let earlier = before.take().filter(|(run, _)| *run == position.run).map(|(_, sample)| sample);
-            failed = write(&mut tools, &host, page, earlier.as_deref(), sample);
+            if span.has(sample.wall) {
+                failed = write(&mut tools, &host, page, earlier.as_deref(), sample);
+            }
             before = Some((position.run, Box::new(sample.clone())));
         }
         _ => {}
@@ -202,10 +205,11 @@ mod tests {
     fn a_small_ring_makes_no_thousands_of_files() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
-        export_oswatcher(&ring(&folder.path().join("a"), 745), &out).unwrap();
+        export_oswatcher(&ring(&folder.path().join("a"), 745), Span::default(), &out).unwrap();
         assert_eq!(files(&out), 2 * 745);
         let out = folder.path().join("more");
-        let why = export_oswatcher(&ring(&folder.path().join("b"), 746), &out).unwrap_err().to_string();
+        let why =
+            export_oswatcher(&ring(&folder.path().join("b"), 746), Span::default(), &out).unwrap_err().to_string();
         assert!(why.contains("more than 745 different hours"), "{why}");
         assert!(!out.exists(), "what is refused leaves nothing");
     }
@@ -243,8 +247,8 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("ring");
             fs::write(&path, with_extremes(&choices)).unwrap();
-            export_oswatcher(&path, &folder.path().join("out")).unwrap();
-            super::super::export::lines(&path, &mut io::sink()).unwrap();
+            export_oswatcher(&path, Span::default(), &folder.path().join("out")).unwrap();
+            super::super::export::lines(&path, Span::default(), &mut io::sink()).unwrap();
             let status = status::status(&status::open(&path).unwrap()).unwrap();
             let recording = super::super::Recording { folder: String::new(), rings: vec![status], now: i64::MIN };
             super::super::status::write_text(&recording, &mut io::sink()).unwrap();

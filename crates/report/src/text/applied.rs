@@ -43,23 +43,23 @@ pub(crate) fn write(report: &AppliedReport<'_>, out: &mut dyn io::Write, layout:
     for Restarted { instance, standing } in report.restarted {
         let (role, word, text) = match standing {
             Some(Standing::All) => (Role::Good, "verified", "is wholly on huge pages"),
-            Some(Standing::Partly) => (Role::Error, "not so", "is only partly on huge pages"),
-            Some(Standing::None) => (Role::Error, "not so", "is not on huge pages"),
-            Some(Standing::DoesNotStart) => (Role::Error, "not so", "did not start"),
-            Some(Standing::Unknown) => (Role::Quiet, "not known", "runs; where its memory is could not be read"),
-            Some(Standing::NotCounted(why)) => (Role::Quiet, "not known", *why),
-            Some(Standing::NotRunning) | None => (Role::Error, "not so", "does not run"),
+            Some(Standing::Partly) => (Role::Error, "problem", "is only partly on huge pages"),
+            Some(Standing::None) => (Role::Error, "problem", "is not on huge pages"),
+            Some(Standing::DoesNotStart) => (Role::Error, "problem", "did not start"),
+            Some(Standing::Unknown) => (Role::Quiet, "unknown", "is running, but its memory could not be read"),
+            Some(Standing::NotCounted(why)) => (Role::Quiet, "unknown", *why),
+            Some(Standing::NotRunning) | None => (Role::Error, "problem", "is not running"),
         };
         let text = Spans::new().add(Role::Strong, instance).add(Role::Text, &format!("  {text}"));
         entry(screen, role, word, &text)?;
     }
     for Unkept { what, why, lost } in report.unkept {
-        let (role, word) = if *lost { (Role::Error, "not kept") } else { (Role::Quiet, "not known") };
+        let (role, word) = if *lost { (Role::Error, "not kept") } else { (Role::Quiet, "unknown") };
         let text = Spans::new().add(Role::Strong, what).add(Role::Text, &format!("  {why}"));
         entry(screen, role, word, &text)?;
     }
     for note in &report.applied.notes {
-        entry(screen, Role::Warn, "mind", &Spans::from(note.as_str()))?;
+        entry(screen, Role::Warn, "note", &Spans::from(note.as_str()))?;
     }
     for instruction in &report.plan.instructions {
         let of = whose(instruction).map(|instance| format!(" ({instance})")).unwrap_or_default();
@@ -70,13 +70,13 @@ pub(crate) fn write(report: &AppliedReport<'_>, out: &mut dyn io::Write, layout:
         }
     }
     for warning in &report.plan.warnings {
-        entry(screen, Role::Warn, "mind", &Spans::from(warning.as_str()))?;
+        entry(screen, Role::Warn, "note", &Spans::from(warning.as_str()))?;
     }
     let mut last = Spans::new().add(end_role(report), &end(report));
     if let Some(id) = &report.applied.journal
         && !matches!(report.applied.end, End::TakenBack | End::NothingToDo)
     {
-        last.push(Role::Text, &format!(" hugewise undo {id} takes it back."));
+        last.push(Role::Text, &format!(" hugewise undo {id} reverses it."));
     }
     let nothing = report.applied.steps.is_empty() && report.applied.notes.is_empty();
     if !nothing || !report.plan.instructions.is_empty() || !report.plan.warnings.is_empty() {
@@ -88,13 +88,13 @@ pub(crate) fn write(report: &AppliedReport<'_>, out: &mut dyn io::Write, layout:
 fn result(result: &StepResult) -> (Role, &'static str, String) {
     match result {
         StepResult::Done => (Role::Good, "done", String::new()),
-        StepResult::AlreadySo => (Role::Quiet, "so already", String::new()),
+        StepResult::AlreadySo => (Role::Quiet, "unchanged", String::new()),
         StepResult::Partial { wanted, obtained } => {
-            (Role::Warn, "partly", format!("; {obtained} of {} were to be had, and are kept", wanted.in_pages()))
+            (Role::Warn, "partly", format!("; the kernel gave {obtained} of {}, which are kept", wanted.in_pages()))
         }
         StepResult::Failed { why } => (Role::Error, "failed", format!("; {why}")),
-        StepResult::TakenBack => (Role::Warn, "taken back", String::new()),
-        StepResult::NotTried => (Role::Quiet, "not tried", String::new()),
+        StepResult::TakenBack => (Role::Warn, "rolled back", String::new()),
+        StepResult::NotTried => (Role::Quiet, "skipped", String::new()),
     }
 }
 
@@ -107,7 +107,7 @@ fn proof(screen: &mut Screen<'_>, expectation: &Expectation) -> io::Result<()> {
         Proof::WaitsForRestart => (Role::Warn, "waits", ", until the servers are restarted"),
         Proof::WaitsForReboot => (Role::Warn, "waits", ", until the host is rebooted"),
         Proof::Remains => (Role::Error, "remains", ""),
-        Proof::Unknown => (Role::Quiet, "not known", ""),
+        Proof::Unknown => (Role::Quiet, "unknown", ""),
     };
     let mut text = Spans::from(finding(&expectation.expected).as_str()).add(Role::Text, more);
     if matches!(expectation.proof, Proof::Remains | Proof::Unknown) && !expectation.says.is_empty() {
@@ -130,14 +130,16 @@ fn end(report: &AppliedReport<'_>) -> String {
     let mut text = match report.applied.end {
         End::Done | End::NothingToDo if lost > 0 => {
             let counted = counted(lost, "thing will not last", "things will not last");
-            format!("What was written is written, and {counted}: see the lines \"not kept\".")
+            format!("All changes are written, but {counted}: see the lines \"not kept\".")
         }
-        End::Done if !report.unkept.is_empty() => "Everything is written; whether it lasts could not be told.".into(),
-        End::NothingToDo => "Nothing to do: everything was so already.".to_owned(),
-        End::Done => "Everything is done.".into(),
-        End::Partly => "Only a part of it is done.".into(),
-        End::TakenBack => "A step failed: what was done before it was taken back, and everything is as before.".into(),
-        End::Stuck => "A step failed, and not everything could be taken back.".into(),
+        End::Done if !report.unkept.is_empty() => {
+            "All changes are written, but whether they last could not be determined.".into()
+        }
+        End::NothingToDo => "Nothing to do: the host was already as planned.".to_owned(),
+        End::Done => "All steps are done.".into(),
+        End::Partly => "Only some steps are done.".into(),
+        End::TakenBack => "A step failed, and everything was rolled back.".into(),
+        End::Stuck => "A step failed, and not everything could be rolled back.".into(),
     };
     let waiting = of(Proof::WaitsForRestart) + of(Proof::WaitsForReboot);
     if waiting > 0 {
@@ -154,12 +156,12 @@ pub(crate) fn write_undone(undone: &Undone, out: &mut dyn io::Write, layout: Lay
     for restored in &undone.restored {
         let (role, word, more) = match &restored.result {
             RestoreResult::Restored => (Role::Good, "restored", String::new()),
-            RestoreResult::AlreadySo => (Role::Quiet, "so already", String::new()),
+            RestoreResult::AlreadySo => (Role::Quiet, "unchanged", String::new()),
             RestoreResult::Ran => (Role::Good, "ran", String::new()),
             RestoreResult::Waits { for_apply } => (
                 Role::Warn,
                 "waits",
-                format!("; apply {for_apply} has changed it since, and hugewise undo {for_apply} takes back both"),
+                format!("; apply {for_apply} has changed it since: hugewise undo {for_apply} restores both"),
             ),
             RestoreResult::Left { why } => (Role::Error, "left", format!("; {why}")),
             RestoreResult::Failed { why } => (Role::Error, "failed", format!("; {why}")),
@@ -167,29 +169,29 @@ pub(crate) fn write_undone(undone: &Undone, out: &mut dyn io::Write, layout: Lay
         entry(screen, role, word, &Spans::from(restored.what.as_str()).add(Role::Text, &more))?;
     }
     for note in &undone.notes {
-        entry(screen, Role::Warn, "mind", &Spans::from(note.as_str()))?;
+        entry(screen, Role::Warn, "note", &Spans::from(note.as_str()))?;
     }
     screen.blank()?;
     let id = &undone.journal;
     let then = match undone.risk {
-        Risk::Safe => "",
-        Risk::Restart => " What it changed of servers is as before when they have been restarted.",
-        Risk::Reboot => " What it changed for the boot is as before when the host has been rebooted.",
+        Risk::Safe | Risk::Destructive => "",
+        Risk::Restart => " Servers return to their old settings when they are restarted.",
+        Risk::Reboot => " Boot settings return to the old values when the host is rebooted.",
     };
     let last = match undone.complete {
         true => {
             let waits = undone.restored.iter().any(|one| matches!(one.result, RestoreResult::Waits { .. }));
             let text = if waits {
-                format!("Apply {id} is undone, but for what waits.")
+                format!("Apply {id} is undone, except for what waits.")
             } else {
-                format!("Apply {id} is undone: every file and value is as before it.")
+                format!("Apply {id} is undone: every file and value is as it was before.")
             };
             Spans::new().add(if waits { Role::Warn } else { Role::Good }, &text).add(Role::Text, then)
         }
         false => {
             let failed = undone.restored.iter().any(|one| matches!(one.result, RestoreResult::Failed { .. }));
-            let what = if failed { "is not wholly undone" } else { "is undone, but for what was left" };
-            let text = format!("Apply {id} {what}; hugewise undo {id} tries again.");
+            let what = if failed { "is only partly undone" } else { "is undone, except for what was left" };
+            let text = format!("Apply {id} {what}: run hugewise undo {id} to try again.");
             Spans::new().add(Role::Error, &text)
         }
     };
@@ -206,7 +208,7 @@ const COLUMNS: [Column; 4] = [
 pub(crate) fn write_kept(kept: &Kept<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
     let screen = &mut Screen::new(out, layout);
     if kept.journals.is_empty() && kept.unreadable.is_empty() {
-        return screen.flow(0, &Spans::from("Nothing was applied here."));
+        return screen.flow(0, &Spans::from("Nothing has been applied on this host."));
     }
     let row = |summary: &Summary| {
         let at = date::rfc3339(summary.at).unwrap_or_else(|| summary.at.to_string());
@@ -339,7 +341,7 @@ pub(crate) mod tests {
 
     pub(crate) fn unreadable() -> Unreadable {
         let path = "/var/lib/hugewise/journal/0008.journal".into();
-        Unreadable { id: Some(8), path, why: "line 1: no record of hugewise".into(), newer: false }
+        Unreadable { id: Some(8), path, why: "line 1: not a hugewise journal".into(), newer: false }
     }
 
     #[test]
@@ -358,7 +360,7 @@ pub(crate) mod tests {
             };
             text(|out| report.write_text(out, Layout::plain(200)).unwrap())
         };
-        assert!(report(&[]).contains("Everything is done."));
+        assert!(report(&[]).contains("All steps are done."));
         let lost = report(&unkept);
         assert!(
             !lost.contains("is done.") && lost.contains("1 thing will not last") && lost.contains("zzz.conf:1"),
@@ -385,7 +387,7 @@ pub(crate) mod tests {
             .unwrap()));
         assert_eq!(
             text(|out| Kept { journals: &[], unreadable: &[] }.write_text(out, Layout::plain(80)).unwrap()),
-            "Nothing was applied here.\n"
+            "Nothing has been applied on this host.\n"
         );
     }
 }

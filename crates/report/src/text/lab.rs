@@ -33,8 +33,8 @@ pub fn write_plan(plan: &Outline, out: &mut dyn io::Write, layout: Layout) -> io
     let rounds = if plan.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", plan.rounds) };
     let warm = match plan.warm_ups {
         0 => String::new(),
-        1 => " after one that does not count".into(),
-        count => format!(" after {count} that do not count"),
+        1 => " after a warm-up round".into(),
+        count => format!(" after {count} warm-up rounds"),
     };
     let what = format!("pages {}, in turn; {rounds}{warm}; order by seed {}", there.join(", "), plan.seed);
     screen.flow(HANG, &labelled("measures").add(Role::Text, &what))?;
@@ -55,7 +55,7 @@ pub fn write_plan(plan: &Outline, out: &mut dyn io::Write, layout: Layout) -> io
         screen.flow(HANG, &labelled(if at == 0 { "changes" } else { "" }).add(Role::Text, change))?;
     }
     if !plan.changes.is_empty() {
-        screen.flow(HANG, &labelled("").add(Role::Quiet, "and puts it back, however it ends"))?;
+        screen.flow(HANG, &labelled("").add(Role::Quiet, "and restores it, however it ends"))?;
     }
     for one in &plan.variants {
         if let Some(why) = &one.left_out {
@@ -114,7 +114,7 @@ fn write(report: &LabReport<'_>, out: &mut dyn io::Write, layout: Layout) -> io:
         None => format!("{} rounds in {took}", outcome.plan.rounds),
     };
     if let Some(lowest) = outcome.lowest_available_bytes {
-        last.push_str(&format!("; never less than {} of memory available", Bytes(lowest)));
+        last.push_str(&format!("; available memory never fell below {}", Bytes(lowest)));
     }
     screen.flow(0, &Spans::new().add(Role::Quiet, &last))
 }

@@ -72,11 +72,12 @@ mod tests {
               also   HW401 use_large_pages=TRUE lets it start without huge pages,
                            silently
         warn  HW501 Oracle 19c asks for madvise or never
-              cost   latency while the kernel compacts memory; memory not given back
+              cost   latency while the kernel compacts memory; memory that is not
+                     returned
         do    set the pool of 2 MiB pages to 20,779 (40.6 GiB), from the next boot on
               set transparent huge pages to madvise
               reboot, or restart oracle PROD once its pages are there
-              once it runs on huge pages, have oracle PROD insist: use_large_pages=ONLY
+              once on huge pages, make oracle PROD require them: use_large_pages=ONLY
         1 error, 2 warnings (hugewise rules HW201).
         Undecided: restart of oracle PROD (/proc/4711/status: not read), restart of
           postgresql 15/main (/proc/4711/status: not read).
@@ -100,11 +101,11 @@ mod tests {
         error HW201 oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has room for 18.0 MiB of it
               also   HW401 use_large_pages=TRUE lets it start without huge pages, silently
         warn  HW501 Oracle 19c asks for madvise or never
-              cost   latency while the kernel compacts memory; memory not given back
+              cost   latency while the kernel compacts memory; memory that is not returned
         do    set the pool of 2 MiB pages to 20,779 (40.6 GiB), from the next boot on
               set transparent huge pages to madvise
               reboot, or restart oracle PROD once its pages are there
-              once it runs on huge pages, have oracle PROD insist: use_large_pages=ONLY
+              once on huge pages, make oracle PROD require them: use_large_pages=ONLY
         1 error, 2 warnings (hugewise rules HW201).
         Undecided: restart of oracle PROD (/proc/4711/status: not read), restart of postgresql 15/main (/proc/4711/status: not
           read).
@@ -189,7 +190,8 @@ mod tests {
               also   HW401 use_large_pages=TRUE lets it start without huge pages,
                            silently
         warn  HW501 oracle PROD\x1b[2J\u{202e}\x0a\x9b31m is bad\x08\x08\x08good
-              cost   latency while the kernel compacts memory; memory not given back
+              cost   latency while the kernel compacts memory; memory that is not
+                     returned
         do    set the pool of 2 MiB pages to 20,779 (40.6 GiB), from the next boot on
               set transparent huge pages to madvise
               make oracle PROD ask for huge pages: use_large_pages=TRUE

@@ -34,7 +34,7 @@ pub(crate) fn write(planned: &Planned<'_>, out: &mut dyn io::Write, layout: Layo
     let said = planned.host.confined.as_deref().map(one_line);
     let more = plan.warnings.iter().filter(|warning| said.as_deref().is_none_or(|said| !warning.starts_with(said)));
     for warning in more {
-        screen.flow(LABELS, &Spans::new().add(Role::Warn, "mind").add(Role::Text, &format!("  {warning}")))?;
+        screen.flow(LABELS, &Spans::new().add(Role::Warn, "note").add(Role::Text, &format!("  {warning}")))?;
     }
     memory(screen, plan)?;
     if let Some(refusal) = &plan.refusal {
@@ -56,7 +56,7 @@ fn not_here(screen: &mut Screen<'_>, planned: &Planned<'_>) -> io::Result<()> {
     let who =
         if planned.host.live { "hugewise runs in a container or chroot" } else { "captured in a container or chroot" };
     let text = format!(
-        "  {who}: {why}. hugewise apply refuses here; carry this out on the host itself (--format shell, ansible or \
+        "  {who}: {why}. hugewise apply refuses to run here; apply this plan on the host itself (--format shell, ansible or \
          cloud-init writes it)"
     );
     screen.flow(2, &Spans::new().add(Role::Error, "not here").add(Role::Text, &text))
@@ -66,7 +66,7 @@ fn heading(screen: &mut Screen<'_>, plan: &Plan) -> io::Result<()> {
     let name = if plan.host.name.is_empty() { "a host without a name" } else { &plan.host.name };
     let steps = &plan.steps;
     let mut text = match (steps.is_empty(), &plan.refusal) {
-        (true, Some(_)) => "  nothing that can be changed: the pools are refused".to_owned(),
+        (true, Some(_)) => "  nothing to change, because the pools are refused".to_owned(),
         (true, None) => "  nothing to change".to_owned(),
         (false, _) => format!("  {}", steps_of(steps)),
     };
@@ -78,7 +78,7 @@ fn heading(screen: &mut Screen<'_>, plan: &Plan) -> io::Result<()> {
 
 fn steps_of(steps: &[Step]) -> String {
     let of = |risk: Risk| steps.iter().filter(|step| step.risk == risk).count();
-    let risks = [Risk::Safe, Risk::Restart, Risk::Reboot].map(|risk| (of(risk), risk.as_str()));
+    let risks = [Risk::Safe, Risk::Restart, Risk::Reboot, Risk::Destructive].map(|risk| (of(risk), risk.as_str()));
     let risks = risks.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}"));
     format!("{}: {}", counted(steps.len(), "step", "steps"), risks.collect::<Vec<_>>().join(", "))
 }
@@ -88,7 +88,7 @@ pub(super) const fn role(risk: Risk) -> Role {
     match risk {
         Risk::Safe => Role::Good,
         Risk::Restart => Role::Warn,
-        Risk::Reboot => Role::Error,
+        Risk::Reboot | Risk::Destructive => Role::Error,
     }
 }
 
@@ -119,9 +119,9 @@ pub(super) fn finding(expected: &Expected) -> String {
 fn when(expected: &Expected) -> &'static str {
     match (expected.when, expected.instance.is_some()) {
         (When::Now, _) => "at once",
-        (When::Restart, true) => "when it has been restarted",
-        (When::Restart, false) => "when the servers have been restarted",
-        (When::Reboot, _) => "when the host has been rebooted",
+        (When::Restart, true) => "when it is restarted",
+        (When::Restart, false) => "when the servers are restarted",
+        (When::Reboot, _) => "when the host is rebooted",
     }
 }
 
@@ -228,20 +228,22 @@ fn memory(screen: &mut Screen<'_>, plan: &Plan) -> io::Result<()> {
 fn last(planned: &Planned<'_>) -> String {
     let Planned { plan, kept, host, .. } = planned;
     match (plan.steps.is_empty(), kept, &plan.refusal) {
-        (true, None, Some(_)) => "hugewise plan --force plans the pools all the same.".into(),
+        (true, None, Some(_)) => "hugewise plan --force plans the pools anyway.".into(),
         (true, None, None) => String::new(),
-        (true, Some(path), _) => format!("{path} has it."),
+        (true, Some(path), _) => format!("Saved as {path}."),
         _ if planned.asking => String::new(),
-        (_, Some(path), _) if host.confined.is_some() => format!("{path} has it, for the host itself."),
+        (_, Some(path), _) if host.confined.is_some() => format!("Saved as {path}, for the host itself."),
         (_, None, _) if host.confined.is_some() => String::new(),
-        (_, _, Some(_)) => "hugewise apply refuses this plan, which leaves the pools out; --force overrules.".into(),
+        (_, _, Some(_)) => {
+            "This plan leaves out the pools, and hugewise apply refuses it; --force overrides that.".into()
+        }
         (_, Some(path), _) => {
-            format!("Saved as {path}: hugewise apply {path} carries it out, hugewise undo takes it back.")
+            format!("Saved as {path}. Next: hugewise apply {path}. hugewise undo reverses it.")
         }
         (_, None, _) if !host.live => {
-            "--out FILE saves it; --format shell|ansible|cloud-init writes it for other tools.".into()
+            "--out FILE saves the plan; --format shell|ansible|cloud-init writes it for other tools.".into()
         }
-        (_, None, _) => "hugewise apply carries it out, hugewise undo takes it back; --out FILE saves it.".into(),
+        (_, None, _) => "Next: hugewise apply. hugewise undo reverses it; --out FILE saves the plan.".into(),
     }
 }
 

@@ -120,7 +120,7 @@ fn gain(report: &RunReport<'_>) -> Spans {
         Verdict::Faster => Spans::new().add(Role::Good, "gain  ").add(Role::Text, &spread),
         Verdict::Slower => Spans::new().add(Role::Warn, "loss  ").add(Role::Text, &format!("slower: {spread}")),
         Verdict::Unknown => Spans::new()
-            .add(Role::Warn, "not known  ")
+            .add(Role::Warn, "unknown  ")
             .add(Role::Text, &format!("fewer than three runs of each prove nothing: {spread}")),
         Verdict::None => {
             Spans::new().add(Role::Warn, "no gain  ").add(Role::Text, &format!("the two overlap: {spread}"))
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn one_run_of_each_tells_nothing() {
         let text = shown(&[watched(4000, 0)], &[watched(3000, 900 << 20)]);
-        assert!(text.contains("not known  fewer than three runs of each prove nothing"), "{text}");
+        assert!(text.contains("unknown  fewer than three runs of each prove nothing"), "{text}");
     }
 
     #[test]

@@ -53,7 +53,7 @@ fn instances(screen: &mut Screen<'_>, report: &SizeReport<'_>) -> io::Result<()>
     for sized in &sizing.instances {
         if let Some(why) = &sized.asks_unread {
             let line = Spans::new().add(Role::Quiet, "not read  ").add(Role::Strong, &sized.title());
-            screen.flow(10, &line.add(Role::Text, &format!(": {why}; whether it asks is not known")))?;
+            screen.flow(10, &line.add(Role::Text, &format!(": {why}; unknown whether it asks for huge pages")))?;
         }
     }
     for (title, text) in size::next_start_notes(report) {
@@ -81,7 +81,7 @@ fn refused(screen: &mut Screen<'_>, refusal: &Refusal) -> io::Result<()> {
 
 fn budget(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
     table::write(screen, view::budget::columns(sizing), &view::budget::rows(sizing))?;
-    for (name, drawn) in view::budget::pictures(sizing) {
+    for (name, drawn) in view::budget::pictures(sizing, screen.width()) {
         screen.line(&Spans::new().add(Role::Quiet, name).add(Role::Text, &drawn))?;
     }
     for (title, text) in view::budget::work_notes(sizing) {

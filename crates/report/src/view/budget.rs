@@ -25,9 +25,10 @@ impl Part {
 }
 
 /// From the bottom up.
-pub(crate) const PARTS: [Part; 7] = [
+pub(crate) const PARTS: [Part; 8] = [
     Part { name: "pools", letter: 'P', amount: |budget| Some(budget.pools) },
     Part { name: "private memory", letter: 'S', amount: |budget| budget.sessions_private },
+    Part { name: "managed global area", letter: 'M', amount: |budget| budget.managed },
     Part { name: "page tables", letter: 'T', amount: |budget| budget.page_tables },
     Part { name: "other processes", letter: 'O', amount: |budget| budget.others },
     Part { name: "kernel", letter: 'K', amount: |budget| budget.kernel },
@@ -80,17 +81,19 @@ pub(crate) fn rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
     rows
 }
 
-/// Letters that all of the memory is.
+/// Letters that all of the memory is, where there is room.
 const LETTERS: u64 = 60;
+/// Columns of a name before a picture.
+const NAME: usize = 8;
 
-/// The parts one behind the other, a letter for each sixtieth of the memory; what goes beyond it stands behind a bar. None where
+/// The parts one behind the other, `all` letters for the whole memory; what goes beyond it stands behind a bar. None where
 /// the memory is not known.
-pub(crate) fn picture(budget: &Budget) -> Option<String> {
+pub(crate) fn picture(budget: &Budget, all: u64) -> Option<String> {
     let total = budget.total.filter(|total| *total > Bytes::ZERO)?;
     let place = |bytes: Bytes| {
-        let letters = u128::from(bytes.get()) * u128::from(LETTERS) / u128::from(total.get());
+        let letters = u128::from(bytes.get()) * u128::from(all) / u128::from(total.get());
         // Three times the memory tells no more than twice.
-        u64::try_from(letters).unwrap_or(u64::MAX).min(LETTERS + LETTERS / 10)
+        u64::try_from(letters).unwrap_or(u64::MAX).min(all + all / 10)
     };
     let (mut sum, mut drawn) = (Bytes::ZERO, String::new());
     let mut at = 0;
@@ -98,24 +101,28 @@ pub(crate) fn picture(budget: &Budget) -> Option<String> {
         sum += part.of(budget).unwrap_or_default();
         let end = place(sum);
         while at < end {
-            if at == LETTERS {
+            if at == all {
                 drawn.push('|');
             }
             drawn.push(part.letter);
             at += 1;
         }
     }
-    while at < LETTERS {
+    while at < all {
         drawn.push('.');
         at += 1;
     }
     Some(drawn)
 }
 
-/// The pictures, each with its name.
-pub(crate) fn pictures(sizing: &Sizing) -> Vec<(&'static str, String)> {
+/// The pictures, each with its name, in so many columns.
+pub(crate) fn pictures(sizing: &Sizing, room: usize) -> Vec<(&'static str, String)> {
     let names = ["planned ", "at most "];
-    names.into_iter().zip(budgets(sizing)).filter_map(|(name, budget)| Some((name, picture(budget)?))).collect()
+    // A tenth more, and a bar, where the memory does not reach.
+    let letters = room.saturating_sub(NAME + 1) * 10 / 11;
+    let letters = u64::try_from(letters).unwrap_or(LETTERS).clamp(1, LETTERS);
+    let drawn = |(name, budget)| Some((name, picture(budget, letters)?));
+    names.into_iter().zip(budgets(sizing)).filter_map(drawn).collect()
 }
 
 /// What each server's private memory is made of.
@@ -129,7 +136,11 @@ fn note(work: &Work) -> Option<String> {
     let mut said = Vec::new();
     said.extend(work.held.map(|held| format!("its processes hold {held} of private memory now")));
     if let Some(target) = grants.target.as_ref() {
-        let counts = if Some(target.bytes) == work.counted { "counts with" } else { "its target is less:" };
+        let counts = if Some(target.bytes.saturating_sub(grants.managed.unwrap_or_default())) == work.counted {
+            "counts with"
+        } else {
+            "its target is less:"
+        };
         said.push(format!("{counts} {} ({})", target.bytes, by(target)));
     }
     if let (Some(most), Some(sessions)) = (work.at_most, work.most_sessions) {
@@ -141,11 +152,9 @@ fn note(work: &Work) -> Option<String> {
             said.push(format!("at most {most} at {} ({})", sessions_of(sessions), why.join("; ")));
         }
     }
-    said.extend(
-        grants.managed.map(|managed| {
-            format!("{managed} of managed global area in /dev/shm are among the other processes' memory")
-        }),
-    );
+    said.extend(grants.managed.map(|managed| {
+        format!("{managed} of managed global area in /dev/shm are part of its PGA, and a row of their own here")
+    }));
     let grants_any =
         grants.target.is_some() || grants.each.is_some() || grants.once.is_some() || grants.managed.is_some();
     grants_any.then(|| said.join("; "))
@@ -158,7 +167,7 @@ pub(crate) fn most_note(sizing: &Sizing) -> Option<String> {
         return None;
     }
     Some(format!(
-        "If {} take all that their settings grant, {} are missing: the host swaps or kills. Grant less, or allow fewer sessions.",
+        "If {} take everything that their settings allow, {} are missing, and the host swaps or kills processes. Allow less memory or fewer sessions.",
         sessions_of(most.sessions),
         most.short
     ))
@@ -182,13 +191,13 @@ mod tests {
 
     #[test]
     fn a_letter_is_a_sixtieth_of_the_memory() {
-        let drawn = picture(&budget([60, 30, 10, 0, 5])).unwrap();
+        let drawn = picture(&budget([60, 30, 10, 0, 5]), 60).unwrap();
         assert_eq!(drawn, format!("{}{}{}{}", "P".repeat(30), "S".repeat(10), "O".repeat(5), ".".repeat(15)));
-        let beyond = picture(&budget([60, 30, 20, 0, 12])).unwrap();
+        let beyond = picture(&budget([60, 30, 20, 0, 12]), 60).unwrap();
         assert_eq!(beyond, format!("{}{}{}|OO", "P".repeat(30), "S".repeat(20), "O".repeat(10)));
         // However far beyond it is, the line ends.
-        let far = picture(&budget([1, 1 << 30, 1 << 30, 1 << 30, 1 << 30])).unwrap();
+        let far = picture(&budget([1, 1 << 30, 1 << 30, 1 << 30, 1 << 30]), 60).unwrap();
         assert_eq!(far.len(), 67, "{far}");
-        assert_eq!(picture(&Budget::default()), None);
+        assert_eq!(picture(&Budget::default(), 60), None);
     }
 }

@@ -41,7 +41,7 @@ pub(crate) fn notes(checked: &Checked<'_>) -> Vec<(String, String)> {
         (instance.title(), how)
     });
     let more = unvouched.len().checked_sub(MOST_UNVOUCHED).filter(|more| *more > 0);
-    let more = more.map(|more| (format!("{more} more"), "nothing vouches for them".to_owned()));
+    let more = more.map(|more| (format!("{more} more"), "hugewise has no reason to trust them".to_owned()));
     let apart = apart::notes(checked.host, checked.instances).into_iter();
     apart.chain(transparent).chain(on_asleep(checked)).chain(named).chain(more).collect()
 }
@@ -83,11 +83,11 @@ fn on_asleep(checked: &Checked<'_>) -> Vec<(String, String)> {
     if let Some(more) = asleep.len().checked_sub(MOST_ASLEEP).filter(|more| *more > 0) {
         let at_boot = asleep.iter().skip(MOST_ASLEEP).filter(|it| !it.waits_for_hands()).count();
         let starts = match at_boot {
-            0 => "none of them".to_owned(),
-            all if all == more => "all of them, for all that can be told".to_owned(),
-            some => format!("{some} of them, for all that can be told"),
+            0 => "starts none of them".to_owned(),
+            all if all == more => "probably starts all of them".to_owned(),
+            some => format!("probably starts {some} of them"),
         };
-        let what = format!("not running; the boot starts {starts}");
+        let what = format!("not running; the boot {starts}");
         notes.push((format!("{more} more"), what));
     }
     notes
@@ -234,7 +234,7 @@ mod tests {
     fn fifty_that_do_not_run_do_not_drown_the_table() {
         let (few, many) = (with_asleep(5).text(100), with_asleep(50).text(100));
         assert!(many.lines().count() <= few.lines().count() + 2, "{many}");
-        assert!(many.contains("45 more: not running; the boot starts 20 of them"), "{many}");
+        assert!(many.contains("45 more: not running; the boot probably starts 20 of them"), "{many}");
         assert_eq!(with_asleep(50).json()["instances"].as_array().unwrap().len(), 52);
     }
 

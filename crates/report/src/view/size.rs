@@ -64,9 +64,9 @@ pub(crate) fn next_start_notes(report: &SizeReport<'_>) -> Vec<(String, &'static
         let itself = report.instances.iter().find(|it| it.engine == sized.engine && it.name == sized.name);
         itself.is_some_and(Instance::is_asleep)
     };
-    let changed = "its settings were changed since it started: all of this is of its memory as they make it";
-    let down = "it does not run: this is what its files come to";
-    let about = "it does not run: this is what its files come to, and as much more as the estimate may be off";
+    let changed = "its settings have changed since it started: these figures are for its memory after a restart";
+    let down = "it is not running: this is what its files ask for";
+    let about = "it is not running: this is what its files ask for, plus the margin of error of the estimate";
     let of_asleep = |sized: &Sized| if is_exact(sized) { down } else { about };
     next.map(|sized| (sized.title(), if asleep(sized) { of_asleep(sized) } else { changed })).collect()
 }
@@ -176,7 +176,7 @@ pub(crate) fn pool_rows(pools: &[PoolTarget]) -> Vec<Vec<Cell>> {
             text(pool.pages.of(pool.page_size)),
             match pool.room_now {
                 Some(true) => Cell::new(Role::Good, "yes"),
-                Some(false) => Cell::new(Role::Warn, "no, soon after a boot"),
+                Some(false) => Cell::new(Role::Warn, "not now; after a boot"),
                 None => Cell::new(Role::Quiet, "?"),
             },
         ]
@@ -225,15 +225,13 @@ fn waits(sizing: &Sizing) -> bool {
 pub(crate) fn touching_note(sizing: &Sizing) -> Option<String> {
     sizing.forecast.iter().find_map(|row| row.touching_seconds)?;
     let waits = sizing.instances.iter().find_map(|sized| Some((sized, sized.touches_all.as_ref()?)));
-    let machine = "reckoned from a machine with 2 processors: `hugewise lab logins` measures it here";
+    let machine = "estimated from a machine with 2 processors; `hugewise lab logins` measures it here";
     Some(match waits {
         Some((sized, setting)) => format!(
-            "A log-in: {setting} has each process of {} touch all of its memory before anything else; {machine}.",
+            "A login: {setting} makes each process of {} touch all of its memory before anything else; {machine}.",
             sized.title()
         ),
-        None => format!(
-            "Touching: what one session spends in all on touching memory for the first time, as it comes to use it; {machine}."
-        ),
+        None => format!("Touching: the time one session spends on touching memory for the first time; {machine}."),
     })
 }
 
@@ -311,7 +309,7 @@ pub(crate) fn limit_lines(sizing: &Sizing) -> Vec<Spans> {
     for limit in &lines {
         let why = match limit.checked {
             Some(false) => Some("not checked  "),
-            None if limit.needed.is_none() => Some("not known whether checked  "),
+            None if limit.needed.is_none() => Some("maybe not checked  "),
             _ => None,
         };
         if let Some(why) = why {
@@ -324,7 +322,7 @@ pub(crate) fn limit_lines(sizing: &Sizing) -> Vec<Spans> {
         let (role, verdict) = match limit.enough {
             Some(true) => (Role::Good, "enough"),
             Some(false) => (Role::Error, "NOT enough"),
-            None => (Role::Quiet, "not known whether that is enough"),
+            None => (Role::Quiet, "unknown whether that is enough"),
         };
         let needed = limit.needed.as_deref().unwrap_or("?");
         let now = limit.now.as_deref().unwrap_or("?");
@@ -371,7 +369,7 @@ fn line<'a, T: Copy>(name: &'static str, limit: &'a LimitNeed<T>, shown: impl Fn
 }
 /// How much is missing where the pools do not fit.
 pub(crate) fn shortage(refusal: &Refusal) -> String {
-    format!("{} too little; all pools together can have {}", refusal.short, refusal.largest_pools)
+    format!("{} too little; all pools together can take {}", refusal.short, refusal.largest_pools)
 }
 
 /// What was wanted of each pool that does not fit, a line each.
@@ -379,14 +377,14 @@ pub(crate) fn wanted_lines(refusal: &Refusal) -> Vec<String> {
     let line = |pool: &PoolTarget| {
         let node = pool.node.map(|node| format!(" on node {node}")).unwrap_or_default();
         let most = refusal.most_pages(pool.page_size);
-        format!("wanted {}{node}; at most {most}, were they the only pool", pool.pages.in_pages_of(pool.page_size))
+        format!("wanted {}{node}; at most {most} if this were the only pool", pool.pages.in_pages_of(pool.page_size))
     };
     refusal.wanted.iter().map(line).collect()
 }
 
 /// The host that memory was given for, in words.
 pub(crate) fn planned_host(memory: Bytes) -> String {
-    format!("a host with {memory} of memory, its kernel and processor as here")
+    format!("a host with {memory} of memory and the kernel and processor of this one")
 }
 
 #[cfg(test)]

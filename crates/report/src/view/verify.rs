@@ -60,7 +60,7 @@ pub(crate) const fn verdict(log: &LogReport) -> (Role, &'static str) {
         LogVerdict::All => (Role::Good, "all on huge pages"),
         LogVerdict::Partly => (Role::Warn, "partly on huge pages"),
         LogVerdict::None => (Role::Error, "nothing on huge pages"),
-        LogVerdict::Unknown => (Role::Quiet, "it does not tell"),
+        LogVerdict::Unknown => (Role::Quiet, "the log does not say"),
     }
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn facts(log: &LogReport) -> Vec<String> {
     let asked = log.asked_page_size.and_then(|page| Some((page, log.needed_of(page)?)));
     match (log.needed, log.needed_bytes, asked) {
         (Some(needed), _, _) => facts.push(format!("{}{of} would do", needed.in_pages())),
-        (None, Some(bytes), None) => facts.push(format!("{bytes} of huge pages would do")),
+        (None, Some(bytes), None) => facts.push(format!("{bytes} of huge pages would be enough")),
         (None, Some(bytes), Some((page, needed))) => {
             facts.push(format!("{bytes}, {}, would do", needed.in_pages_of(page)))
         }
@@ -94,7 +94,7 @@ pub(crate) fn facts(log: &LogReport) -> Vec<String> {
 /// Where an instance's mappings and its log are at odds, in a sentence without its full stop.
 pub(crate) fn disagreement(between: &Disagreement) -> String {
     format!(
-        "{}: its mappings say {}, {} says {}; the log may tell of another start",
+        "{}: its mappings say {}, but {} says {}; the log may be about another start",
         between.instance,
         between.mapped.as_str(),
         between.log,

@@ -69,7 +69,7 @@ type Answer = Result<Response, Refusal>;
 /// Why there is no reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoReading {
-    #[error("reading the host went wrong")]
+    #[error("hugewise could not read the host")]
     Wrong,
     #[error("reading the host takes too long")]
     Late,
@@ -110,7 +110,7 @@ impl App {
             .route("/api/v1/history", get(history))
             .route("/api/v1/events", get(events))
             .route("/api/v1/openapi.json", get(|| async { json(description()) }))
-            .fallback(|| async { Refusal(StatusCode::NOT_FOUND, "there is no such page; / has them all".into()) })
+            .fallback(|| async { Refusal(StatusCode::NOT_FOUND, "no such page; / lists them all".into()) })
             .layer(middleware::from_fn_with_state(Arc::clone(self), guard))
             .with_state(Arc::clone(self))
     }
@@ -240,19 +240,19 @@ async fn guard(
             response
         }
         Verdict::Busy => {
-            let what = "too many passwords are being checked".to_owned();
+            let what = "too many passwords are being checked; try again".to_owned();
             let mut response = Refusal(StatusCode::SERVICE_UNAVAILABLE, what).into_response();
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
             response
         }
         Verdict::Welcome if has_body(request.headers()) => {
-            let what = "nothing that is sent here is read".to_owned();
+            let what = "requests must not have a body".to_owned();
             let mut response = Refusal(StatusCode::PAYLOAD_TOO_LARGE, what).into_response();
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             response
         }
         Verdict::Welcome if app.loopback && gate.credentials.is_none() && !names_this_host(&request) => {
-            let what = "the Host header names another host; ask by 127.0.0.1, [::1] or localhost".to_owned();
+            let what = "the Host header names another host; use 127.0.0.1, [::1] or localhost".to_owned();
             Refusal(StatusCode::MISDIRECTED_REQUEST, what).into_response()
         }
         Verdict::Welcome => next.run(request).await,

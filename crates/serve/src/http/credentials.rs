@@ -31,7 +31,7 @@ pub(super) enum Verdict {
 
 /// The kernel has no key to give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the kernel gives no random numbers")]
+#[error("cannot get random numbers from the kernel")]
 pub struct NoRandom;
 
 /// Who may come in.

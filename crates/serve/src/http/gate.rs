@@ -33,7 +33,7 @@ pub enum WrongConfig {
     #[error(transparent)]
     Distrusted(#[from] Distrust),
     /// None of the suites or curves that it names can be had.
-    #[error("{setting}: none of these is to be had here; there are {offered}")]
+    #[error("{setting}: none of these is available; choose from {offered}")]
     NotOffered {
         /// The setting.
         setting: &'static str,
@@ -132,7 +132,7 @@ impl Gates {
 /// What others could have put there would let them in.
 fn read(path: &Path, files: &mut Vec<Vec<u8>>) -> Result<Vec<u8>, WrongConfig> {
     trust::ours(path)?;
-    let name = path.to_str().ok_or_else(|| WrongConfig::file(path, "not UTF-8, which is not read"))?;
+    let name = path.to_str().ok_or_else(|| WrongConfig::file(path, "the path is not UTF-8"))?;
     let fact = Live::new().read(name);
     let why = fact.reason();
     let bytes = fact.into_known().ok_or_else(|| WrongConfig::file(path, why.unwrap_or_default()))?;
@@ -144,7 +144,7 @@ fn certificates(path: &Path, files: &mut Vec<Vec<u8>>) -> Result<Vec<Certificate
     let bytes = read(path, files)?;
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     let found = read.map_err(|error| WrongConfig::file(path, error))?;
-    if found.is_empty() { Err(WrongConfig::file(path, "no certificate in there")) } else { Ok(found) }
+    if found.is_empty() { Err(WrongConfig::file(path, "the file has no certificate")) } else { Ok(found) }
 }
 
 /// What is offered of the library's suites and curves. A name that it does not have is one more that nobody can use;

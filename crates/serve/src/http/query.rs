@@ -7,13 +7,13 @@ use hugewise_model::{Bytes, NoSize, PageSize};
 /// Why a question is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Misasked {
-    #[error("{0} is there twice")]
+    #[error("{0} is given twice")]
     Twice(String),
     #[error("{name}: {value:?} is not {expected}")]
     Value { name: String, value: String, expected: &'static str },
     #[error("{name}: {why}")]
     Size { name: String, why: NoSize },
-    #[error("{0:?} is not asked for here: sessions, page_size, headroom, memory are")]
+    #[error("unknown parameter {0:?}; use sessions, page_size, headroom or memory")]
     Unknown(String),
 }
 

@@ -80,7 +80,7 @@ pub(super) fn falls_short(stage: &Stage, machine: &mut Machine) -> Result<(), Fa
     let text = format!("{}{}", said.out, said.err);
     stage.show("apply", &text);
     ensure(said.code == 2, || format!("apply ended with {}:\n{text}", said.code))?;
-    let short = said.err.lines().find(|line| line.contains("asked for, and the kernel gave"));
+    let short = said.err.lines().find(|line| line.contains("and the kernel gave"));
     let short = short.ok_or_else(|| format!("apply does not name the shortfall:\n{text}"))?;
     stage.say(short.trim());
     ensure(short.contains("reserve them at boot"), || format!("apply does not say what to do instead:\n{text}"))?;

@@ -11,6 +11,7 @@ mod nodes;
 mod power;
 mod recorder;
 mod served;
+mod stories;
 mod tuned;
 
 use serde_json::Value;
@@ -34,6 +35,7 @@ pub(super) static ALL: &[Scenario] = &[
     power::SCENARIO,
     recorder::SCENARIO,
     served::SCENARIO,
+    stories::SCENARIO,
 ];
 
 /// What check says, as JSON.

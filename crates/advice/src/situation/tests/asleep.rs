@@ -315,7 +315,7 @@ fn a_host_that_starves_keeps_the_pages_that_may_be_of_one_that_is_down() {
     let said = crate::remedy::to_do(&case.host, &case.instances, &assessment, hugewise_model::Level::Warn);
     let said: Vec<String> = said.into_iter().map(|(_, said)| said).collect();
     let see =
-        "see what postgresql 15/b asks for when it is started, before pages of 2 MiB are given back: they may be its";
+        "before giving back 2 MiB pages, find out what postgresql 15/b asks for when it starts: they may be its own";
     assert!(said.contains(&see.to_owned()), "{said:?}");
 }
 

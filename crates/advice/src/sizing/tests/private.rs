@@ -4,7 +4,7 @@ use hugewise_model::instance::{SegmentKind, Setting, Trait};
 use hugewise_model::{Asked, Bytes, Instance, Observed};
 
 use super::{Request, ask, plain, sessions};
-use crate::sizing::{SizeError, size};
+use crate::sizing::{SizeError, Sizing, size};
 use crate::testing::{Case, gib, quiet};
 
 fn set(instance: &mut Instance, name: &str, value: &str) {
@@ -37,6 +37,39 @@ fn a_target_counts_and_a_limit_is_the_most() {
     assert_eq!((work.held, work.counted, work.at_most), (Some(Bytes::from_mib(1000)), Some(gib(12)), Some(gib(24))));
     // 1,600 sessions as those that run now take more than the target.
     assert_eq!(ask(&case, &sessions(1600)).budget.sessions_private, Some(Bytes::from_mib(16_010)));
+}
+
+/// Files that its processes share are under target and limit (V$PGASTAT: "MGA allocated (under PGA)"), and shared memory for the
+/// kernel: they are counted once.
+#[test]
+fn the_managed_global_area_is_counted_once() {
+    let mut case = quiet();
+    let instance = oracle(&mut case, gib(32));
+    set(instance, "pga_aggregate_target", "12G");
+    case.host.memory.shmem = Observed::Known(gib(1));
+    let left = |sizing: &Sizing| sizing.forecast.iter().map(|row| row.memory_left).collect::<Vec<_>>();
+    let (before, left_before) = (plain(&case).budget, left(&plain(&case)));
+    let file = hugewise_model::Mapping {
+        start: 0x7000_0000_0000,
+        end: 0x7000_0000_0000 + gib(2).get(),
+        shared: true,
+        accessible: true,
+        device: 2,
+        inode: 900,
+        offset: 0,
+        name: "/dev/shm/ora_PROD_425990_0".into(),
+        page_size: Observed::Known(hugewise_model::PageSize::KIB_4),
+    };
+    for process in case.processes() {
+        process.mappings = Observed::Known(vec![file.clone()]);
+    }
+    case.host.memory.shmem = Observed::Known(gib(3));
+    let sizing = plain(&case);
+    assert_eq!((before.managed, sizing.budget.managed), (None, Some(gib(2))));
+    assert_eq!(sizing.budget.sessions_private, Some(gib(10)));
+    assert_eq!(left(&sizing), left_before);
+    assert_eq!((sizing.budget.others, sizing.budget.left), (before.others, before.left));
+    assert_eq!(sizing.at_most.unwrap().sessions_private, Some(gib(22)));
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl Image {
             Self::OpenShift => "this is Red Hat CoreOS: the machine config operator takes back what others change",
             Self::Transactional => "this is a transactional system: its boot loader is changed with a snapshot",
             Self::Flatcar => "this is Flatcar: its boot loader reads grub.cfg of the OEM partition",
-            Self::Bottlerocket => "this is Bottlerocket: its /etc is made anew at each boot, out of its settings",
+            Self::Bottlerocket => "this is Bottlerocket: each boot regenerates /etc from its settings",
             Self::Talos => "this is Talos: all of it is made out of its machine config",
             Self::NixOs => "this is NixOS: /etc and the boot entries are made out of its configuration",
             Self::InMemory => "what is written to this system's root is in memory, and gone with the next boot",

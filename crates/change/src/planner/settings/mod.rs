@@ -100,17 +100,15 @@ fn wanted(
     if let Some(setting) = settable.page_size.filter(|_| other_size) {
         if draft.pool(page).is_some_and(|pool| pool.crowds) {
             // It would leave pages that it has for such as the host is not to have.
-            draft.warn(format!("{} keeps its page size: no pages of {page} are made for it", instance.title()));
+            draft.warn(format!("{} keeps its page size: the pool gets no {page} pages for it", instance.title()));
             return Vec::new();
         }
         // Pages that the boot brings it now are not left for such as no boot brings.
         let boot = ask.assessment.situation.of(instance).map(|moments| &moments.boot);
         let has_some = boot.is_some_and(|boot| matches!(boot.standing, Standing::All | Standing::Partly));
         if has_some && !draft.pool(page).is_some_and(|pool| pool.at_boot || pool.by_hand) {
-            draft.warn(format!(
-                "{} keeps its page size: the next boot brings no pages of {page} for it",
-                instance.title()
-            ));
+            draft
+                .warn(format!("{} keeps its page size: the next boot brings no {page} pages for it", instance.title()));
             return Vec::new();
         }
         match may_insist(ask, draft, insist, instance) {
@@ -135,7 +133,10 @@ fn wanted(
         match may_insist(ask, draft, insist, instance) {
             Ok(()) => wanted.push((name, value.to_owned())),
             Err(why) => {
-                draft.leave(setting, format!("{} is not set to insist on huge pages: {why}", instance.title()));
+                draft.leave(
+                    setting,
+                    format!("{} is not set to refuse to start without huge pages: {why}", instance.title()),
+                );
                 let (name, value) = settable.asks;
                 let tries = instance.setting_value(name).is_some_and(|it| it.eq_ignore_ascii_case(value));
                 if off && !tries && pools_at_boot::may_ask(draft, instance, page) {
@@ -151,7 +152,7 @@ fn wanted(
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MayNot {
     /// Somebody asked for what there is of a plan.
-    #[error("its pool may fall short, and the rest is done all the same")]
+    #[error("its pool may fall short, and the rest of the plan goes on anyway")]
     Partial,
     #[error(transparent)]
     NotYet(#[from] NotYet),

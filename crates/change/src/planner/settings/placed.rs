@@ -18,26 +18,26 @@ use crate::plan::{Change, CommandChange};
 /// Why a plan does not change a server's settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NotSet {
-    #[error("it runs in a container: set it in there")]
+    #[error("it runs in a container: change the setting inside it")]
     Contained,
     /// Anybody can start a server with the configuration of another.
-    #[error("its option files may be another server's too: set it in the one that is its own")]
+    #[error("other servers may read its option files too: change the setting in the file that is its own")]
     NotItsOwn,
     #[error("the server's process is not known")]
     NoProcess,
     #[error(transparent)]
     Engine(#[from] Unsettable),
-    #[error("no folder for a drop-in is included from {}", .0.join(" and "))]
+    #[error("{} includes no folder for a drop-in", .0.join(" and "))]
     NoFolder(Vec<String>),
-    #[error("of the folders that are included from {} none has the last word on {what}", .from.join(" and "))]
+    #[error("no folder that {} includes has the last word on {what}", .from.join(" and "))]
     NoLastWord { from: Vec<String>, what: &'static str },
-    #[error("its owner {0} is in no local account file")]
+    #[error("its owner {0} is not in a local account file")]
     NoAccount(String),
     #[error("{file}: {why}")]
     Unread { file: String, why: Reason },
     #[error("{file}: {error}")]
     Senseless { file: String, error: ParseError },
-    #[error("its command line has the last word on these settings: change it there")]
+    #[error("its command line has the last word on these settings: change them there")]
     CommandLine,
 }
 

@@ -61,8 +61,8 @@ fn what_cannot_be_seen_leaves_its_steps_out_with_the_reason() {
     let base = source("no-pool-postgresql");
     let (options, request) = (Options::default(), Request::default());
     for (hidden, missing, said) in [
-        ("/etc/sysctl.d", "pools-boot", "the 2 MiB pool of the next boot is left as it is: sysctl.d: denied"),
-        ("/usr/lib/tmpfiles.d", "pools-boot", "the 2 MiB pool of the next boot is left as it is: tmpfiles.d: denied"),
+        ("/etc/sysctl.d", "pools-boot", "the 2 MiB pool of the next boot stays as it is: sysctl.d: denied"),
+        ("/usr/lib/tmpfiles.d", "pools-boot", "the 2 MiB pool of the next boot stays as it is: tmpfiles.d: denied"),
         ("/sys/kernel/mm/hugepages/hugepages-2048kB", "pool-2M-now", "no pool of 2 MiB pages is planned"),
     ] {
         let denying = Denying { base: &*base, paths: vec![hidden] };
@@ -85,10 +85,10 @@ fn a_right_that_cannot_be_seen_makes_the_restart_a_perhaps() {
     let options = Options { shrink: true, restart: vec!["PROD".into()], boot: false, ..Options::default() };
     let (plan, _) = holds("unseen group", &world, &options, &Request::default());
     let restart = plan.instructions.iter().find(|it| it.title == "restart oracle PROD").unwrap();
-    let first = "# huge pages come at its start, unless what could not be seen is in the way: \
+    let first = "# it gets huge pages when it starts, unless something that could not be read prevents it: \
                  /proc/sys/vm/hugetlb_shm_group: denied";
     assert_eq!(restart.text.lines().next(), Some(first), "{}", shown(&plan));
-    let said = "oracle PROD is not restarted: whether it may use huge pages is not known \
+    let said = "oracle PROD is not restarted: hugewise cannot tell whether it may use huge pages \
                 (/proc/sys/vm/hugetlb_shm_group: denied)";
     assert!(plan.warnings.iter().any(|it| it == said), "{}", shown(&plan));
     let promised = plan.steps.iter().flat_map(|step| &step.expects);
@@ -101,7 +101,7 @@ fn a_host_without_its_processes_is_not_planned_for() {
     let denying = Denying { base: &*base, paths: vec!["/proc"] };
     let seen = World::new(&denying).look();
     let plan = crate::planner::plan(&seen.host, &seen.instances, &seen.assessment, None, &denying, &Options::default());
-    assert_eq!(plan.unwrap_err().to_string(), "what runs here is not known (processes: denied)");
+    assert_eq!(plan.unwrap_err().to_string(), "hugewise cannot tell what runs here (processes: denied)");
 }
 
 #[test]

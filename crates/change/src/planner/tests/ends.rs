@@ -4,7 +4,7 @@ use hugewise_model::{ByHand, Finding, InstanceId, Level, PageSize, Remedy, RuleI
 
 use super::made_hosts::{defaults, source};
 use super::world::{World, shown};
-use crate::plan::{Expected, Plan, When};
+use crate::plan::{Expected, Plan, Risk, When};
 use crate::planner::{Options, plan};
 
 /// A finding of a rule that the planner has never heard of.
@@ -64,7 +64,7 @@ fn a_rule_that_is_new_ends_where_the_last_of_its_remedies_is_done() {
 fn what_nobody_carries_out_is_listed_and_never_promised() {
     let base = source("no-pool-postgresql");
     let world = World::new(&*base);
-    let by_hand = Remedy::ByHand(ByHand { what: "turn the key".into(), how: Vec::new() });
+    let by_hand = Remedy::ByHand(ByHand { what: "turn the key".into(), how: Vec::new(), irreversible: false });
     for (remedies, line) in [
         (vec![Remedy::SetShmLimits], "# raise kernel.shmmax and kernel.shmall"),
         (vec![Remedy::SetPool(PageSize::MIB_2), by_hand], "# turn the key"),
@@ -76,6 +76,21 @@ fn what_nobody_carries_out_is_listed_and_never_promised() {
         let told = told.unwrap_or_else(|| panic!("HW998 is passed over:\n{}", shown(&plan)));
         assert!(told.text.lines().any(|it| it == line), "{line}: {}", told.text);
     }
+}
+
+/// A segment that no process maps goes with what is in it: ipcrm was once said to be safe.
+#[test]
+fn what_cannot_be_undone_is_called_destructive() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    let head = "key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime rss swap";
+    let segment = "0 7 600 2147483648 900 900 0 54321 54321 54321 54321 1 1 1 2147483648 0";
+    world.put("/proc/sysvipc/shm", format!("{head}\n{segment}\n"));
+    let (options, request) = defaults();
+    let plan = world.plan(&options, &request);
+    let told = plan.instructions.iter().find(|it| it.text.contains("ipcrm -m 7"));
+    assert_eq!(told.map(|it| it.risk), Some(Risk::Destructive), "{}", shown(&plan));
+    assert!(plan.steps.iter().all(|step| step.risk != Risk::Destructive), "{}", shown(&plan));
 }
 
 #[test]
@@ -168,7 +183,7 @@ fn whoever_names_a_server_is_told_whom_else_the_pool_is_for() {
     let options = Options { instances: vec!["5433".into()], ..Options::default() };
     let (plan, _) = super::world::holds("named", &world, &options, &defaults().1);
     let line =
-        format!("the pool of 2 MiB pages also holds pages of others: {pages} for postgresql 15/main, which runs on it");
+        format!("the pool of 2 MiB pages is also used by others: {pages} for postgresql 15/main, which runs on it");
     assert!(plan.warnings.contains(&line), "{}", shown(&plan));
 }
 

@@ -157,7 +157,7 @@ fn names_that_nobody_has_are_refused() {
         Options { restart: vec!["5434".into()], ..Options::default() },
     ] {
         let error = plan(&seen.host, &seen.instances, &seen.assessment, None, &*base, &options).unwrap_err();
-        assert_eq!(error.to_string(), "no instance 5434: here are postgresql 5433");
+        assert_eq!(error.to_string(), "no instance 5434; this host has postgresql 5433");
     }
 }
 
@@ -176,7 +176,7 @@ fn a_name_that_several_have_means_none_of_them() {
     let mut both = [called(7, true), called(8, true)];
     let error = crate::planner::name(&mut both, &options("5433")).unwrap_err().to_string();
     let names = "\"postgresql 5433 pid 7\", \"postgresql 5433 pid 8\"";
-    assert_eq!(error, format!("several instances are called 5433; name one of them: {names}"));
+    assert_eq!(error, format!("several instances are called 5433; choose one: {names}"));
     crate::planner::name(&mut both, &options("5433 pid 8")).unwrap();
     assert_eq!(both.map(|it| it.vouchers.last() == Some(&hugewise_model::vouch::Voucher::Named)), [false, true]);
 
@@ -210,7 +210,7 @@ fn pages_on_demand_beyond_the_hosts_memory_are_refused() {
     let overcommit = vec![(PageSize::MIB_2, hugewise_model::PageCount(i64::MAX.unsigned_abs()))];
     let options = Options { overcommit, ..Options::default() };
     let error = plan(&seen.host, &seen.instances, &seen.assessment, None, &*base, &options).unwrap_err();
-    assert!(error.to_string().contains("more than this host has"), "{error}");
+    assert!(error.to_string().contains("more than the host's memory"), "{error}");
 }
 
 #[test]
@@ -219,7 +219,8 @@ fn whoever_may_be_restarted_and_cannot_be_is_named() {
     let world = World::new(&*base);
     let options = Options { restart: vec!["5433".into()], ..Options::default() };
     let (plan, _) = holds("no unit", &world, &options, &Request::default());
-    let said = "postgresql 5433 is not restarted: no systemd service runs it alone, and no Debian cluster is known by its name";
+    let said =
+        "postgresql 5433 is not restarted: no systemd service runs it alone, and it is not a known Debian cluster";
     assert!(plan.warnings.iter().any(|it| it == said), "{}", shown(&plan));
     assert!(plan.instructions.iter().any(|it| it.title == "restart postgresql 5433"), "{}", shown(&plan));
 }
@@ -257,7 +258,7 @@ fn a_profile_that_has_the_last_word_on_thp_is_named_by_check_and_plan() {
     assert_eq!(finding.fix, [said]);
     let (plan, _) = holds("a profile without TuneD", &world, &options, &request);
     let by_hand = plan.instructions.iter().find(|it| it.title.starts_with("transparent huge pages: madvise")).unwrap();
-    assert_eq!(by_hand.text.trim(), "# change /etc/tuned/mydb/tuned.conf:4 to madvise: it has the last word");
+    assert_eq!(by_hand.text.trim(), "# change /etc/tuned/mydb/tuned.conf:4 to madvise, because it has the last word");
 }
 
 #[test]
@@ -450,11 +451,11 @@ fn a_page_size_is_not_forced_on_a_server_that_cannot_take_it() {
     let mut options = Options { page_size: Some(PageSize::GIB_1), ..Options::default() };
     let (plan, _) = holds("1 GiB for MariaDB", &world, &options, &Request::default());
     assert!(plan.steps.is_empty(), "{}", shown(&plan));
-    assert!(plan.warnings.iter().any(|it| it.starts_with("mariadb 3306 takes pages of the default size alone")));
+    assert!(plan.warnings.iter().any(|it| it.starts_with("mariadb 3306 can use only the default page size")));
     options.instances = vec!["3306".into()];
     let seen = world.look();
     let error = crate::planner::plan(&seen.host, &seen.instances, &seen.assessment, None, &world.files, &options);
-    assert_eq!(error.unwrap_err().to_string(), "mariadb 3306 takes pages of the default size alone: none of 1 GiB");
+    assert_eq!(error.unwrap_err().to_string(), "mariadb 3306 can use only the default page size, not 1 GiB");
 }
 
 #[test]
@@ -509,12 +510,26 @@ fn a_server_that_does_not_ask_is_left_alone_and_named() {
     let (options, request) = defaults();
     let (plan, _) = holds("not asking", &world, &options, &request);
     assert!(plan.steps.is_empty(), "{}", shown(&plan));
-    let warning = "mariadb 3306 does not ask for huge pages and is left as it is; --instance 3306 plans for it";
+    let warning = "mariadb 3306 does not ask for huge pages, so it stays as it is; --instance 3306 plans for it";
     let named = |plan: &Plan| plan.warnings.iter().any(|it| it == warning);
     assert!(named(&plan), "{}", shown(&plan));
     let options = Options { instances: vec!["3306".into()], ..options };
     let (plan, _) = holds("asked for", &world, &options, &request);
     assert!(!plan.steps.is_empty() && !named(&plan), "{}", shown(&plan));
+}
+
+/// The pages that it would take are given back: it is not told to ask for them in the same plan.
+#[test]
+fn nobody_is_told_to_ask_for_pages_that_are_given_back() {
+    let base = source("idle-pool-mariadb");
+    let options = Options { shrink: true, ..Options::default() };
+    let (plan, _) = holds("given back", &World::new(&*base), &options, &Request::default());
+    assert!(has(&plan, "pool-2M-now") && plan.instructions.is_empty(), "{}", shown(&plan));
+    assert!(plan.warnings.iter().any(|it| it.contains("--instance 3306 plans for it")), "{}", shown(&plan));
+    // Named, it is to have them, and the pool keeps them.
+    let options = Options { instances: vec!["3306".into()], ..options };
+    let (plan, _) = holds("kept", &World::new(&*base), &options, &Request::default());
+    assert!(plan.instructions.iter().any(|it| it.text.contains("large-pages = ON")), "{}", shown(&plan));
 }
 
 #[test]

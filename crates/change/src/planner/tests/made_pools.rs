@@ -134,7 +134,7 @@ fn who_would_not_start_again_until_the_pool_is_there_is_named() {
     let (options, request) = defaults();
     let (plan, _) = holds("until then", &world, &options, &request);
     let text =
-        plan.instructions.iter().map(|it| it.text.as_str()).find(|it| it.contains("To have them before")).unwrap();
+        plan.instructions.iter().map(|it| it.text.as_str()).find(|it| it.contains("To get them earlier")).unwrap();
     assert!(text.contains("# Until then postgresql 15/main would not start again.\n"), "{text}");
 }
 
@@ -180,7 +180,7 @@ fn somebody_elses_file_of_our_name_is_left_alone() {
     let (options, request) = defaults();
     let (plan, after) = holds("not ours", &world, &options, &request);
     assert_eq!(after.text("/etc/sysctl.d/zz-hugewise-pool.conf"), "vm.nr_hugepages=8\n");
-    assert!(plan.warnings.iter().any(|it| it.contains("was not made by hugewise")), "{}", shown(&plan));
+    assert!(plan.warnings.iter().any(|it| it.contains("hugewise did not make it")), "{}", shown(&plan));
 }
 
 fn gib_pages_at_boot() -> Options {
@@ -218,7 +218,7 @@ fn words_of_others_for_the_same_size_are_not_fought() {
     let (plan, _) = holds("collision", &world, &options, &Request::default());
     assert!(!has(&plan, "pools-command-line"));
     let by_hand = plan.instructions.iter().find(|it| it.title.contains("command line")).unwrap();
-    assert!(by_hand.text.contains("/boot/grub/grub.cfg:2 names pages of 1 GiB already"), "{}", by_hand.text);
+    assert!(by_hand.text.contains("/boot/grub/grub.cfg:2 already names 1 GiB pages"), "{}", by_hand.text);
 }
 
 /// The line has what is needed, and a file after it asks for more than the host has: the file alone is to be corrected.
@@ -258,18 +258,19 @@ fn words_that_wait_for_the_menu_are_not_overlooked() {
     let options = gib_pages_at_boot();
     let (plan, _) = holds("waiting words", &world, &options, &Request::default());
     assert!(!has(&plan, "pools-command-line"));
-    let waits = "# hugepagesz=1G hugepages=1 in /etc/default/grub:1 is not in the boot menu, and would be with the one";
+    let waits = "# hugepagesz=1G hugepages=1 in /etc/default/grub:1 is not in the boot menu, but regenerating the menu";
     assert!(shown(&plan).contains(waits), "{}", shown(&plan));
     // What nobody asked for comes with it as well: 64 GiB, another size for each server that asks for the default, THP.
     for words in ["hugepages=32768", "default_hugepagesz=1G", "transparent_hugepage=always"] {
         world.put("/etc/default/grub", format!("GRUB_CMDLINE_LINUX=\"{words}\"\n"));
         let (plan, _) = holds("waiting words of others", &world, &options, &Request::default());
         assert!(!has(&plan, "pools-command-line"), "{words}");
-        let waits = format!("# {words} in /etc/default/grub:1 is not in the boot menu, and would be");
+        let waits = format!("# {words} in /etc/default/grub:1 is not in the boot menu, but regenerating the menu");
         assert!(shown(&plan).contains(&waits), "{}", shown(&plan));
         // The next kernel that is installed has the menu made, whatever the plan does: who sets the pool by a file is told.
         let (plan, _) = holds("waiting words beside a file", &world, &defaults().0, &Request::default());
-        let told = format!("{words} in /etc/default/grub:1 is not in the boot menu, and is once that is made anew");
+        let told =
+            format!("{words} in /etc/default/grub:1 is not in the boot menu, but will be once the menu is regenerated");
         assert!(plan.warnings.iter().any(|it| it.starts_with(&told)), "{}", shown(&plan));
     }
     // Our own wait where an apply was cut off: the plan goes on from there.
@@ -293,7 +294,7 @@ fn words_that_a_new_menu_would_lose_are_not_overlooked() {
     let options = gib_pages_at_boot();
     let (plan, _) = holds("words that the file lacks", &world, &options, &Request::default());
     assert!(!has(&plan, "pools-command-line"));
-    let lost = "# /boot/grub/grub.cfg:2 has hugepages=600 and /etc/default/grub has not: the menu";
+    let lost = "# /boot/grub/grub.cfg:2 has hugepages=600 but /etc/default/grub does not, so";
     assert!(shown(&plan).contains(lost), "{}", shown(&plan));
     world.put("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"quiet hugepages=600\"\n");
     let (plan, _) = holds("words that the file has", &world, &options, &Request::default());
@@ -313,7 +314,7 @@ fn a_missing_update_grub_is_replaced_by_grub_mkconfig() {
     world.put("/usr/sbin/grub-mkconfig", "# upstream's, which reads /etc/default/grub alone\n");
     let (plan, _) = holds("no drop-ins", &world, &options, &Request::default());
     assert!(!has(&plan, "pools-command-line"));
-    assert!(shown(&plan).contains("grub-mkconfig reads no drop-ins here"), "{}", shown(&plan));
+    assert!(shown(&plan).contains("grub-mkconfig reads no drop-ins on this host"), "{}", shown(&plan));
 }
 
 #[test]

@@ -63,14 +63,14 @@ impl Scene {
         let (code, said) = self.apply(plan);
         assert_eq!(code, Some(1), "{who}: {said}");
         assert!(said.contains("not kept") && said.contains(who), "{who}: {said}");
-        assert!(!said.contains("Everything is done") && !said.contains("so already."), "{who}: {said}");
+        assert!(!said.contains("All steps are done") && !said.contains("already as planned"), "{who}: {said}");
     }
 
     #[track_caller]
     fn is_kept(&self, plan: &Plan) {
         let (code, said) = self.apply(plan);
         assert_eq!(code, Some(0), "{said}");
-        assert!(said.contains("Everything is done"), "{said}");
+        assert!(said.contains("All steps are done"), "{said}");
     }
 }
 
@@ -209,7 +209,7 @@ fn nor_is_a_plan_done_that_could_not_secure_the_boot() {
     let output = hugewise(&["apply", "--yes", "--color", "never"]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("/etc/sysctl.d/zzzz-site.conf:1") && !said.contains("Everything is done"), "{said}");
+    assert!(said.contains("/etc/sysctl.d/zzzz-site.conf:1") && !said.contains("All steps are done"), "{said}");
     // Whoever asks for what works at once gets that.
     hugewise(&["undo"]);
     let now = hugewise(&["apply", "--yes", "--only", "now", "--color", "never"]);

@@ -188,7 +188,7 @@ fn the_dashboard_lives_in_a_browser() {
     page.note_requests();
 
     assert_eq!(served.end(Signal::TERM), Some(0));
-    page.wait_for("#line", "not connected");
+    page.wait_for("#line", "Connection lost");
     require!(guard.set_pool(PageSize::MIB_2, PageCount(8)));
     served = Served::start_at(&address, &SETTINGS).expect("its port again");
     page.wait_for("#line", "live");

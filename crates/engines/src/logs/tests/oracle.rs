@@ -182,3 +182,28 @@ fn the_last_start_decides_even_if_it_says_nothing() {
     let old = report("Starting ORACLE instance (normal)\nPMON started with pid=2\n");
     assert!(old.reason.contains("11.2.0.2"), "{}", old.reason);
 }
+
+/// The lines of 19.27 on Exadata as published (christian-gohmann.de, 16 July 2025), alone, after a start, and with another value.
+#[test]
+fn a_start_that_exadata_refused_is_told_by_its_only_line() {
+    let refusal = |value: &str| {
+        format!(
+            "2025-06-24T21:58:09.964954+02:00\nERROR: use_large_pages = {value} is not a supported setting for database on Exadata\n\
+             2025-06-24T21:58:09.965056+02:00\n       : suggested values are AUTO_ONLY or ONLY\n"
+        )
+    };
+    let start = "2025-06-24T21:58:09.100000+02:00\nStarting ORACLE instance (normal) (OS id: 77)\n";
+    for text in [refusal("FALSE"), refusal("TRUE"), format!("{start}{}", refusal("TRUE"))] {
+        let report = report(&text);
+        assert_eq!((report.engine, report.verdict), (Engine::Oracle, LogVerdict::Failed), "{text}");
+        assert_eq!(report.reason, "on Exadata this release takes use_large_pages=ONLY or AUTO_ONLY alone");
+        assert!(report.errors.iter().any(|line| line.contains("suggested values")), "{:?}", report.errors);
+        assert!(report.started_at.as_deref().is_some_and(|at| at.starts_with("2025-06-24T21:58:09")));
+    }
+    // Once it has started with another value, the refusal is of the past.
+    let after = table(&[("4K", "Configured", 3, 3), ("2048K", "1600", 1537, 1537)], STARS);
+    assert_eq!(report(&format!("{start}{}{after}", refusal("FALSE"))).verdict, LogVerdict::All);
+    // In other words, of a release whose lines nobody has published.
+    let other = format!("{start}ERROR: USE_LARGE_PAGES=TRUE is not supported here\n");
+    assert_eq!(report(&other).verdict, LogVerdict::Failed);
+}

@@ -22,8 +22,6 @@ mod window;
 use std::io::Read;
 use std::time::Duration;
 
-use hugewise_model::KernelRelease;
-
 use self::activity::{Activity, Content, Kind as Number};
 use self::bytes::{text_at, u32_at};
 use self::cpu::{Processors, Ticks};
@@ -86,13 +84,23 @@ struct Numbers {
     processors: Processors,
 }
 
+/// A field of each sample.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    metric: Metric,
+    kind: Number,
+    /// A 0 means that the collector did not find it.
+    never_zero: bool,
+    /// What it counts is false in this file.
+    untrusted: bool,
+}
+
 struct Reader {
     header: Header,
-    kernel: Option<KernelRelease>,
     series: Series,
     clock: clock::Offsets,
     /// What the fields of all activities are, in their order.
-    fields: Vec<(Metric, Number)>,
+    fields: Vec<Known>,
     now: Numbers,
     before: Numbers,
     /// Whether `before` is of the same boot.
@@ -126,16 +134,20 @@ impl Reader {
                 ));
             }
             if let Content::Fields(of) = &activity.content {
-                fields.extend(of.iter().map(|field| (field.metric, field.kind)));
+                fields.extend(of.iter().map(|field| Known {
+                    metric: field.metric,
+                    kind: field.kind,
+                    never_zero: trust::never_zero(field.metric, kernel.as_ref()),
+                    untrusted: series.untrusted.iter().any(|(untrusted, _)| *untrusted == field.metric),
+                }));
             }
         }
-        series.untrusted.retain(|(metric, _)| fields.iter().any(|(known, _)| known == metric));
+        series.untrusted.retain(|(metric, _)| fields.iter().any(|known| known.metric == *metric));
         let began = i64::try_from(header.began).unwrap_or(0);
         let clock = clock::Offsets::new(began, header.day);
         let numbers = Numbers { fields: vec![None; fields.len()], ..Numbers::default() };
         Self {
             header,
-            kernel,
             series,
             clock,
             fields,
@@ -339,11 +351,13 @@ impl Reader {
         let interval = passed.and_then(|hundredths| hundredths.checked_mul(10)).map(Duration::from_millis);
         self.series.push(at, interval);
         let (mut swap_total, mut swap_free) = (None, None);
-        for ((metric, kind), (now, before)) in self.fields.iter().zip(self.now.fields.iter().zip(&self.before.fields)) {
+        let seconds = interval.map(|interval| interval.as_secs_f64());
+        for (known, (now, before)) in self.fields.iter().zip(self.now.fields.iter().zip(&self.before.fields)) {
             let Some(now) = *now else { continue };
-            match kind {
+            let metric = known.metric;
+            match known.kind {
                 Number::Gauge(times) => {
-                    if now == 0 && trust::never_zero(*metric, self.kernel.as_ref()) {
+                    if now == 0 && known.never_zero {
                         continue;
                     }
                     let value = float(now) * times;
@@ -352,14 +366,14 @@ impl Reader {
                         Metric::SwapFree => swap_free = Some(value),
                         _ => {}
                     }
-                    self.series.set(*metric, value);
+                    self.series.set(metric, value);
                 }
                 Number::Counter(times) => {
-                    let Some((before, interval)) = before.zip(interval) else { continue };
+                    let Some((before, seconds)) = before.zip(seconds) else { continue };
                     // What falls was begun anew.
                     let Some(grown) = now.checked_sub(before) else { continue };
-                    if !self.series.untrusted.iter().any(|(untrusted, _)| untrusted == metric) {
-                        self.series.set(*metric, float(grown) * times / interval.as_secs_f64());
+                    if !known.untrusted {
+                        self.series.set(metric, float(grown) * times / seconds);
                     }
                 }
             }

@@ -16,6 +16,7 @@ use self::oom::Report;
 use self::prefix::{Line, When};
 use super::calendar::midnight;
 use super::lines;
+use super::server_log;
 use crate::event::{Event, EventKind};
 use crate::series::{Mark, MarkKind};
 use crate::{Clock, Format, Moment, Refused, Series};
@@ -109,7 +110,11 @@ impl Reader {
             self.series.relayed = true;
             self.series.host = Some(host.to_owned());
         }
-        let event = if line.tag == "kernel" { self.kernel(line.message) } else { shutdown(line.tag, line.message) };
+        let event = if line.tag == "kernel" {
+            self.kernel(line.message)
+        } else {
+            shutdown(line.tag, line.message).or_else(|| server_log::of_service(line.tag, line.message))
+        };
         if let Some(event) = event {
             self.event(at, event);
         }
@@ -185,7 +190,8 @@ impl Reader {
 /// A host that is shut down in order says so.
 fn shutdown(tag: &str, message: &str) -> Option<Event> {
     let by = |name: &str| tag == name || tag.strip_prefix(name).is_some_and(|rest| rest.starts_with('['));
-    let is = (by("systemd") && (message == "Shutting down." || is_last_target(message)))
+    // A user's manager, which has another number, ends with the user's last session in the same words.
+    let is = (matches!(tag, "systemd" | "systemd[1]") && (message == "Shutting down." || is_last_target(message)))
         || (by("systemd-logind")
             && (message.starts_with("System is rebooting") || message.starts_with("System is powering down")))
         || (by("shutdown") && message.starts_with("shutting down for system"));

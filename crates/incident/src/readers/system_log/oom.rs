@@ -16,7 +16,8 @@ const MOST_NAMES: usize = 1024;
 const NAMED: usize = 2;
 /// A program's page tables are worth a word from here on.
 const LARGE_TABLES: f64 = 64.0 * 1024.0 * 1024.0;
-/// A page table of every architecture that counts them is one page of 4 KiB.
+/// What a page table takes where the base page is this too. With base pages of 64 KiB it takes 64 KiB on arm64 and 4 KiB on
+/// POWER (PTE_FRAG_SIZE), and the report does not say which it is: there the number tells no size.
 const TABLE: f64 = 4096.0;
 
 /// What is gathered of one report.
@@ -93,8 +94,9 @@ impl Report {
             return;
         }
         let of = |column: &str| values.get(self.columns.iter().position(|name| name == column)?).copied();
-        let tables =
-            of("pgtables_bytes").or_else(|| Some(of("nr_ptes")? * TABLE + of("nr_pmds").unwrap_or(0.0) * TABLE));
+        let counted = || Some(of("nr_ptes")? * TABLE + of("nr_pmds").unwrap_or(0.0) * TABLE);
+        let tables = of("pgtables_bytes")
+            .or_else(|| if self.page.is_none_or(|page| page.total_cmp(&TABLE).is_eq()) { counted() } else { None });
         let resident = of("rss").unwrap_or(0.0);
         let held = self.programs.entry(name).or_default();
         held.processes += 1;

@@ -42,6 +42,10 @@ fn bracketed(line: &str) -> Option<Line<'_>> {
     };
     let (inside, message) = line.strip_prefix('[')?.split_once(']')?;
     let inside = inside.trim();
+    // dmesg puts no ISO time in brackets; a JVM does.
+    if inside.contains('T') && !inside.contains(' ') {
+        return None;
+    }
     let when = if is_uptime(inside) { When::SinceBoot } else { When::At(Stamp::parse(inside)?) };
     Some(Line { when, host: None, tag: "kernel", message: message.trim_start() })
 }
@@ -156,9 +160,16 @@ mod tests {
 
     #[test]
     fn other_lines_are_none() {
-        for line in
-            ["", "MemTotal: 16 kB", "Nov 31 22:47:35 db7 kernel: x", "Nov 21 22:47:35 db7", "[hello] x", "[12:30] x"]
-        {
+        for line in [
+            "",
+            "MemTotal: 16 kB",
+            "Nov 31 22:47:35 db7 kernel: x",
+            "Nov 21 22:47:35 db7",
+            "[hello] x",
+            "[12:30] x",
+            // A JVM's.
+            "[2026-11-21T22:47:35.713+0000][info][gc] GC(1) Pause Young (Normal) (G1 Evacuation Pause)",
+        ] {
             assert_eq!(Line::parse(line), None, "{line}");
         }
     }

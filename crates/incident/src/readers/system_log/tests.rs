@@ -153,12 +153,17 @@ fn the_host_says_that_it_was_shut_down() {
         "Nov 21 22:47:35 db7 systemd[1]: Shutting down.",
         "Nov 21 22:47:35 db7 systemd[1]: Reached target System Reboot.",
         "Nov 21 22:47:35 db7 systemd[1]: Reached target reboot.target - System Reboot.",
+        "Nov 21 22:47:35 db7 systemd[1]: Reached target Shutdown.",
+        // As RHEL 7's rsyslog writes it.
+        "Nov 21 22:47:35 db7 systemd: Reached target Shutdown.",
         "Nov 21 22:47:35 db7 systemd-logind[812]: System is powering down.",
         "Nov 21 22:47:35 db7 shutdown[4711]: shutting down for system reboot",
     ] {
         assert_eq!(events(&format!("{line}\n"))[0].1, EventKind::Shutdown, "{line}");
     }
     assert_eq!(events("Nov 21 22:47:35 db7 oracle[4711]: Shutting down.\n"), []);
+    // Somebody's last session ended, and his own manager with it: a host that hangs then was not shut down.
+    assert_eq!(events("Nov 21 22:47:35 db7 systemd[32641]: Reached target Shutdown.\n"), []);
 }
 
 /// A folder of logs has many that tell nothing: none of them is a file with a problem.
@@ -234,6 +239,26 @@ fn the_order_of_a_log_is_no_order_of_time() {
     let found = crate::signatures::find(&history);
     assert_eq!(found.len(), 12);
     assert!(found.iter().all(|one| one.from == one.to), "{found:?}");
+}
+
+/// With base pages of 64 KiB a table takes 64 KiB on arm64 and 4 KiB on POWER: the number of tables tells no size.
+#[test]
+fn the_number_of_tables_tells_no_size_on_larger_pages() {
+    let report = |page: u32, column: &str| {
+        format!(
+            "Nov 21 22:47:35 db7 kernel: oracle invoked oom-killer: gfp_mask=0x201da, order=0, oom_score_adj=0\n\
+             Nov 21 22:47:35 db7 kernel: Node 0 DMA: 5*{page}kB (U) 2*{}kB (M) = {}kB\n\
+             Nov 21 22:47:35 db7 kernel: [ pid ]   uid  tgid total_vm      rss {column} swapents oom_score_adj name\n\
+             Nov 21 22:47:35 db7 kernel: [ 4711]   500  4711  8912345   1  134217728        0             0 oracle\n\
+             Nov 21 22:47:35 db7 kernel: Killed process 4711 (oracle) total-vm:1kB, anon-rss:1024kB, file-rss:0kB\n",
+            2 * page,
+            9 * page,
+        )
+    };
+    let tables = |page, column| events(&report(page, column))[0].2.contains("of page tables");
+    assert!(tables(4, "nr_ptes") && !tables(64, "nr_ptes"));
+    // Later kernels say bytes, which are the same everywhere.
+    assert!(tables(4, "pgtables_bytes") && tables(64, "pgtables_bytes"));
 }
 
 proptest::proptest! {

@@ -24,6 +24,7 @@ const fn kind_words(kind: Kind) -> &'static str {
         Kind::Oom => "Killed for memory",
         Kind::PageTables => "Page tables",
         Kind::Pool => "Huge page pool",
+        Kind::HugePagesLost => "Huge pages lost",
         Kind::Logins => "Log-ins and log-outs",
         Kind::Forks => "Processes begun",
         Kind::Swap => "Swap",
@@ -183,6 +184,7 @@ pub(super) fn incident(number: usize, incident: &Incident, history: &History) ->
             (list("What this does not prove", &caveats(&incident.signatures)))
             (list("Who", &incident.who))
             (list("On other hosts", &incident.elsewhere))
+            (list("On other days", &incident.other_days))
             (list("What speaks against it", &incident.against))
             (list("What would make it surer", &incident.raised_by))
             (list("Next", &incident.next))

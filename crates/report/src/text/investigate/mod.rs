@@ -245,6 +245,7 @@ fn incident(screen: &mut Screen<'_>, history: &History, number: usize, incident:
         ("but", &caveats),
         ("who", &incident.who),
         ("also", &incident.elsewhere),
+        ("days", &incident.other_days),
         ("against", &incident.against),
         ("surer", &incident.raised_by),
         ("next", &incident.next),

@@ -83,7 +83,7 @@ function glance(check) {
 function verdictOf(check) {
   const { error, warn } = check.summary;
   if (error || warn) return [error && plural(error, "error"), warn && plural(warn, "warning")].filter(Boolean).join(", ");
-  const fine = check.unknown.length ? "Nothing wrong as far as could be read" : "Nothing wrong";
+  const fine = check.unknown.length ? "Nothing wrong in what could be read" : "Nothing wrong";
   return fine + (check.summary.info ? ", " + plural(check.summary.info, "note") : "");
 }
 
@@ -276,7 +276,7 @@ function draw(figure, chart) {
     const seen = line.map(([, value]) => value).filter(known);
     if (!seen.length) return;
     const last = line[line.length - 1][1];
-    const now = known(last) ? chart.unit(last) : "not known now";
+    const now = known(last) ? chart.unit(last) : "unknown now";
     put(caption, "span", name + " " + now, "now line-" + (number + 1));
     said.push(`${name}: now ${now}, least ${chart.unit(Math.min(...seen))}, most ${chart.unit(Math.max(...seen))}`);
   });
@@ -371,7 +371,7 @@ function answer(told) {
   scroll.setAttribute("aria-label", "Page tables by page size");
   const table = put(scroll, "table");
   const head = put(put(table, "thead"), "tr");
-  for (const name of ["pages", "sessions", "page tables", "a log-in takes", "memory left"]) put(head, "th", name).scope = "col";
+  for (const name of ["pages", "sessions", "page tables", "a login takes", "memory left"]) put(head, "th", name).scope = "col";
   const body = put(table, "tbody");
   for (const row of told.forecast.filter((row) => row.sessions === at)) {
     const line = put(body, "tr");
@@ -391,7 +391,14 @@ function seconds(time) {
 // The line to the server. The browser comes back by itself; after an answer that is no stream it does not.
 
 let reading = null;
+// When the newest reading came.
+let shownAt = null;
 let silence = null;
+
+// What the page shows while it hears nothing.
+function showing() {
+  return shownAt === null ? "Nothing to show yet" : "Showing data from " + shownAt.toLocaleTimeString();
+}
 
 function lost(words) {
   $("line").className = "lost";
@@ -403,7 +410,7 @@ function alive() {
   $("line").className = "live";
   say($("line-text"), "live");
   clearTimeout(silence);
-  silence = setTimeout(() => lost("no news for a minute; what is shown is of before"), 60000);
+  silence = setTimeout(() => lost("No data for a minute. " + showing()), 60000);
 }
 
 function listen() {
@@ -414,6 +421,7 @@ function listen() {
     // A reading that was missed may have been a point.
     if (reading !== null && told.reading !== reading + 1) history().catch(() => {});
     reading = told.reading;
+    shownAt = new Date();
     glance(told.check);
     instances(told.check);
     findings(told.check);
@@ -427,7 +435,7 @@ function listen() {
   });
   source.addEventListener("alive", alive);
   source.addEventListener("error", () => {
-    lost("not connected; what is shown is of before");
+    lost("Connection lost. " + showing() + "; retrying");
     if (source.readyState === EventSource.CLOSED) {
       setTimeout(listen, 5000);
     }

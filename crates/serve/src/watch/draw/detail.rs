@@ -14,7 +14,7 @@ const TEXT: usize = 12;
 
 pub(super) fn instance(frame: &Frame, title: &str) -> Vec<(usize, Spans)> {
     let Some(row) = frame.instances.iter().flatten().find(|row| row.title == title) else {
-        return vec![(0, Spans::from("It is not there at this moment."))];
+        return vec![(0, Spans::from("It is not running at this moment."))];
     };
     let mut lines: Vec<(usize, Spans)> = facts(row).into_iter().map(|(label, text)| labelled(label, &text)).collect();
     lines.push((0, Spans::new()));
@@ -23,7 +23,7 @@ pub(super) fn instance(frame: &Frame, title: &str) -> Vec<(usize, Spans)> {
             lines.push((0, Spans::new().add(Role::Good, "All of it is on huge pages.")));
         }
         // A recording may hold figures alone.
-        None => lines.push((0, Spans::from("Nothing tells which link to its huge pages is broken."))),
+        None => lines.push((0, Spans::from("Unknown: nothing shows which link to its huge pages is broken."))),
         Some(chain) => {
             lines.push((0, Spans::new().add(Role::Strong, "What it needs to get huge pages")));
             for link in &chain.links {
@@ -47,7 +47,7 @@ pub(super) fn instance(frame: &Frame, title: &str) -> Vec<(usize, Spans)> {
 pub(super) fn finding(frame: &Frame, key: &str) -> Vec<(usize, Spans)> {
     match view::keyed(&frame.findings).find(|(of_it, _)| of_it == key) {
         Some((_, finding)) => finding_lines(finding),
-        None => vec![(0, Spans::from("It is not there at this moment."))],
+        None => vec![(0, Spans::from("It is not running at this moment."))],
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) fn lines(view: &View, frame: &Frame, width: usize) -> Vec<Spans> {
 
 /// Before the first frame.
 pub(super) fn waiting(view: &View) -> Spans {
-    Spans::from(if view.timeline.is_live() { "reading the host ..." } else { "nothing is recorded" })
+    Spans::from(if view.timeline.is_live() { "reading the host ..." } else { "the recording is empty" })
 }
 
 fn place(view: &View) -> Spans {

@@ -6,19 +6,19 @@ use hugewise_report::screen::Spans;
 use crate::watch::view::{Page, View};
 
 const KEYS: [(&str, &str); 13] = [
-    ("up, down", "choose an instance or a finding; k and j do the same"),
-    ("Tab", "go from the instances to the findings, and back"),
-    ("Enter", "look at the chosen one: its links to huge pages, evidence, cost, fix"),
-    ("Esc", "back; on the overview, show all again"),
-    ("/", "show only what has a text in it: a name, a code; Enter keeps it, Esc drops it"),
-    ("s, r", "sort instances by something else; the other way round"),
-    ("space", "stop and go on"),
-    ("left, right", "stop, and go a frame back or forth"),
+    ("up, down", "select an instance or a finding (also k, j)"),
+    ("Tab", "switch between instances and findings"),
+    ("Enter", "show details: links to huge pages, evidence, cost, fix"),
+    ("Esc", "go back; on the overview, clear the filter"),
+    ("/", "filter by text, such as a name or a code; Enter keeps it, Esc clears it"),
+    ("s, r", "change the sort column; reverse the order"),
+    ("space", "pause and resume"),
+    ("left, right", "pause, and step one frame back or forward"),
     ("[, ]", "ten frames"),
-    ("Home, End", "the first frame; the last one, which for a live host is now"),
-    ("+, -", "play a recording faster, slower"),
+    ("Home, End", "jump to the first frame, or the last (now, on a live host)"),
+    ("+, -", "play a recording faster or slower"),
     ("?", "this page"),
-    ("q", "quit; Ctrl-C does the same"),
+    ("q", "quit (also Ctrl-C)"),
 ];
 
 pub(super) fn lines() -> Vec<(usize, Spans)> {

@@ -38,7 +38,7 @@ pub(super) fn instances(view: &View, frame: &Frame, screen: &mut ratatui::Frame<
     screen.render_widget(Paragraph::new(line(view.palette, &heading)), above);
     if rows.is_empty() {
         let why = match &frame.instances {
-            None => "nothing tells of instances",
+            None => "no data about instances",
             Some(all) if all.is_empty() => "no database server runs here",
             Some(_) => "no name matches",
         };
@@ -124,8 +124,8 @@ pub(super) fn findings(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'
     if rows.is_empty() {
         let (text, role) = match (all, frame.unknown.as_str()) {
             (0, "") => ("  nothing is wrong", Role::Good),
-            (0, unknown) => (&*format!("  nothing was found; {unknown}"), Role::Text),
-            _ => ("  none has that in it", Role::Text),
+            (0, unknown) => (&*format!("  nothing wrong found; {unknown}"), Role::Text),
+            _ => ("  no finding matches", Role::Text),
         };
         screen.render_widget(Paragraph::new(line(view.palette, &Spans::new().add(role, text))), below);
         return;

@@ -24,7 +24,7 @@ const LEAST: (u16, u16) = (40, 10);
 pub(super) fn draw(view: &mut View, screen: &mut ratatui::Frame<'_>) {
     let area = screen.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
-        let text = format!("{} x {} is too small: {} x {} at least", area.width, area.height, LEAST.0, LEAST.1);
+        let text = format!("Terminal too small: needs {} x {}", LEAST.0, LEAST.1);
         screen.render_widget(Paragraph::new(text), area);
         return;
     }

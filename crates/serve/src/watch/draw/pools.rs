@@ -12,7 +12,7 @@ const BAR: usize = 30;
 pub(super) fn lines(frame: &Frame, width: usize) -> Vec<Spans> {
     let mut lines = vec![Spans::new().add(Role::Quiet, "  Pools")];
     match &frame.pools {
-        None => lines.push(Spans::from("  nothing tells of pools")),
+        None => lines.push(Spans::from("  no data about pools")),
         Some(pools) if pools.is_empty() => lines.push(Spans::from("  this kernel has no huge pages")),
         Some(pools) => lines.extend(pools.iter().map(|pool| line(pool, width))),
     }

@@ -116,7 +116,7 @@ fn an_instance_without_a_chain_is_not_called_well_unless_it_is() {
     assert!(of(HugePageUse::All).contains("All of it is on huge pages."));
     for unknown in [HugePageUse::None, HugePageUse::Partly, HugePageUse::Unknown] {
         let screen = of(unknown);
-        assert!(screen.contains("Nothing tells which link") && !screen.contains("All of it"), "{screen}");
+        assert!(screen.contains("nothing shows which link") && !screen.contains("All of it"), "{screen}");
     }
 }
 
@@ -148,7 +148,7 @@ fn a_page_that_is_longer_than_the_screen_is_scrolled_to_its_end_and_no_farther()
     assert!(shown(&mut view, 60, 12).contains("more below"));
     pressed(&mut view, &[KeyCode::PageDown; 9]);
     let end = shown(&mut view, 60, 12);
-    assert!(end.contains("quit; Ctrl-C") && !end.contains("more below"), "{end}");
+    assert!(end.contains("quit (also Ctrl-C)") && !end.contains("more below"), "{end}");
     pressed(&mut view, &[KeyCode::Up]);
     assert!(shown(&mut view, 60, 12).contains("1 more below"));
 }
@@ -159,7 +159,7 @@ fn a_host_of_which_little_is_told() {
     assert!(shown(&mut view, 80, 24).contains("reading the host ..."));
     view.timeline.push(Frame { host: "db7".into(), ..Frame::default() });
     let screen = shown(&mut view, 80, 24);
-    for text in ["nothing tells of pools", "nothing tells of instances", "nothing is wrong"] {
+    for text in ["no data about pools", "no data about instances", "nothing is wrong"] {
         assert!(screen.contains(text), "{text} is missing:\n{screen}");
     }
 }

@@ -1,14 +1,19 @@
 //! What sar prints: `sar -A`, a file of a day or live, of one day or of several.
 //!
 //! Times are of the host's wall clock, in 12 or 24 hours; the date stands once at the beginning, and a time that falls
-//! by more than half a day is the next day's. Dates are read as `LANG=C` writes them, month first, unless there is no
-//! such month.
+//! by more than half a day is the next day's. Both are in the language of whoever ran sar ([`time`], [`date`]); headings are the
+//! same in all of them.
+
+mod date;
+mod time;
 
 use std::io::{BufRead, BufReader, Read};
 
 use hugewise_model::KernelRelease;
 
-use super::super::calendar::{self, DAY, time_of_day};
+use self::date::Day;
+use self::time::Time;
+use super::super::calendar::DAY;
 use super::columns::{self, Said};
 use crate::series::{Mark, MarkKind, Moment};
 use crate::{Clock, Metric, Refused, Series};
@@ -16,6 +21,10 @@ use crate::{Clock, Metric, Refused, Series};
 /// No line of sar is longer: a table of interrupts has a column a processor.
 const LONGEST_LINE: u64 = 1 << 20;
 const HALF_DAY: i64 = DAY / 2;
+/// What to do about a language whose dates or times are not read.
+const READABLE: &str = "`LC_ALL=C sar -A -f FILE` prints one that is, and the binary file is read as well";
+/// What is shown of them.
+const SHOWN: usize = 40;
 
 /// Reads what sar printed; a series for each host in it.
 ///
@@ -43,11 +52,18 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, Refused>
         }
     }
     if reader.hosts.is_empty() {
-        return Err(Refused("does not begin as what sar prints".into()));
+        return Err(Refused(match reader.undated {
+            Some(date) => format!("its date, `{date}`, is in a form that is not read; {READABLE}"),
+            None => "does not begin as what sar prints".into(),
+        }));
     }
     let samples = reader.hosts.iter().any(|host| !host.series.samples().is_empty() || !host.series.marks.is_empty());
     match reader.other {
         Some(other) if !samples => Err(Refused(format!("is what {other} prints, which is not read"))),
+        None if !samples && reader.untimed.is_some() => {
+            let time = reader.untimed.unwrap_or_default();
+            Err(Refused(format!("its times of day, `{time}`, are in a form that is not read; {READABLE}")))
+        }
         _ => Ok(reader.hosts.into_iter().map(Host::finished).collect()),
     }
 }
@@ -67,14 +83,15 @@ fn other(headings: &[&str]) -> Option<&'static str> {
 
 /// Whether a line is the headings of a table of sar's: a time of day, and columns that are known.
 pub(crate) fn is_heading(line: &str) -> bool {
-    let mut words = line.split_ascii_whitespace().peekable();
-    if words.next().and_then(time_of_day).is_none() {
-        return false;
-    }
-    let _ = words.next_if(|word| matches!(*word, "AM" | "PM"));
-    let columns: Vec<&str> = words.collect();
-    let known = columns.iter().filter(|word| columns::heading(word).is_some()).count();
-    known >= 2 && columns.iter().all(|word| number(word).is_none())
+    let words: Vec<&str> = line.split_whitespace().take(64).collect();
+    let Some((_, count)) = time::leading(&words) else { return false };
+    let columns = words.get(count..).unwrap_or_default();
+    known(columns) >= 2 && columns.iter().all(|word| number(word).is_none())
+}
+
+/// How many words are headings that are read.
+fn known(words: &[&str]) -> usize {
+    words.iter().filter(|word| columns::heading(word).is_some()).count()
 }
 
 /// One host's series as it grows.
@@ -121,12 +138,17 @@ struct Reader {
     lines: u64,
     /// Midnight of the day that the last heading told.
     midnight: i64,
+    /// That day, until its language is known, and how many marks the host had before it.
+    open: Option<(Day, usize)>,
     /// The first and the latest moment since the last heading or restart, and whether there is any.
     first: Option<i64>,
     latest: Option<i64>,
     table: Table,
     /// Whose table was seen that is not sar's.
     other: Option<&'static str>,
+    /// The first date and the first time of day that could not be read.
+    undated: Option<String>,
+    untimed: Option<String>,
 }
 
 /// The table that lines are of.
@@ -136,6 +158,8 @@ struct Table {
     columns: Vec<Option<&'static str>>,
     /// What a line must begin with to be of all processors or interrupts.
     item: Option<&'static str>,
+    /// How many words its time takes.
+    time: usize,
     /// The moment of the line before.
     before: i64,
 }
@@ -147,10 +171,13 @@ impl Reader {
             hosts: Vec::new(),
             lines: 0,
             midnight: 0,
+            open: None,
             first: None,
             latest: None,
             table: Table::default(),
             other: None,
+            undated: None,
+            untimed: None,
         }
     }
 
@@ -163,20 +190,21 @@ impl Reader {
         if self.hosts.is_empty() {
             return;
         }
-        let mut words = line.split_ascii_whitespace().peekable();
-        let Some(mut time) = words.peek().copied().and_then(time_of_day) else {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some((time, count)) = self.time(&words) else {
+            if known(&words) >= 2 && words.first().is_some_and(|first| columns::heading(first).is_none()) {
+                let first = words.iter().take_while(|word| columns::heading(word).is_none());
+                self.untimed.get_or_insert_with(|| shown(&first.copied().collect::<Vec<_>>().join(" ")));
+            }
             // pidstat -h and iostat put no time before their headings.
-            let headings: Vec<&str> = words.map(|word| word.trim_start_matches('#')).take(40).collect();
+            let headings: Vec<&str> = words.iter().map(|word| word.trim_start_matches('#')).take(40).collect();
             self.other = self.other.or_else(|| other(&headings));
             return;
         };
-        words.next();
-        if let Some(half) = words.next_if(|word| matches!(*word, "AM" | "PM")) {
-            let hour = time / 3600 % 12;
-            time = time % 3600 + 3600 * (hour + if half == "PM" { 12 } else { 0 });
-        }
-        let rest: Vec<&str> = words.collect();
-        match rest.as_slice() {
+        let rest = words.get(count..).unwrap_or_default();
+        self.decide(&time, rest);
+        let time = time.second;
+        match rest {
             [] => {}
             ["LINUX", "RESTART", more @ ..] => self.restart(time, more),
             ["COM", ..] => {
@@ -184,19 +212,64 @@ impl Reader {
                 let at = self.after_latest(time);
                 self.mark(at, MarkKind::Comment(comment.to_owned()));
             }
-            columns if columns.iter().all(|word| number(word).is_none()) => self.columns(time, columns),
+            columns if columns.iter().all(|word| number(word).is_none()) => self.columns(time, count, columns),
             values => self.values(time, values),
         }
     }
 
+    /// The time that a line begins with, and how many words it takes: in a line of values as many as in the headings.
+    fn time(&self, words: &[&str]) -> Option<(Time, usize)> {
+        let of_table = words.split_at_checked(self.table.time).filter(|(time, _)| !time.is_empty());
+        if let Some((time, values)) = of_table
+            && values.iter().any(|word| number(word).is_some())
+            && let Some(time) = time::parse(time)
+        {
+            return Some((time, self.table.time));
+        }
+        time::leading(words)
+    }
+
+    /// What a line's time and numbers tell of whether the heading's date has its day or its month first.
+    fn decide(&mut self, time: &Time, rest: &[&str]) {
+        let Some((mut day, marks)) = self.open.take() else { return };
+        let before = day.midnight;
+        day.decide_by(time);
+        if let Some(part) = rest.iter().find(|word| number(word).is_some() && word.contains(['.', ','])) {
+            day.decide_by_comma(part.contains(','));
+        }
+        let moved = day.midnight - before;
+        self.midnight += moved;
+        self.first = self.first.map(|first| first + moved);
+        self.latest = self.latest.map(|latest| latest + moved);
+        self.table.before += moved;
+        if moved != 0
+            && let Some(host) = self.hosts.last_mut()
+        {
+            for mark in host.series.marks.iter_mut().skip(marks) {
+                mark.at = Moment(mark.at.0.saturating_add(Moment::from_seconds(moved).0));
+            }
+        }
+        self.open = day.is_open().then_some((day, marks));
+    }
+
     /// `Linux 5.14.0-503.el9.x86_64 (db1) 11/21/26 _x86_64_ (2 CPU)`
     fn heading(&mut self, line: &str) {
-        let mut words = line.split_ascii_whitespace().skip(1);
-        let (Some(kernel), Some(name)) = (words.next(), words.next()) else { return };
-        let Some(name) = name.strip_prefix('(').and_then(|name| name.strip_suffix(')')) else { return };
-        let Some(midnight) = words.next().and_then(date) else { return };
-        let architecture = words.next().map(|word| word.trim_matches('_')).filter(|word| !word.starts_with('('));
-        self.midnight = midnight;
+        let Some((kernel, rest)) = line.strip_prefix("Linux ").and_then(|rest| rest.trim_start().split_once(' '))
+        else {
+            return;
+        };
+        let named = rest.trim_start().strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        let Some((name, rest)) = named.filter(|(name, _)| !name.contains(char::is_whitespace)) else { return };
+        // Tabs part it; a text that was copied may have lost them.
+        let rest = rest.trim();
+        let (told, rest) = rest.split_once('\t').or_else(|| rest.split_once(" _")).unwrap_or((rest, ""));
+        let Some(day) = date::parse(told) else {
+            self.undated.get_or_insert_with(|| shown(told));
+            return;
+        };
+        let architecture = rest.split_whitespace().next().map(|word| word.trim_matches('_'));
+        let architecture = architecture.filter(|word| !word.is_empty() && !word.starts_with('('));
+        self.midnight = day.midnight;
         (self.first, self.latest) = (None, None);
         self.table = Table::default();
         let place = self.hosts.iter().position(|host| host.series.host.as_deref() == Some(name));
@@ -215,6 +288,7 @@ impl Reader {
         self.hosts.swap(place, last);
         if let Some(host) = self.hosts.last_mut() {
             host.processors = line.rsplit_once('(').and_then(|(_, count)| processors(count));
+            self.open = day.is_open().then_some((day, host.series.marks.len()));
         }
     }
 
@@ -247,7 +321,7 @@ impl Reader {
     }
 
     /// The headings of a table, with the time that its first line's interval begins at.
-    fn columns(&mut self, time: i64, columns: &[&str]) {
+    fn columns(&mut self, time: i64, words: usize, columns: &[&str]) {
         if let Some(other) = other(columns) {
             // A process's share is not the host's.
             self.other = Some(other);
@@ -272,12 +346,12 @@ impl Reader {
             Some(&"INTR") => (Some("sum"), Some("intr/s")),
             _ => (None, None),
         };
-        let words = columns.iter().map(|heading| match sum {
+        let headings = columns.iter().map(|heading| match sum {
             Some(sum) if matches!(*heading, "all" | "intr/s") => Some(sum),
             Some(_) => None,
             None => columns::heading(heading),
         });
-        self.table = Table { columns: words.collect(), item, before: at };
+        self.table = Table { columns: headings.collect(), item, time: words, before: at };
     }
 
     fn values(&mut self, time: i64, values: &[&str]) {
@@ -305,17 +379,9 @@ fn after(before: i64, time: i64) -> i64 {
     if before - at > HALF_DAY { at + DAY } else { at }
 }
 
-/// Midnight of a date: `11/21/26`, `11/21/2026`, `2026-11-21`, `21.11.2026`.
-fn date(word: &str) -> Option<i64> {
-    let parts: Vec<i64> = word.split(['/', '-', '.']).map(|part| part.parse().ok()).collect::<Option<_>>()?;
-    let &[one, two, three] = parts.as_slice() else { return None };
-    let (year, month, day) = if one > 31 {
-        (one, two, three)
-    } else {
-        let year = if three < 100 { 2000 + three } else { three };
-        if word.contains('.') || one > 12 { (year, two, one) } else { (year, one, two) }
-    };
-    calendar::midnight(year, month, day)
+/// A part of a line for a message: what a terminal would take for its own is left out.
+fn shown(text: &str) -> String {
+    text.trim().chars().filter(|letter| !letter.is_control()).take(SHOWN).collect()
 }
 
 /// `2 CPU)`
@@ -330,4 +396,81 @@ fn number(word: &str) -> Option<f64> {
         return None;
     }
     word.parse().ok().or_else(|| word.replacen(',', ".", 1).parse().ok())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// What `sar -u` of sysstat 12.6.1 printed of one file by `LC_ALL`: the date, the times of the headings and of the first
+    /// line, and a decimal point.
+    const LANGUAGES: &[(&str, &str, &str, &str, &str)] = &[
+        ("C", "11/05/26", "12:21:55", "12:21:56", "."),
+        ("en_US", "11/05/2026", "12:21:55 PM", "12:21:56 PM", "."),
+        ("fr_FR", "05/11/2026", "12:21:55", "12:21:56", ","),
+        ("es_ES", "05/11/26", "12:21:55", "12:21:56", ","),
+        ("de_DE", "05.11.2026", "12:21:55", "12:21:56", ","),
+        ("da_DK", "05-11-2026", "12:21:55", "12:21:56", ","),
+        ("fi_FI", "05.11.2026", "12.21.55", "12.21.56", ","),
+        ("ja_JP", "2026年11月05日", "12時21分55秒", "12時21分56秒", "."),
+        ("zh_CN", "2026年11月05日", "12时21分55秒", "12时21分56秒", "."),
+        ("ko_KR", "2026년 11월 05일", "12시 21분 55초", "12시 21분 56초", "."),
+        ("hi_IN", "5/11/26", "12:21:55 अपराह्न UTC", "12:21:56 अपराह्न UTC", "."),
+        ("ar_EG", "05 نوف, 2026", "UTC 12:21:55 م", "UTC 12:21:56 م", "."),
+        ("fa_IR", "۲۶/۱۱/۰۵", "۱۲:۲۱:۵۵", "۱۲:۲۱:۵۶", "."),
+        ("th_TH", "05/11/2569", "12:21:55", "12:21:56", "."),
+        ("mt_MT", "il-Ħamis, 05 ta Nov, 2026", "12:21:55 UTC", "12:21:56 UTC", "."),
+    ];
+
+    fn printed(date: &str, headings: &str, values: &str, point: &str) -> String {
+        let average = format!("Average:        all     57{point}29     32{point}66     10{point}05");
+        format!(
+            "Linux 6.18.44 (db1) \t{date} \t_x86_64_\t(2 CPU)\n\n{headings}     CPU     %user     %nice   %system\n\
+             {values}     all     57{point}29     32{point}66     10{point}05\n{average}\n"
+        )
+    }
+
+    #[test]
+    fn every_language_tells_the_same() {
+        for (language, date, headings, values, point) in LANGUAGES {
+            let text = printed(date, headings, values, point);
+            for text in [text.clone(), text.replace('\t', " ")] {
+                let series =
+                    read(&mut text.as_bytes(), "sar.txt").unwrap_or_else(|refused| panic!("{language}: {refused}"));
+                let [series] = series.as_slice() else { panic!("{language}") };
+                // date -u -d '2026-11-05 12:21:56' +%s
+                let at = Moment::from_seconds(1_793_881_316);
+                let rows: Vec<_> =
+                    series.samples().iter().map(|sample| (sample.at, sample.interval.unwrap().as_secs())).collect();
+                assert_eq!(rows, [(at, 1)], "{language}");
+                let value = |metric| series.value(metric, 0).unwrap();
+                assert!(
+                    (value(Metric::CpuSystem) - 10.05).abs() < 1e-9 && (value(Metric::CpuUser) - 57.29).abs() < 1e-9
+                );
+                assert_eq!(series.value(Metric::Processors, 0), Some(2.0));
+                assert_eq!(series.architecture.as_deref(), Some("x86_64"), "{language}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_language_that_is_not_read_is_refused_by_what_it_prints() {
+        let refused = |text: &str| read(&mut text.as_bytes(), "sar.txt").unwrap_err().0;
+        // nb_NO prints no seconds; eu_ES declines the month.
+        let norwegian = refused(&printed("5. nov. 2026", "kl. 12.21 +0000", "kl. 12.21 +0000", ","));
+        assert!(norwegian.contains("`kl. 12.21 +0000 CPU`") && norwegian.contains("LC_ALL=C sar"), "{norwegian}");
+        let basque = refused(&printed("og., 2026.eko azaren 5a", "12:21:55", "12:21:56", ","));
+        assert!(basque.contains("`og., 2026.eko azaren 5a`") && basque.contains("LC_ALL=C sar"), "{basque}");
+    }
+
+    #[test]
+    fn a_restart_before_the_first_number_is_of_the_same_day() {
+        let text = "Linux 6.1.0 (db1) \t05/11/26 \t_x86_64_\t(2 CPU)\n\n00:10:00  LINUX RESTART\t(2 CPU)\n\n\
+                    00:20:00     CPU     %user     %nice   %system\n00:30:00     all     57,29     32,66     10,05\n";
+        let series = read(&mut text.as_bytes(), "sar.txt").unwrap().remove(0);
+        let marks: Vec<_> = series.marks.iter().map(|mark| (mark.at, mark.kind.clone())).collect();
+        assert_eq!(marks, [(Moment::from_seconds(1_793_836_800 + 600), MarkKind::Restart)]);
+        assert_eq!(series.samples()[0].at, Moment::from_seconds(1_793_836_800 + 1800));
+    }
 }

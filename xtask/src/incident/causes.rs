@@ -1,0 +1,347 @@
+//! What is done to the machine, one cause a run, and what it is to be called.
+
+/// Causes one after another in one machine, and in the same archives: they leave nothing behind for one another.
+pub(super) struct Play {
+    pub(super) name: &'static str,
+    /// Before the collectors start.
+    pub(super) before: &'static str,
+    /// Seconds of nothing with them, before the first begins.
+    pub(super) quiet: u32,
+    pub(super) causes: &'static [Cause],
+    /// Whether disks matter in it: then idle time does not pass at once.
+    pub(super) disks: bool,
+    /// Requests a second of a disk of its own.
+    pub(super) slow_disk: Option<u32>,
+    /// Seconds for which the machine stands still after the quiet, and then starts anew; that is the cause.
+    pub(super) hangs: Option<u32>,
+}
+
+impl Play {
+    const PLAIN: Self =
+        Self { name: "", before: "", quiet: QUIET, causes: &[], disks: false, slow_disk: None, hangs: None };
+}
+
+/// With what follows, enough rows at the longest interval for what is usual.
+const QUIET: u32 = 420;
+
+/// One cause.
+pub(super) struct Cause {
+    pub(super) name: &'static str,
+    /// The verdict that is right; `None` of a host that has no trouble.
+    pub(super) verdict: Option<&'static str>,
+    /// Verdicts that are true of it too: what the cause brings about, and all that some sources see.
+    pub(super) also: &'static [&'static str],
+    /// Begins it, lasts, and ends it; `$lasts` are its seconds.
+    pub(super) does: &'static str,
+    pub(super) lasts: u32,
+}
+
+impl Cause {
+    /// Three rows and a part of one at the longest interval.
+    const PLAIN: Self = Self { name: "", verdict: None, also: &[], does: "", lasts: 220 };
+}
+
+/// Sessions of a stand-in that log in by lots, a line each.
+macro_rules! sessions {
+    ($segment:literal, $sessions:literal, $by:literal) => {
+        concat!(
+            "mkfifo /run/lots
+choom -n 900 -- standin --as oracle:STORM --segments ",
+            $segment,
+            " --only-sessions --sparse --sessions ",
+            $sessions,
+            " --by ",
+            $by,
+            " <>/run/lots >/run/server 2>&1 &
+server=$!
+until [ $(pgrep -cf '^oracleSTORM') -ge ",
+            $by,
+            " ]; do sleep 1; done
+exec 3>/run/lots
+sleep 5
+"
+        )
+    };
+}
+
+const SWAP: &str = "fallocate -l 768M /swap
+chmod 600 /swap
+mkswap /swap >/dev/null
+swapon /swap
+";
+
+/// Takes nearly all free memory in base pages and gives back all but four pages of each 2 MiB. These are held by pipes, and
+/// such pages the kernel cannot move.
+const FRAGMENT: &str = r#"cat >/run/fragment <<'end'
+use strict;
+my ($mmap, $munmap, $madvise, $vmsplice) = (9, 11, 28, 278);
+my ($available) = `cat /proc/meminfo` =~ /MemAvailable:\s+(\d+)/;
+my $size = ($available - 120_000) * 1024 & ~0x1fffff;
+my $start = syscall($mmap, 0, $size, 3, 0x22, -1, 0);
+my $aligned = ($start + 0x1fffff) & ~0x1fffff;
+syscall($madvise, $start, $size, 15) == 0 or die "madvise: $!";
+syscall($madvise, $start, $size, 23) == 0 or die "populate: $!";
+my @pipes;
+my $room = 0;
+for (my $at = $aligned; $at < $start + $size; $at += 0x80000) {
+    if (!$room) { pipe(my $out, my $in) or die "pipe: $!"; push @pipes, [$out, $in]; $room = 16; }
+    my $piece = pack('QQ', $at, 4096);
+    syscall($vmsplice, fileno($pipes[-1][1]), $piece, 1, 0) == 4096 or die "vmsplice: $!";
+    $room--;
+}
+syscall($munmap, $start, $size) == 0 or die "munmap: $!";
+open(my $ready, '>', '/run/fragmented');
+close $ready;
+sleep;
+end
+ulimit -n 65536
+choom -n -1000 -- perl /run/fragment &
+until [ -e /run/fragmented ]; do sleep 1; done
+echo always >/sys/kernel/mm/transparent_hugepage/enabled
+echo always >/sys/kernel/mm/transparent_hugepage/defrag
+"#;
+
+const PROCESSORS: &[Cause] = &[
+    Cause {
+        name: "fork-storm",
+        verdict: Some("fork-storm"),
+        also: &["kernel-cpu"],
+        does: "stress-ng --quiet --fork 4 --timeout ${lasts}s\n",
+        ..Cause::PLAIN
+    },
+    Cause {
+        name: "user-cpu",
+        verdict: Some("user-cpu"),
+        also: &[],
+        does: "stress-ng --quiet --cpu 30 --cpu-method int64 --timeout ${lasts}s\n",
+        ..Cause::PLAIN
+    },
+    Cause { name: "batch", does: "stress-ng --quiet --cpu 3 --cpu-method int64 --timeout ${lasts}s\n", ..Cause::PLAIN },
+    Cause {
+        name: "system-calls",
+        verdict: Some("kernel-cpu"),
+        also: &[],
+        does: "for one in 1 2 3 4; do
+    dd if=/dev/urandom of=/dev/null bs=64k status=none & dds=\"$dds $!\"
+done
+sleep $lasts
+kill $dds
+",
+        ..Cause::PLAIN
+    },
+];
+
+const MEMORY: &[Cause] = &[
+    Cause {
+        name: "cgroup-limit",
+        verdict: Some("cgroup-limit"),
+        also: &[],
+        does: "limits='--property=MemoryHigh=64M --property=MemorySwapMax=0'
+systemd-run --quiet --wait $limits --property=RuntimeMaxSec=$lasts \\
+    stress-ng --quiet --vm 2 --vm-bytes 240M --vm-keep --timeout ${lasts}s
+",
+        ..Cause::PLAIN
+    },
+    Cause {
+        name: "build",
+        does: "timeout $lasts sh -c 'yes | xargs -P 4 -I{} sh -c \"seq 3000 | sort -R | gzip | sha256sum\"' >/dev/null
+",
+        ..Cause::PLAIN
+    },
+    Cause {
+        name: "oom-kill",
+        verdict: Some("out-of-memory"),
+        also: &["reclaim-storm"],
+        // A program that asks for all of it at once is refused; one that grows is not.
+        does: "end=$((SECONDS + lasts))
+while [ $SECONDS -lt $end ]; do
+    choom -n 900 -- perl -e 'while (1) { push @kept, \"x\" x (1 << 20) }'
+    sleep 5
+done
+dmesg | grep -q 'Out of memory: Killed process' || exit 1
+",
+        ..Cause::PLAIN
+    },
+];
+
+const SESSIONS: &[Cause] = &[Cause { name: "quiet", does: "sleep $lasts\n", lasts: 1500, ..Cause::PLAIN }];
+
+pub(super) const PLAYS: &[Play] = &[
+    Play { name: "processors", causes: PROCESSORS, ..Play::PLAIN },
+    Play { name: "memory", causes: MEMORY, ..Play::PLAIN },
+    Play {
+        name: "sessions",
+        before: sessions!("16M", "310", "10"),
+        causes: &[Cause {
+            name: "login-storm",
+            verdict: Some("login-storm"),
+            also: &["kernel-cpu"],
+            does: "for lot in $(seq 30); do echo >&3; done
+sleep $lasts
+kill $server
+for second in $(seq 100); do pgrep -f '^oracleSTORM' >/dev/null || break; sleep 1; done
+",
+            ..Cause::PLAIN
+        }],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "disks",
+        disks: true,
+        slow_disk: Some(12),
+        causes: &[
+            Cause {
+                name: "disk-wait",
+                verdict: Some("disk-stall"),
+                also: &[],
+                does: "for one in $(seq 30); do
+    dd if=/dev/vdd of=/dev/null bs=4k iflag=direct skip=$((one * 2000)) status=none & dds=\"$dds $!\"
+done
+sleep $lasts
+kill $dds; wait $dds || true
+",
+                ..Cause::PLAIN
+            },
+            Cause {
+                name: "backup",
+                does: "timeout $lasts sh -c 'while :; do dd if=/dev/vda bs=1M status=none | gzip -1 >/dev/null; done'
+",
+                ..Cause::PLAIN
+            },
+        ],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "compaction",
+        before: FRAGMENT,
+        causes: &[Cause {
+            name: "compaction",
+            verdict: Some("compaction-stall"),
+            also: &["kernel-cpu"],
+            does: "choom -n 900 -- stress-ng --quiet --vm 4 --vm-bytes 240M --vm-method zero-one \\
+    --vm-madvise hugepage --timeout ${lasts}s
+",
+            ..Cause::PLAIN
+        }],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "swap",
+        before: SWAP,
+        disks: true,
+        causes: &[Cause {
+            name: "swap-storm",
+            verdict: Some("swap-storm"),
+            also: &[],
+            does: "choom -n 900 -- stress-ng --quiet --vm 2 --vm-bytes 1200M --vm-method walk-1d --timeout ${lasts}s
+",
+            ..Cause::PLAIN
+        }],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "reclaim",
+        before: "fallocate -l 700M /big
+choom -n 900 -- stress-ng --quiet --vm 1 --vm-bytes 560M --vm-keep --vm-hang 0 --vm-populate &
+hog=$!
+sleep 20
+",
+        disks: true,
+        causes: &[Cause {
+            name: "reclaim-storm",
+            verdict: Some("reclaim-storm"),
+            also: &["kernel-cpu"],
+            does: "for reader in $(seq 12); do
+    while :; do cat /big; done >/dev/null & readers=\"$readers $!\"
+done
+sleep $lasts
+kill $readers; pkill -x cat
+",
+            ..Cause::PLAIN
+        }],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "hang",
+        hangs: Some(2400),
+        causes: &[Cause { name: "hang", verdict: Some("hang"), also: &[], does: "", ..Cause::PLAIN }],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "page-tables",
+        before: concat!(
+            "fallocate -l 768M /swap; chmod 600 /swap; mkswap /swap >/dev/null; swapon /swap
+sysctl -q vm.swappiness=10 vm.min_free_kbytes=2048 vm.watermark_scale_factor=1
+fallocate -l 300M /cache; cat /cache >/dev/null
+",
+            sessions!("400M", "600", "30")
+        ),
+        disks: true,
+        causes: &[Cause {
+            name: "page-tables-reclaim",
+            verdict: Some("reclaim-by-page-tables"),
+            also: &["reclaim-storm", "swap-storm", "kernel-cpu", "out-of-memory"],
+            does: "scans() { awk '/^pgscan_(kswapd|direct) / { sum += $2 } END { print sum }' /proc/vmstat; }
+before=$(scans)
+until=$((SECONDS + 300))
+for lot in $(seq 2 20); do
+    echo >&3; sleep 4
+    [ $(($(scans) - before)) -gt 5000 ] && break
+done
+# Log-ins go on while memory is short.
+until2=$((SECONDS + lasts))
+while [ $SECONDS -lt $until2 ]; do sleep 20; echo >&3; done
+kill $server
+for second in $(seq 100); do pgrep -f '^oracleSTORM' >/dev/null || break; sleep 1; done
+",
+            lasts: 200,
+        }],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "growing",
+        before: sessions!("300M", "150", "6"),
+        causes: &[Cause {
+            name: "page-tables-growing",
+            verdict: Some("page-tables-growing"),
+            also: &["login-storm"],
+            does: "for lot in $(seq 24); do echo >&3; sleep 40; done
+sleep 300
+",
+            ..Cause::PLAIN
+        }],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "standing",
+        before: sessions!("300M", "150", "150"),
+        quiet: 0,
+        causes: &[Cause {
+            name: "page-tables-standing",
+            verdict: Some("page-tables-standing"),
+            also: &[],
+            does: "sleep $lasts\n",
+            lasts: 1500,
+        }],
+        ..Play::PLAIN
+    },
+    Play {
+        name: "pool",
+        before: "sysctl -q vm.nr_hugepages=150\n",
+        quiet: 0,
+        causes: &[Cause {
+            name: "unused-pool",
+            verdict: Some("pool-unused"),
+            also: &[],
+            does: "sleep $lasts\n",
+            lasts: 2400,
+        }],
+        ..Play::PLAIN
+    },
+    Play { name: "quiet", quiet: 0, causes: SESSIONS, ..Play::PLAIN },
+];
+
+/// Every cause.
+pub(super) fn all() -> impl Iterator<Item = &'static Cause> {
+    PLAYS.iter().flat_map(|play| play.causes)
+}
