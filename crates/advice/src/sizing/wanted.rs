@@ -70,6 +70,7 @@ impl Wanted<'_> {
             demand_pages: self.demand.pages,
             source: self.demand.source,
             beside: self.beside.clone(),
+            by_chance: super::pools::by_chance(self),
             moment: if self.next.is_some() { Moment::Restart } else { Moment::Now },
             asks: self.asks,
             touches_all: (Kind::of(self.instance.engine).touches_all)(self.then()).cloned(),
