@@ -1,7 +1,6 @@
 //! The pools as they should be, before they are split over the nodes.
 
 use hugewise_engines::Kind;
-use hugewise_model::instance::DemandSource;
 use hugewise_model::{Engine, Instance, PageCount, PageSize};
 
 use super::wanted::{Plan, Wanted};
@@ -22,7 +21,7 @@ pub(super) fn pools(ask: &Ask<'_>, instances: &[Instance], plan: &Plan<'_>) -> V
         let here: Vec<_> = plan.wanted.iter().filter(|wanted| wanted.page() == page).collect();
         let demands = plan.wanted.iter().flat_map(Wanted::demands).filter(|demand| demand.page_size == page);
         let demand: PageCount = demands.map(|demand| demand.pages).sum();
-        let of = here.iter().map(|wanted| (wanted.instance.engine, by_chance(wanted)));
+        let of = here.iter().map(|wanted| (wanted.instance.engine, wanted.by_chance()));
         let spare_pages = spare(demand, ask.request.headroom_percent, of);
         // Whatever the servers sized here hold of this pool now is part of their demand, or free once
         // they restart on another size.
@@ -72,19 +71,6 @@ impl Sizing {
         };
         self.pages(page).saturating_sub(planned(true).saturating_sub(planned(false)))
     }
-}
-
-/// What the next start may take beyond the one that was measured, or beyond what is estimated of one that runs.
-pub(super) fn by_chance(wanted: &Wanted<'_>) -> PageCount {
-    let page = wanted.page();
-    let runs = wanted.instance.pid != 0 && wanted.next.is_none();
-    if runs && matches!(wanted.demand.source, DemandSource::Estimated { .. }) {
-        return wanted.demand.at_most().pages.saturating_sub(wanted.demand.pages);
-    }
-    if wanted.demand.source != DemandSource::Measured {
-        return PageCount::ZERO;
-    }
-    (Kind::of(wanted.instance.engine).start.by_chance)(wanted.instance, page)
 }
 
 /// Pages that servers hold which are not sized.
