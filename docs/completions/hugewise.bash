@@ -265,7 +265,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__investigate)
-            opts="-h --from --to --interval --timezone --host --series --format --color --help"
+            opts="-h --from --to --interval --timezone --offset --host --series --format --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -284,6 +284,10 @@ _hugewise() {
                     return 0
                     ;;
                 --timezone)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --offset)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -178,6 +178,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l from -
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l to -d 'End here; same formats as --from' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l interval -d 'Interval between lines of pasted text that has no times: 3s. --from says when they begin' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l timezone -d 'Time zone of times that have none: Europe/Berlin, or +02:00' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l offset -d 'How far a host\'s clock was ahead (db2=+3s) or behind (db2=-3s), for comparing several hosts; may be repeated' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l host -d 'Report only on this host, by name; may be repeated. Without it, many hosts are listed in a table first' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l series -d 'Also write the decoded series: FILE.csv or FILE.parquet' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l format -d 'Text for people, JSON for programs, or a page with charts' -r -f -a "text\t'For people'
