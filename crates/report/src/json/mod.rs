@@ -15,6 +15,7 @@ use crate::Checked;
 pub mod api;
 pub mod applied;
 mod finding;
+pub mod full;
 pub mod history;
 mod host;
 mod instance;

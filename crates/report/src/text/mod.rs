@@ -13,6 +13,7 @@ pub(crate) mod applied;
 mod cases;
 mod chain;
 mod closing;
+pub(crate) mod full;
 mod host;
 mod instances;
 pub mod investigate;
@@ -77,7 +78,8 @@ mod tests {
         do    set the pool of 2 MiB pages to 20,779 (40.6 GiB), from the next boot on
               set transparent huge pages to madvise
               reboot, or restart oracle PROD once its pages are there
-              once on huge pages, make oracle PROD require them: use_large_pages=ONLY
+              once it runs on huge pages, make oracle PROD require them:
+              use_large_pages=ONLY
         1 error, 2 warnings (hugewise rules HW201).
         Undecided: restart of oracle PROD (/proc/4711/status: not read), restart of
           postgresql 15/main (/proc/4711/status: not read).
@@ -105,7 +107,7 @@ mod tests {
         do    set the pool of 2 MiB pages to 20,779 (40.6 GiB), from the next boot on
               set transparent huge pages to madvise
               reboot, or restart oracle PROD once its pages are there
-              once on huge pages, make oracle PROD require them: use_large_pages=ONLY
+              once it runs on huge pages, make oracle PROD require them: use_large_pages=ONLY
         1 error, 2 warnings (hugewise rules HW201).
         Undecided: restart of oracle PROD (/proc/4711/status: not read), restart of postgresql 15/main (/proc/4711/status: not
           read).
