@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{self, Request};
 use hugewise_advice::standing::{Standing, standing};
+use hugewise_change::Plan;
 use hugewise_engines::log_files::read_log;
 use hugewise_engines::logs::{LogReport, LogText, LogVerdict};
 use hugewise_incident::Investigation;
@@ -79,9 +80,13 @@ impl Sample {
 
     /// A report with all that there is to say; of a host without servers, one without a plan.
     pub(crate) fn whole(&self, archives: Option<&Investigation>, show: impl FnOnce(&HostReport<'_>)) {
+        self.whole_with(&testing::plan(), archives, show);
+    }
+
+    /// The same with another plan.
+    pub(crate) fn whole_with(&self, plan: &Plan, archives: Option<&Investigation>, show: impl FnOnce(&HostReport<'_>)) {
         let Self { host, instances, unread, .. } = self;
-        let plan = testing::plan();
-        let planned = Planned { host, plan: &plan, kept: None, asking: false, unread };
+        let planned = Planned { host, plan, kept: None, asking: false, unread };
         let planned = if instances.is_empty() { Err("the host is half changed") } else { Ok(planned) };
         let stops: Vec<Stop> = [1, 462, 1000].into_iter().filter_map(|sessions| self.stop(sessions)).collect();
         let request = Request::default();
