@@ -46,7 +46,7 @@ fn a_number_alone_is_refused_by_every_option_that_takes_a_size() {
         let words: Vec<&str> = subcommand.split(' ').chain([argument.as_str()]).collect();
         let (code, said) = hugewise(&words);
         assert_eq!(code, Some(2), "{subcommand} {argument}: {said}");
-        let wanted = if option == "--page-size" { "\"34\" is no page size" } else { "34 bytes? write 34G" };
+        let wanted = if option == "--page-size" { "\"34\" is not a page size" } else { "34 bytes? write 34G" };
         assert!(said.contains(wanted) && said.contains(option), "{subcommand} {argument}: {said}");
     }
 }

@@ -1,11 +1,9 @@
 //! All that is said of a host in one document.
 
-use std::io;
-
 use hugewise_advice::sizing::Sizing;
 use hugewise_incident::Investigation;
 
-use crate::{Checked, Layout, Planned, SizeReport, html, json, text};
+use crate::{Checked, Planned, SizeReport};
 
 /// Version of hugewise that makes a document.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -33,30 +31,4 @@ pub struct HostReport<'a> {
     pub planned: Result<Planned<'a>, &'a str>,
     /// What happened on it, by the archives that were given.
     pub investigation: Option<&'a Investigation>,
-}
-
-impl HostReport<'_> {
-    /// Writes the report that people read in a terminal.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-        text::full::write(self, out, layout)
-    }
-
-    /// Writes the report that programs read, schema `hugewise.report/1`.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        json::full::write(self, out)
-    }
-
-    /// Writes the report as a page.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_html(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        out.write_all(html::full::page(self).as_bytes())
-    }
 }
