@@ -15,6 +15,7 @@ mod docs;
 mod estate;
 mod exactness;
 mod forecast;
+mod front;
 mod fuzz;
 mod guest;
 mod incident;
@@ -50,6 +51,8 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Bundle the dashboard's script and style from crates/serve/front (with npm).
+    Front(front::Arguments),
     /// Check that crates depend only on those below them, and that no modules use each other in a circle.
     Deps,
     /// Make a captured host of an Oracle estate.
@@ -114,6 +117,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Test { arguments } => test::run(&arguments),
         Command::Docs { check } => docs::run(check),
+        Command::Front(arguments) => front::run(&arguments),
         Command::Deps => deps::run(),
         Command::Estate(arguments) => estate::run(&arguments),
         Command::Unused => unused::run(),

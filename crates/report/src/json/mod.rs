@@ -72,6 +72,8 @@ pub struct Case {
     pub symptoms: Vec<usize>,
     /// What it costs.
     pub cost: String,
+    /// The command that goes on from here.
+    pub next: String,
 }
 
 /// A fact that is there and could not be read.
@@ -135,7 +137,12 @@ impl From<&Checked<'_>> for Check {
         let place = |of: &hugewise_model::Finding| assessment.findings.iter().position(|it| std::ptr::eq(it, of));
         let case = |case: &hugewise_advice::case::Case<'_>| {
             let symptoms = case.symptoms.iter().filter_map(|symptom| place(symptom)).collect();
-            Some(Case { cause: place(case.cause)?, symptoms, cost: case.cost.clone() })
+            Some(Case {
+                cause: place(case.cause)?,
+                symptoms,
+                cost: case.cost.clone(),
+                next: view::next_of(checked, case),
+            })
         };
         Self {
             schema: CHECK_SCHEMA,
