@@ -102,7 +102,7 @@ fn reasons(checked: &Checked<'_>) -> Markup {
     html! {
         @if !rows.is_empty() {
             h3 { "Now, after a restart, after a reboot" }
-            div.scroll tabindex="0" role="region" aria-label="moments" {
+            div.scroll tabindex="0" role="region" aria-label="table: moments" {
                 table.moments {
                     thead { tr {
                         th scope="col" { "instance" }

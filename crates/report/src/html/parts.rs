@@ -52,7 +52,7 @@ pub(super) fn name(host: &Host) -> String {
 pub(super) fn table(label: &str, columns: &[Column], rows: &[Vec<Cell>]) -> Markup {
     html! {
         @if !rows.is_empty() {
-            div.scroll tabindex="0" role="region" aria-label=(label) {
+            div.scroll tabindex="0" role="region" aria-label={ "table: " (label) } {
                 table {
                     thead { tr { @for column in columns { th.number[column.right] scope="col" { (column.heading) } } } }
                     tbody {

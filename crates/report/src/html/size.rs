@@ -1,6 +1,6 @@
 //! What servers need as a page.
 
-use hugewise_advice::sizing::Budget;
+use hugewise_advice::sizing::{Budget, Sizing};
 use hugewise_model::{Bytes, PageCount};
 use maud::{Markup, html};
 
@@ -10,6 +10,7 @@ use crate::SizeReport;
 use crate::chart::line::{Axis, LineChart, Point, Series};
 use crate::chart::stack::{Stack, StackChart};
 use crate::chart::{Caption, Spacing, Svg, Unit};
+use crate::table::Column;
 use crate::view::apart;
 use crate::view::budget::{self, PARTS, Part};
 use crate::view::size;
@@ -93,13 +94,25 @@ pub(super) fn memory(report: &SizeReport<'_>) -> Markup {
     let sizing = report.sizing;
     html! {
         (figure(&dealt_out(report)))
-        (table("memory", budget::columns(sizing), &budget::rows(sizing)))
+        (dealt_out_table(sizing))
         @for (title, text) in budget::work_notes(sizing) { p { span.strong { (clean(&title)) } ": " (clean(&text)) } }
         @if let Some(note) = budget::most_note(sizing) { p { span.warn { (note) } } }
         @if !sizing.budget.unknown.is_empty() {
             p.faint { "Not counted: " (clean(&sizing.budget.unknown.join(", "))) }
         }
     }
+}
+
+/// Without the letters, which are those of the terminal's picture.
+fn dealt_out_table(sizing: &Sizing) -> Markup {
+    let columns: Vec<Column> =
+        budget::columns(sizing).iter().filter(|column| !column.heading.is_empty()).copied().collect();
+    let letters = budget::columns(sizing).iter().position(|column| column.heading.is_empty());
+    let mut rows = budget::rows(sizing);
+    if let Some(letters) = letters {
+        rows.iter_mut().filter(|row| letters < row.len()).for_each(|row| drop(row.remove(letters)));
+    }
+    table("memory", &columns, &rows)
 }
 
 /// The host's page sizes beside each other; none where there are none.

@@ -189,6 +189,7 @@ function options(it: Drawn): uPlot.Options {
   const rounded = (plot: uPlot) => ticks(plot.scales["y"]?.max ?? 1, unit);
   return {
     ...size(it),
+    padding: [10, 12, 0, 0],
     legend: { show: false },
     cursor: { sync: { key: "time" }, drag: { x: false, y: false }, y: false },
     scales: {
@@ -196,7 +197,7 @@ function options(it: Drawn): uPlot.Options {
       y: { range: (_plot, _least, most) => [0, ticks(most ?? 0, unit).at(-1) ?? 1] },
     },
     axes: [
-      { ...axis, space: 60, values: (_plot, places) => places.map((place) => clock(new Date(place * 1000)).replace(/:00$/, "")) },
+      { ...axis, size: 28, space: 60, values: (_plot, places) => places.map((place) => clock(new Date(place * 1000)).replace(/:00$/, "")) },
       {
         ...axis,
         size: 72,

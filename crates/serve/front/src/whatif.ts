@@ -126,7 +126,7 @@ const left = (budget: Budget): string =>
   budget.short_bytes ? `${bytes(budget.short_bytes)} are missing` : `${bytes(budget.left_bytes)} are left`;
 
 function dealt(parent: Element, budget: Budget): void {
-  const body = table(parent, "The memory, dealt out", ["memory", ""]);
+  const body = table(parent, "The memory, dealt out", ["memory", "amount"]);
   const line = (name: string, value: string, kind?: string) => {
     const row = put(body, "tr", null, kind);
     put(row, "th", name).scope = "row";

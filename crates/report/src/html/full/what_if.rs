@@ -43,7 +43,7 @@ pub(super) fn what_if(report: &HostReport<'_>, sized: &SizeReport<'_>) -> Markup
                 @if let Some(total) = sized.sizing.budget.total { li { "line: all memory, " (total) } }
             }
         }
-        div.scroll tabindex="0" role="region" aria-label="what if" {
+        div.scroll tabindex="0" role="region" aria-label="table: what if" {
             table.stops {
                 thead { tr { @for column in &COLUMNS { th.number scope="col" { (column.heading) } } } }
                 tbody { @for (row, parts) in rows.iter().zip(&parts) { (line(row, parts)) } }
