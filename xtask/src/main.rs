@@ -73,7 +73,7 @@ enum Command {
     /// Let a virtual machine run out of memory over page tables, and see whether investigate names it (as root).
     Incident(incident::Arguments),
     /// Take the pictures of docs/tour.md anew (as root; with chromium and tmux).
-    Tour,
+    Tour(tour::Arguments),
     /// Run every fuzz target for a while.
     Fuzz {
         /// Seconds for each target.
@@ -131,7 +131,7 @@ fn main() -> ExitCode {
         Command::Exactness(arguments) => exactness::run(&arguments),
         Command::Forecast(arguments) => forecast::run(&arguments),
         Command::Incident(arguments) => incident::run(&arguments),
-        Command::Tour => tour::run(),
+        Command::Tour(arguments) => tour::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
         Command::Fuzz { seconds } => fuzz::run(seconds),
     };

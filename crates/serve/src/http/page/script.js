@@ -1,4 +1,4 @@
-/* Made by cargo xtask front: sources b127dd518de21d1aa65899743e265e55641570b3647cc089f926d9afe347087f, below 8e1bfb5163c00144b1053c4fc805f6a8624371058c4e73b46a8a8ea3af18346c */
+/* Made by cargo xtask front: sources 9d1c468d14f7306994d788ba189bd0fd1cabd0d6c067ac1ed780f1daf26101a1, below 8e1bfb5163c00144b1053c4fc805f6a8624371058c4e73b46a8a8ea3af18346c */
 /* With uPlot:
 
 The MIT License (MIT)
