@@ -47,7 +47,7 @@ fn page(investigation: &Investigation) -> String {
             h1 { (headline(investigation)) }
             (contents(investigation))
         }
-        @for (number, history) in told { (host(number, history, columns, investigation.hosts.len() > 1)) }
+        @for (number, history) in told { (host(number, history, columns, &heading(investigation, history, "What happened"))) }
         @if !investigation.unknown.is_empty() {
             section {
                 h2 { "What cannot be told" }
@@ -69,7 +69,7 @@ pub(super) fn part(investigation: &Investigation) -> Markup {
     html! {
         p.strong { (headline(investigation)) }
         (contents(investigation))
-        @for (number, history) in told { (host(number, history, columns, investigation.hosts.len() > 1)) }
+        @for (number, history) in told { (host(number, history, columns, &heading(investigation, history, ""))) }
         @if !investigation.unknown.is_empty() {
             h3 { "What cannot be told" }
             ul { @for what in &investigation.unknown { li { (clean(what)) } } }
@@ -190,9 +190,14 @@ fn ranking(investigation: &Investigation) -> Markup {
     }
 }
 
-/// A host; with its name, where the title does not say it.
-fn host(number: usize, history: &History, columns: u32, named: bool) -> Markup {
-    let heading = html! { @if named { h2 { (name(history)) } } };
+/// What stands above a host's story: its name where there are several, and otherwise `alone`.
+fn heading(investigation: &Investigation, history: &History, alone: &str) -> String {
+    if investigation.hosts.len() > 1 { name(history) } else { alone.to_owned() }
+}
+
+/// A host, below its heading where it has one.
+fn host(number: usize, history: &History, columns: u32, heading: &str) -> Markup {
+    let heading = html! { @if !heading.is_empty() { h2 { (heading) } } };
     let Some(span) = charts::span(history) else {
         return html! { section.host id={ "host-" (number) } { (heading) (prose::all(history)) } };
     };

@@ -64,8 +64,14 @@ fn pages_are_for_everybody() {
     let browser = require!(Browser::start());
     let folder = harness::folder();
     let report = ["report", HOST[0], HOST[1], "collectors/two-freezes.sar"];
-    for words in [&report[..], &["check", HOST[0], HOST[1]], &["size", HOST[0], HOST[1]], &["verify", HOST[0], HOST[1]]]
-    {
+    let investigate = ["investigate", "collectors/two-freezes.sar"];
+    for words in [
+        &report[..],
+        &["check", HOST[0], HOST[1]],
+        &["size", HOST[0], HOST[1]],
+        &["verify", HOST[0], HOST[1]],
+        &investigate,
+    ] {
         open(&browser, folder.path(), words);
         are_for_everybody(&browser, words[0]);
     }
@@ -100,4 +106,41 @@ fn a_report_is_moved_and_copied_from_by_keys() {
     let shown =
         "return [...document.querySelectorAll('nav, button, .slider')].filter((it) => it.checkVisibility()).length";
     assert_eq!(browser.run(shown), 0);
+}
+
+/// Of every chart: no label of the times is cut, and a legend that says what was at a moment moves nothing.
+#[test]
+fn charts_of_an_investigation_stand_still_and_are_whole() {
+    let browser = require!(Browser::start());
+    let folder = harness::folder();
+    for width in [390, 1280] {
+        browser.widen(width);
+        open(&browser, folder.path(), &["investigate", "collectors/two-freezes.sar"]);
+        let tops = "const tops = () => [...document.querySelectorAll('svg.time')].map((it) => it.getBoundingClientRect().top + scrollY);";
+        let moved = browser.run(&format!(
+            "{tops} const before = tops(), svg = document.querySelector('svg.time'), edge = svg.getBoundingClientRect(); \
+             svg.dispatchEvent(new PointerEvent('pointermove', {{clientX: edge.left + edge.width / 2, clientY: edge.top + 50}})); \
+             const said = document.querySelector('.legend .then')?.innerText, after = tops(); \
+             svg.dispatchEvent(new PointerEvent('pointerleave')); \
+             return [Boolean(said), before.length, before.every((top, at) => top === after[at])]"
+        ));
+        assert_eq!((&moved[0], &moved[2]), (&json!(true), &json!(true)), "at {width}: {moved}");
+        assert!(moved[1].as_u64() > Some(2), "{moved}");
+        let cut = browser.run(
+            "return [...document.querySelectorAll('svg.time')].flatMap((svg) => { const edge = svg.getBoundingClientRect(); \
+             return [...svg.querySelectorAll('text')].filter((it) => { const at = it.getBoundingClientRect(); \
+             return at.left < edge.left - 1 || at.right > edge.right + 1; }).map((it) => it.textContent); })",
+        );
+        assert_eq!(cut, json!([]), "at {width}");
+        // On a telephone the charts come first.
+        let first = browser.run("return document.querySelector('.charts').getBoundingClientRect().top < document.querySelector('.words').getBoundingClientRect().top");
+        assert_eq!(first, width < 1000, "at {width}");
+        // What is to be shown in the charts is seen then.
+        browser.run("document.querySelector('.incident button').focus({preventScroll: true}); scrollTo(0, 1e6)");
+        browser.press(&[key::ENTER]);
+        harness::wait_for("the first chart in sight", || {
+            let seen = "const at = document.querySelector('svg.time').getBoundingClientRect(); return at.top >= 0 && at.bottom <= innerHeight";
+            (browser.run(seen) == true).then_some(())
+        });
+    }
 }
