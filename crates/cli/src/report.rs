@@ -4,10 +4,11 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hugewise_advice::sizing::{self, Request};
+use hugewise_advice::sizing::{self, Request, SizeError};
 use hugewise_advice::{Assessment, assess, target};
 use hugewise_host::Source;
 use hugewise_incident::{Investigation, Options};
+use hugewise_model::escape::shell;
 use hugewise_model::{Host, Instance, Unread};
 use hugewise_report::{Answer, Checked, HostReport, Planned, SizeReport, Stop};
 
@@ -15,6 +16,7 @@ use crate::also::Also;
 use crate::captured::Captured;
 use crate::check::FailOn;
 use crate::format::PageFormat;
+use crate::given::Given;
 use crate::investigate;
 use crate::outcome::{self, Failure, Outcome};
 use crate::plan::{self, Bent, Made, Seen, Wishes};
@@ -88,7 +90,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     target::planned_for(&host, &mut sized, &assessment);
     let request = Request { proposed: true, ..Request::default() };
     let answer = size::of_host(&host, &instances, &assessment, &sized, &request);
-    let nothing = answer.as_ref().err().map(ToString::to_string).unwrap_or_default();
+    let nothing = answer.as_ref().err().map(|error| unsized_why(error, &host, &sized, &request)).unwrap_or_default();
     let shrunk = size::shrunk(&host, &instances, &assessment, &request);
     let stops = match &answer {
         Ok((sizing, _)) => stops(&Asked { host: &host, all: &instances, sized: &sized }, &assessment, sizing),
@@ -123,6 +125,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     Ok(verdict(&report, arguments.fail_on))
 }
 
+/// Why nothing is sized, as a part of a sentence.
+fn unsized_why(error: &SizeError, host: &Host, sized: &[Instance], request: &Request) -> String {
+    if *error != SizeError::NothingToSize {
+        return error.to_string();
+    }
+    let left_out = sizing::left_out(host, sized, request);
+    let left_out: Vec<String> = left_out.iter().map(|left| format!("{}: {}", left.instance, left.why)).collect();
+    match left_out.as_slice() {
+        [] => "no server that could use huge pages was found on this host".into(),
+        _ => left_out.join("; "),
+    }
+}
+
 /// What the archives tell; nothing where none are given.
 fn incidents(arguments: &Arguments) -> Result<Option<Investigation>, Failure> {
     if arguments.archives.is_empty() {
@@ -130,7 +145,16 @@ fn incidents(arguments: &Arguments) -> Result<Option<Investigation>, Failure> {
     }
     let told = hugewise_incident::investigate(&arguments.archives, &Options::default(), &terminal::reading);
     terminal::done();
-    let mut told = told.map_err(|error| Failure::new(error.to_string()))?;
+    let mut told = told.map_err(|error| {
+        let host = arguments.archives.iter().find(|path| matches!(Given::at(path), Given::Host));
+        host.map_or_else(
+            || Failure::new(error.to_string()),
+            |host| {
+                let word = shell::word(&host.to_string_lossy());
+                Failure::new(format!("{} is a captured host: hugewise report --root {word}", host.display()))
+            },
+        )
+    })?;
     if told.hosts.len() <= MOST_CHECKED {
         told.hosts.iter_mut().for_each(|history| investigate::remedies(history, false));
     }

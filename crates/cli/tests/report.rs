@@ -106,6 +106,10 @@ fn archives_tell_of_incidents() {
     let page = on("report", &host, &[sar]).out;
     assert_eq!(page.matches("<article class=\"incident\">").count(), 2);
     assert!(page.contains("<a href=\"#incidents\">"));
+    // A captured host is no archive, and is told how to be named.
+    let said = hugewise(&["report", host.to_str().unwrap()]);
+    assert_eq!((said.code, said.out.as_str()), (2, ""));
+    assert!(said.err.contains("is a captured host: hugewise report --root "), "{}", said.err);
     // An archive that cannot be read is no report without one.
     let said = on("report", &host, &["/nowhere.sar"]);
     assert_eq!((said.code, said.out.as_str()), (2, ""));
