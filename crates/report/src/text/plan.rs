@@ -2,7 +2,6 @@
 
 use std::io;
 
-use hugewise_advice::words::one_line;
 use hugewise_change::plan::{Change, CommandChange, Instruction, Plan, Step};
 
 use super::closing;
@@ -40,9 +39,7 @@ pub(super) fn plan(screen: &mut Screen<'_>, planned: &Planned<'_>) -> io::Result
     if !(plan.warnings.is_empty() && plan.budget.pools_bytes == 0 && plan.refusal.is_none()) {
         screen.blank()?;
     }
-    let said = planned.host.confined.as_deref().map(one_line);
-    let more = plan.warnings.iter().filter(|warning| said.as_deref().is_none_or(|said| !warning.starts_with(said)));
-    for warning in more {
+    for warning in view::warnings(planned) {
         screen.flow(LABELS, &Spans::new().add(Role::Warn, "note").add(Role::Text, &format!("  {warning}")))?;
     }
     memory(screen, plan)?;
@@ -56,14 +53,8 @@ pub(super) fn plan(screen: &mut Screen<'_>, planned: &Planned<'_>) -> io::Result
 
 /// A plan that is not for where it was made says so before all else.
 fn not_here(screen: &mut Screen<'_>, planned: &Planned<'_>) -> io::Result<()> {
-    let Some(why) = planned.host.confined.as_deref().map(one_line) else { return Ok(()) };
-    let who =
-        if planned.host.live { "hugewise runs in a container or chroot" } else { "captured in a container or chroot" };
-    let text = format!(
-        "  {who}: {why}. hugewise apply refuses to run here; apply this plan on the host itself (--format shell, ansible or \
-         cloud-init writes it)"
-    );
-    screen.flow(2, &Spans::new().add(Role::Error, "not here").add(Role::Text, &text))
+    let Some(why) = view::not_here(planned.host) else { return Ok(()) };
+    screen.flow(2, &Spans::new().add(Role::Error, "not here").add(Role::Text, &format!("  {why}")))
 }
 
 fn heading(screen: &mut Screen<'_>, plan: &Plan) -> io::Result<()> {

@@ -1,12 +1,31 @@
 //! What a plan says: how many steps, what each is for and ends, what it changes.
 
+use hugewise_advice::words::one_line;
 use hugewise_change::diff;
 use hugewise_change::plan::{Change, CommandChange, Expected, FileChange, Plan, Risk, Step, When};
-use hugewise_model::Bytes;
 use hugewise_model::escape::diff as escape;
+use hugewise_model::{Bytes, Host};
 
 use super::counted;
+use crate::Planned;
 use crate::palette::Role;
+
+/// Why a plan is not for where it was made: hugewise, or what took the capture, stood in a container; none where it is.
+pub(crate) fn not_here(host: &Host) -> Option<String> {
+    let why = host.confined.as_deref().map(one_line)?;
+    let who = if host.live { "hugewise runs in a container or chroot" } else { "captured in a container or chroot" };
+    Some(format!(
+        "{who}: {why}. hugewise apply refuses to run here; apply this plan on the host itself (--format shell, ansible or \
+         cloud-init writes it)"
+    ))
+}
+
+/// What copies these settings or works against them, but for what [`not_here`] has said.
+pub(crate) fn warnings<'a>(planned: &Planned<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
+    let said = planned.host.confined.as_deref().map(one_line);
+    let all = planned.plan.warnings.iter().map(String::as_str);
+    all.filter(move |warning| said.as_deref().is_none_or(|said| !warning.starts_with(said)))
+}
 
 /// How much there is to do: `3 steps: 2 safe, 1 restart; 1 manual step`.
 pub(crate) fn extent(plan: &Plan) -> String {

@@ -133,6 +133,15 @@ impl Browser {
         self.of_session("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": actions}]}));
     }
 
+    /// Moves the pointer to a place in the window.
+    #[track_caller]
+    pub(super) fn point_at(&self, x: f64, y: f64) {
+        let to = json!({"type": "pointerMove", "x": x.round(), "y": y.round(), "duration": 0, "origin": "viewport"});
+        let pointer =
+            json!({"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [to]});
+        self.of_session("actions", &json!({"actions": [pointer]}));
+    }
+
     /// How wide the page is, whatever the window's least is.
     pub(super) fn widen(&self, width: u32) {
         let metrics = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});

@@ -181,6 +181,18 @@ fn charts_go_by_keys(page: &Page) {
     let cursors = "return [...document.querySelectorAll('.u-cursor-x')].map((it) => it.style.transform)";
     let places = strings(&browser.run(cursors));
     assert!(places.len() >= 4 && places.iter().all(|place| *place == places[0] && place.contains("px")), "{places:?}");
+
+    // The pointer over one chart has what that one is told of at its place.
+    let middle = "const it = document.querySelector('[data-chart=page_tables] .u-over'); it.scrollIntoView({block: 'center'}); \
+                  const at = it.getBoundingClientRect(); return [at.left + at.width / 2, at.top + at.height / 2]";
+    harness::wait_for("a tooltip", || {
+        let at = browser.run(middle);
+        browser.point_at(at[0].as_f64()?, at[1].as_f64()?);
+        let told = browser.run("return [...document.querySelectorAll('.tip')].filter((it) => it.checkVisibility()).map((it) => it.innerText)");
+        let told = strings(&told);
+        (told.len() == 1 && told[0].contains("all processes ") && told[0].contains("iB")).then_some(())
+    });
+    browser.point_at(2.0, 2.0);
 }
 
 #[test]

@@ -14,16 +14,18 @@ use crate::view::plan as view;
 /// A plan; of a captured host, which `root` names, with what makes a script of it.
 pub(super) fn plan(planned: &Planned<'_>, root: Option<&Path>) -> Markup {
     let plan = planned.plan;
+    let not_here = view::not_here(planned.host);
     html! {
+        @if let Some(why) = &not_here { p { span.error { "not here" } " " (clean(why)) "." } }
         p { (clean(&view::extent(plan))) "." }
         @for (at, step) in plan.steps.iter().enumerate() { (one(at + 1, step)) }
         @for instruction in &plan.instructions { (by_hand(instruction)) }
-        @for warning in &plan.warnings { p { span.warn { "note" } " " (clean(warning)) } }
+        @for warning in view::warnings(planned) { p { span.warn { "note" } " " (clean(warning)) } }
         @if let Some(memory) = view::memory(plan) { p.faint { "Memory " (clean(&memory)) "." } }
         @if let Some(refusal) = &plan.refusal {
             @for reason in &refusal.reasons { p { span.error { "refused" } " " (clean(reason)) } }
         }
-        @if !plan.steps.is_empty() && plan.refusal.is_none() {
+        @if !plan.steps.is_empty() && plan.refusal.is_none() && not_here.is_none() {
             @match root {
                 None => {
                     p { "To apply it, and to reverse it:" }

@@ -107,3 +107,16 @@ fn hostile_words_stay_words() {
     assert!(!page.contains("<img") && !page.contains('\u{1b}') && !page.contains('\u{202e}'));
     assert!(page.matches("&lt;img").count() > 10);
 }
+
+#[test]
+fn a_plan_for_elsewhere_says_so_and_offers_nothing_to_run_here() {
+    let mut sample = samples::prod();
+    assert!(shown(&sample, None).contains("sudo hugewise apply"));
+    sample.host.confined = Some("the root is that of a chroot".into());
+    let page = shown(&sample, None);
+    assert!(
+        page.contains("not here</span> hugewise runs in a container or chroot: the root is that of a chroot"),
+        "{page}"
+    );
+    assert!(!page.contains("sudo hugewise apply"));
+}
