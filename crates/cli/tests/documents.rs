@@ -113,7 +113,8 @@ fn what_the_documents_show_is_what_the_program_prints() {
 
 /// A command line in words; `None` where it stands for others: `[PLAN]`, `...`, words in capitals.
 fn words(command: &str) -> Option<Vec<String>> {
-    let command = command.split("  #").next().unwrap_or_default();
+    // What comes after two spaces is said of it.
+    let command = command.split("  ").next().unwrap_or_default();
     let command = command.split(" > ").next().unwrap_or_default();
     let mut words = Vec::new();
     let mut quoted = None;
@@ -136,9 +137,14 @@ fn words(command: &str) -> Option<Vec<String>> {
     (!words.iter().any(is_placeholder)).then_some(words)
 }
 
+/// Help and version are answers.
+fn unless_help<T: Default>(error: clap::Error) -> Result<T, clap::Error> {
+    if error.use_stderr() { Err(error) } else { Ok(T::default()) }
+}
+
 #[test]
 fn each_command_that_the_documents_tell_of_is_one() {
-    let mut tried = 0;
+    let (mut tried, mut wrong) = (0, Vec::new());
     for document in documents() {
         let text = std::fs::read_to_string(&document).unwrap();
         let block = text.lines().filter_map(|line| line.strip_prefix(INDENT)).map(|line| line.trim_start_matches("$ "));
@@ -152,12 +158,13 @@ fn each_command_that_the_documents_tell_of_is_one() {
             }
             tried += 1;
             let all = std::iter::once("hugewise".to_owned()).chain(words);
-            if let Err(error) = hugewise_cli::command().try_get_matches_from(all) {
-                let is_help = !error.use_stderr();
-                assert!(is_help, "{}: hugewise {command}\n{error}", document.display());
+            if let Err(error) = hugewise_cli::command().try_get_matches_from(all).or_else(unless_help) {
+                let error = error.to_string();
+                wrong.push(format!("{}: hugewise {command}: {}", document.display(), error.lines().next().unwrap()));
             }
         }
     }
+    assert_eq!(wrong, [] as [String; 0]);
     assert!(tried > 100, "only {tried} commands");
 }
 
@@ -194,7 +201,9 @@ fn each_link_leads_somewhere() {
 fn the_site_has_every_document_and_leads_out_of_itself_nowhere() {
     let docs = root().join("docs").canonicalize().unwrap();
     let summary = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
-    for document in documents().iter().filter_map(|path| path.canonicalize().unwrap().strip_prefix(&docs).ok().map(Path::to_owned)) {
+    for document in
+        documents().iter().filter_map(|path| path.canonicalize().unwrap().strip_prefix(&docs).ok().map(Path::to_owned))
+    {
         let listed = summary.contains(&format!("({})", document.display()));
         // Of the rules the index is listed, and `cargo xtask site` lists each below it.
         let is_rule = document.starts_with("rules");
