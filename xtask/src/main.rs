@@ -20,6 +20,7 @@ mod fuzz;
 mod guest;
 mod incident;
 mod shell;
+mod site;
 mod test;
 mod tour;
 mod unused;
@@ -57,6 +58,8 @@ enum Command {
     Deps,
     /// Make a captured host of an Oracle estate.
     Estate(estate::Arguments),
+    /// Make the documents a site in target/site (installs mdbook below target/tools).
+    Site,
     /// Check that no crate asks for another that it does not use (installs cargo-machete below target/tools).
     Unused,
     /// Measure.
@@ -121,6 +124,7 @@ fn main() -> ExitCode {
         Command::Deps => deps::run(),
         Command::Estate(arguments) => estate::run(&arguments),
         Command::Unused => unused::run(),
+        Command::Site => site::run(),
         Command::Bench { what: Bench::Check { processes, asleep, instances, rounds } } => {
             bench::check(processes, asleep, instances, rounds)
         }

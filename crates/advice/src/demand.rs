@@ -31,11 +31,6 @@ pub fn largest_pools(total: Bytes) -> Bytes {
     total.shared_by(100).unwrap_or_default().times(LARGEST_POOL_PERCENT.into())
 }
 
-/// Pages that should stay free beyond the demand of these instances.
-pub(crate) fn spare<'a>(instances: impl Iterator<Item = &'a Instance>) -> PageCount {
-    instances.map(|instance| Kind::of(instance.engine).start.spare).max().unwrap_or_default()
-}
-
 /// The pages of a demand in words: one that is estimated is no count.
 pub fn in_words(demand: &Demand) -> String {
     let pages = demand.pages.in_pages_of(demand.page_size);

@@ -258,7 +258,7 @@ fn kept_by_files(host: &Host, instances: &[Instance], goal: &Goal) -> Option<(Pa
 /// How the owner of a server comes by its right to System V huge pages.
 fn group(host: &Host, instances: &[Instance], assessment: &Assessment, id: &InstanceId) -> String {
     let Some(instance) = instances.iter().find(|instance| instance.id() == *id) else {
-        return format!("let the owner of {id} use System V huge pages: vm.hugetlb_shm_group");
+        return format!("allow the owner of {id} System V huge pages: vm.hugetlb_shm_group");
     };
     let is_about = |it: &&Instance| {
         let wanted = Remedy::SetGroup(it.id());
@@ -270,14 +270,14 @@ fn group(host: &Host, instances: &[Instance], assessment: &Assessment, id: &Inst
         None => (gid.to_string(), gid.to_string()),
     };
     let owner = instance.owner_in_words();
-    let let_it = format!("let {owner} use System V huge pages: vm.hugetlb_shm_group");
+    let allow = format!("allow {owner} System V huge pages: vm.hugetlb_shm_group");
     match permission::way(host, &lacking, instance) {
         Some(Way::Keep(gid)) => format!("keep vm.hugetlb_shm_group = {} at each boot", named(gid).0),
         Some(Way::Join(gid)) => {
             format!("add {owner} to {}, the group of vm.hugetlb_shm_group, and leave that as it is", named(gid).1)
         }
-        Some(Way::Set(gid)) => format!("{let_it} = {}", named(gid).0),
-        None => let_it,
+        Some(Way::Set(gid)) => format!("{allow} = {}", named(gid).0),
+        None => allow,
     }
 }
 

@@ -428,7 +428,7 @@ mod tests {
             ("32", "write 32M;"),
             ("512", "write 512M;"),
             ("64", "write 64K;"),
-            ("34", "no page size; huge pages are 2M or 1G on x86-64"),
+            ("34", "not a page size; huge pages are 2M or 1G on x86-64"),
         ] {
             let said = page_size(number).unwrap_err().to_string();
             assert!(said.contains(instead), "{number}: {said}");

@@ -133,7 +133,7 @@ fn compare(one: &Clock, other: &Clock) -> bool {
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
-    use crate::{Confidence, Signature};
+    use crate::{Confidence, Incident, Signature};
 
     fn host(name: &str, clock: Clock, incidents: &[(Verdict, i64)]) -> History {
         let incident = |(verdict, from): &(Verdict, i64)| Incident {

@@ -110,6 +110,8 @@ pub struct Sizing {
     pub choices: Vec<PageSizeRow>,
     /// Why there is no plan, with numbers.
     pub refusal: Option<Refusal>,
+    /// Percent of the demand that the pools were to have beyond it.
+    pub headroom_percent: u8,
 }
 
 /// One pool, or one node's part of it. The parts of a pool add up to it.
@@ -148,6 +150,8 @@ pub struct Sized {
     pub source: DemandSource,
     /// What it needs on pages of other sizes beside these.
     pub beside: Vec<Demand>,
+    /// Pages that its next start may take beyond its demand, as no two starts take the same.
+    pub by_chance: PageCount,
     /// When: as it runs, or at its next start, where its settings were changed since this one. All that is said of its memory
     /// is of that moment.
     pub moment: Moment,
@@ -262,6 +266,7 @@ pub fn size(host: &Host, instances: &[Instance], request: &Request) -> Result<Si
         limited: plan.limited,
         budget,
         refusal,
+        headroom_percent: request.headroom_percent,
     })
 }
 

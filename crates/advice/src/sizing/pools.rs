@@ -1,11 +1,10 @@
 //! The pools as they should be, before they are split over the nodes.
 
 use hugewise_engines::Kind;
-use hugewise_model::instance::DemandSource;
-use hugewise_model::{Instance, PageCount, PageSize};
+use hugewise_model::{Engine, Instance, PageCount, PageSize};
 
 use super::wanted::{Plan, Wanted};
-use super::{Ask, PoolTarget};
+use super::{Ask, PoolTarget, Sized, Sizing};
 use crate::demand;
 
 /// One target a page size that is needed or there: smallest first.
@@ -22,12 +21,8 @@ pub(super) fn pools(ask: &Ask<'_>, instances: &[Instance], plan: &Plan<'_>) -> V
         let here: Vec<_> = plan.wanted.iter().filter(|wanted| wanted.page() == page).collect();
         let demands = plan.wanted.iter().flat_map(Wanted::demands).filter(|demand| demand.page_size == page);
         let demand: PageCount = demands.map(|demand| demand.pages).sum();
-        let headroom = PageCount(
-            u64::try_from((u128::from(demand.get()) * u128::from(ask.request.headroom_percent)).div_ceil(100))
-                .unwrap_or(u64::MAX),
-        );
-        let by_chance = here.iter().map(|wanted| by_chance(wanted, page)).sum();
-        let spare_pages = headroom + demand::spare(here.iter().map(|wanted| wanted.instance)) + by_chance;
+        let of = here.iter().map(|wanted| (wanted.instance.engine, wanted.by_chance()));
+        let spare_pages = spare(demand, ask.request.headroom_percent, of);
         // Whatever the servers sized here hold of this pool now is part of their demand, or free once
         // they restart on another size.
         let ours: PageCount = plan.wanted.iter().map(|wanted| demand::held(wanted.instance, page)).sum();
@@ -48,16 +43,34 @@ pub(super) fn pools(ask: &Ask<'_>, instances: &[Instance], plan: &Plan<'_>) -> V
     targets.filter(|target| target.pages.max(target.now.unwrap_or_default()) > PageCount::ZERO).collect()
 }
 
-/// What the next start may take beyond the one that was measured, or beyond what is estimated of one that runs.
-fn by_chance(wanted: &Wanted<'_>, page: PageSize) -> PageCount {
-    let runs = wanted.instance.pid != 0 && wanted.next.is_none();
-    if runs && matches!(wanted.demand.source, DemandSource::Estimated { .. }) {
-        return wanted.demand.at_most().pages.saturating_sub(wanted.demand.pages);
+/// Pages of a pool beyond the demand of its servers, of which are given what they are and what each may take by chance.
+fn spare(
+    demand: PageCount,
+    headroom_percent: u8,
+    servers: impl Iterator<Item = (Engine, PageCount)> + Clone,
+) -> PageCount {
+    let headroom = (u128::from(demand.get()) * u128::from(headroom_percent)).div_ceil(100);
+    // What should stay free beside them all.
+    let kept_free = servers.clone().map(|(engine, _)| Kind::of(engine).start.spare).max().unwrap_or_default();
+    PageCount(u64::try_from(headroom).unwrap_or(u64::MAX)) + kept_free + servers.map(|(_, by_chance)| by_chance).sum()
+}
+
+impl Sizing {
+    /// Pages of a size in all pools as they should be, if some of the servers kept the pages that they have.
+    pub(crate) fn pages_without(&self, page: PageSize, stays: impl Fn(&Sized) -> bool) -> PageCount {
+        let planned = |all: bool| {
+            let of = self.instances.iter().filter(|sized| all || !stays(sized));
+            let demanded = |sized: &Sized| {
+                let beside = sized.beside.iter().filter(|demand| demand.page_size == page).map(|demand| demand.pages);
+                let own = if sized.page_size == page { sized.demand_pages } else { PageCount::ZERO };
+                own + beside.sum()
+            };
+            let demand = of.clone().map(demanded).sum();
+            let here = of.filter(|sized| sized.page_size == page).map(|sized| (sized.engine, sized.by_chance));
+            demand + spare(demand, self.headroom_percent, here)
+        };
+        self.pages(page).saturating_sub(planned(true).saturating_sub(planned(false)))
     }
-    if wanted.demand.source != DemandSource::Measured {
-        return PageCount::ZERO;
-    }
-    (Kind::of(wanted.instance.engine).start.by_chance)(wanted.instance, page)
 }
 
 /// Pages that servers hold which are not sized.

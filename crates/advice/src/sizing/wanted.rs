@@ -70,12 +70,25 @@ impl Wanted<'_> {
             demand_pages: self.demand.pages,
             source: self.demand.source,
             beside: self.beside.clone(),
+            by_chance: self.by_chance(),
             moment: if self.next.is_some() { Moment::Restart } else { Moment::Now },
             asks: self.asks,
             touches_all: (Kind::of(self.instance.engine).touches_all)(self.then()).cloned(),
             change: self.change.clone(),
             asks_unread: self.asks.is_none().then(|| crate::chain::asked(self.instance).evidence),
         }
+    }
+
+    /// What the next start may take beyond the one that was measured, or beyond what is estimated of one that runs.
+    pub(super) fn by_chance(&self) -> PageCount {
+        let runs = self.instance.pid != 0 && self.next.is_none();
+        if runs && matches!(self.demand.source, DemandSource::Estimated { .. }) {
+            return self.demand.at_most().pages.saturating_sub(self.demand.pages);
+        }
+        if self.demand.source != DemandSource::Measured {
+            return PageCount::ZERO;
+        }
+        (Kind::of(self.instance.engine).start.by_chance)(self.instance, self.page())
     }
 
     /// Its memory as it is, before rounding to pages; the demand's where no segment is known.

@@ -84,8 +84,7 @@ impl<'a> Insist<'a> {
             }
         }
         let held = pools.filter_map(|(page, pool)| {
-            let all = ask.targets().iter().filter(|of| of.page_size == page).map(|of| of.pages).sum();
-            let all = pools::without_unmoved(&ask, page, all);
+            let all = pools::without_unmoved(&ask, page);
             let beyond = ask.held_until_restart(page);
             (pool < all + beyond).then_some((page, beyond))
         });

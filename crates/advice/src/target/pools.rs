@@ -11,6 +11,7 @@ use super::commit::Commit;
 use crate::demand::{is_with_spare, starting};
 use crate::idle::is_worth_giving_back;
 use crate::situation::{Obstacle, to_come};
+use crate::sizing::Sized;
 use crate::{Missing, boot, demand, known};
 
 /// What a pool is to be.
@@ -164,7 +165,7 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, Missing> {
     let uncounted = || Missing::Host(Lack::new("free_hugepages or resv_hugepages", Reason::untold("not known")));
     let committed = pool.committed().ok_or_else(uncounted)?;
     let targets: Vec<_> = ask.targets().iter().filter(|target| target.page_size == page).collect();
-    let target = without_unmoved(ask, page, targets.iter().map(|target| target.pages).sum());
+    let target = without_unmoved(ask, page);
     let needed = target.max(committed.saturating_sub(surplus));
     // What servers that are not planned for will ask for is needed too, as far as it is there.
     let needed = needed.max((needed + unplanned(ask, page)).min(now));
@@ -193,14 +194,15 @@ fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, Missing> {
 
 /// What is planned without the pages of servers that insist on another size, go on to do so, and that nobody named: once they
 /// are well there, nothing is planned for them here.
-pub(super) fn without_unmoved(ask: &Ask<'_>, page: PageSize, target: PageCount) -> PageCount {
+pub(super) fn without_unmoved(ask: &Ask<'_>, page: PageSize) -> PageCount {
     let stays = |instance: &Instance| {
         let named = super::is_named(ask.instances, instance, ask.wish.names);
         instance.asked == Asked::Must && ask.unmoved.contains(&instance.id()) && !named
     };
-    let of_page = || ask.sized().filter(|(_, sized)| sized.page_size == page);
-    let unmoved: PageCount = of_page().filter(|(it, _)| stays(it)).map(|(_, sized)| sized.demand_pages).sum();
-    target.saturating_sub(unmoved)
+    let of_page = ask.sized().filter(|(_, sized)| sized.page_size == page);
+    let unmoved: Vec<&Sized> = of_page.filter(|(it, _)| stays(it)).map(|(_, sized)| sized).collect();
+    let is_unmoved = |sized: &Sized| unmoved.iter().any(|unmoved| std::ptr::eq(*unmoved, sized));
+    ask.sizing.map(|sizing| sizing.pages_without(page, is_unmoved)).unwrap_or_default()
 }
 
 /// Whether somebody lacks pages of that size.

@@ -208,10 +208,10 @@ fn nobody_insists_before_clusterwares_start_has_huge_pages() {
         (database.release, database.memlock, database.pages) = ("11.2.0.4".into(), memlock, pages);
         let played = Played::of(estate);
         let checked = played.told("check", &[]);
-        let told = "once srvctl gives it pages, have oracle RAC1 insist: use_large_pages=ONLY";
+        let told = "once srvctl gives it pages, make oracle RAC1 require them: use_large_pages=ONLY";
         assert!(checked.contains(told), "{checked}");
         let plan = by_hand(&played.host.plan(&[]));
-        assert!(plan.contains("# once srvctl gives it pages, as"), "{plan}");
+        assert!(plan.contains("# once srvctl gives it pages, because"), "{plan}");
     }
 }
 

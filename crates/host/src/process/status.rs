@@ -342,7 +342,12 @@ mod tests {
     #[test]
     #[allow(clippy::disallowed_methods, reason = "beside the kernel's own words")]
     fn the_kernel_counts_every_mapping_of_every_process_here() {
-        let mut asleep = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut asleep = std::process::Command::new("sleep").arg("60").env_clear().spawn().unwrap();
+        // Until it waits it is a copy of this program, or still maps its libraries.
+        let waits = |stat: String| stat.contains("(sleep) S ");
+        while !waits(std::fs::read_to_string(format!("/proc/{}/stat", asleep.id())).unwrap()) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         let least = Bytes::from_mib(2);
         let matters = Matters { least, code: false };
         let read = |pid: &str, name: &str| std::fs::read(format!("/proc/{pid}/{name}"));

@@ -3,6 +3,7 @@
 mod ahead;
 pub(crate) mod clock;
 pub(crate) mod hosts;
+mod offset;
 mod places;
 mod reading;
 mod scratch;
@@ -58,7 +59,7 @@ pub(crate) fn gather(
     let zone = options.zone.as_deref().map(clock::zone).transpose()?;
     let given = |text: &Option<String>, end| text.as_deref().map(|text| clock::Given::parse(text, end)).transpose();
     let (from, to) = (given(&options.from, false)?, given(&options.to, true)?);
-    let offsets = ahead::given(&options.offsets)?;
+    let offsets = offset::given(&options.offsets)?;
     let found = if paths.is_empty() { usual::found() } else { paths.to_vec() };
     if found.is_empty() {
         return Err(Error::NoArchives(usual::places()));
@@ -75,7 +76,7 @@ pub(crate) fn gather(
     let Reading { jobs, mut sources, pieces, setups, passed, .. } = reading;
 
     let mut hosts = hosts::sort(pieces, setups, zone.as_ref());
-    ahead::set(&mut hosts, &offsets)?;
+    offset::set(&mut hosts, &offsets)?;
     let bounds = bounds(&hosts, from, to)?;
     sources.extend(hosts.iter().flat_map(|host| host.pieces.iter().map(|placed| source(host, placed))));
     let sources = in_order(sources, &jobs, &found);

@@ -533,6 +533,18 @@ fn a_server_that_keeps_its_page_size_keeps_its_pages() {
 }
 
 #[test]
+fn the_headroom_is_of_what_is_planned() {
+    let base = source("two-clusters-one-too-big");
+    let world = World::new(&*base);
+    // 15/main insists on its 2 MiB pages and keeps them; 26 % of the other one's two pages of 1 GiB are one, of four they were two.
+    let options = Options { page_size: Some(PageSize::GIB_1), shrink: true, boot: false, ..Options::default() };
+    let request = Request { headroom_percent: 26, ..Request::default() };
+    let (plan, after) = holds("headroom", &world, &options, &request);
+    let file = "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages";
+    assert_eq!(after.text(file).trim(), "3", "{}", shown(&plan));
+}
+
+#[test]
 fn pages_are_not_taken_from_under_a_server_that_could_not_be_told_from_a_stranger() {
     let base = source("rhel7-oracle-memlock");
     let denying = super::denying::Denying { base: &*base, paths: vec!["/etc/passwd"] };

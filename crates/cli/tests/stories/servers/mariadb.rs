@@ -15,7 +15,10 @@ fn a_server_that_came_back_to_a_pool_that_another_uses_is_told() {
     assert_eq!(instance(&after, "postgresql")["moments"]["now"]["state"], "all");
     assert_eq!(instance(&after, "mariadb")["moments"]["now"]["state"], "partly");
     let summary = finding(&after, "HW401").unwrap()["summary"].as_str().unwrap();
-    says(summary, &["large_pages=ON lets it start without huge pages, silently"]);
+    says(
+        summary,
+        &["asked for huge pages and silently went without, because large_pages=ON allows it: 384.0 MiB on 4 KiB pages"],
+    );
     // 235,520 kB are 230 MiB.
     says(finding(&after, "HW203").unwrap()["summary"].as_str().unwrap(), &["has 230.0 MiB of 614.0 MiB on huge pages"]);
     says(&story.told(), &["340 huge pages of 2 MiB, 332 free", "mariadb 3306 614.0 MiB", "PostgreSQL started"]);

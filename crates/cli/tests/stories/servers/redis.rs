@@ -29,5 +29,5 @@ fn the_advice_is_given_before() {
     let before = Story::named("redis").check("before");
     let finding = finding(&before, "HW501").unwrap();
     assert_eq!(finding["level"], "warn");
-    says(finding["summary"].as_str().unwrap(), &["THP is always", "redis 6379 is madvise or never"]);
+    says(finding["summary"].as_str().unwrap(), &["THP is always; for redis 6379 it should be madvise or never"]);
 }
