@@ -20,7 +20,10 @@ pub(super) fn what_if(report: &HostReport<'_>, sized: &SizeReport<'_>) -> Markup
     let total = sized.sizing.budget.total.map(|total| share(total, widest));
     let parts: Vec<Vec<f64>> = report.stops.iter().map(|stop| parts(&stop.sizing.budget, widest)).collect();
     html! {
-        p { "Each line is what " code { "hugewise size --sessions N" } " says of this host." }
+        p {
+            "Each line is what " code { "hugewise size --sessions N" } " says of this host, with the private memory that so many sessions \
+            are expected to take. The memory budget also says what they may take at most."
+        }
         div.slider hidden {
             label for="sessions" { "Sessions on the host" }
             input #sessions type="range" min="0" max=(rows.len().saturating_sub(1)) step="1" value=(planned);
