@@ -40,6 +40,9 @@ _hugewise() {
             hugewise,record)
                 cmd="hugewise__subcmd__record"
                 ;;
+            hugewise,report)
+                cmd="hugewise__subcmd__report"
+                ;;
             hugewise,rules)
                 cmd="hugewise__subcmd__rules"
                 ;;
@@ -95,7 +98,7 @@ _hugewise() {
 
     case "${cmd}" in
         hugewise)
-            opts="-v -h -V --root --format --fail-on --instance --also --connect --verbose --color --help --version check capture size plan apply undo verify investigate record lab run serve watch rules completions"
+            opts="-v -h -V --root --format --fail-on --instance --also --connect --verbose --color --help --version check capture size plan apply undo verify investigate report record lab run serve watch rules completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -865,6 +868,48 @@ _hugewise() {
             case "${prev}" in
                 --format)
                     COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        hugewise__subcmd__report)
+            opts="-o -h --root --format --output --fail-on --also --connect --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --root)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json html" -- "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --fail-on)
+                    COMPREPLY=($(compgen -W "error warn info never" -- "${cur}"))
+                    return 0
+                    ;;
+                --also)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
                     ;;
                 *)

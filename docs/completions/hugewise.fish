@@ -49,6 +49,7 @@ complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "apply" -d 'Apply 
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "undo" -d 'Undo an apply and restore every byte and every value'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "verify" -d 'Prove that each instance is wholly on huge pages, or show what keeps it off'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "investigate" -d 'Explain a past freeze from sar, OSWatcher, vmstat, atop, PCP, nmon or sosreports'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "report" -d 'Write all of it as one page to mail: what is wrong, the plan, the sizing, past incidents'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "record" -d 'Record this host every second, so that a freeze can be explained afterwards'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "lab" -d 'Measure what page size does to page tables, logins, sorts and access on this host'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "run" -d 'Start a program with its private memory on huge pages'
@@ -188,6 +189,21 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l color 
 always\t'Always'
 never\t'Never'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand report" -l root -d 'Report on a captured host instead of this one: a folder, .tar, .tar.gz, .tar.xz or sosreport' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand report" -l format -d 'A single HTML page, text for people, or JSON for programs' -r -f -a "text\t'For people'
+json\t'For programs'
+html\t'A single HTML page'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand report" -s o -l output -d 'Write to this file instead of standard output. A file of that name is replaced once the report is complete' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand report" -l fail-on -d 'Exit with 1 if there are findings of this level or worse' -r -f -a "error\t'It hurts now, or will at the next start'
+warn\t'It will hurt under load'
+info\t'Worth knowing'
+never\t'Never exit with 1'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand report" -l also -d 'Also make room for the instances of another cluster node, in case they fail over to this host. Give that node\'s capture; may be repeated' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand report" -l color -d 'When to colour text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand report" -l connect -d 'Also query the servers over their sockets. Without this option, hugewise connects to nothing'
+complete -c hugewise -n "__fish_hugewise_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l out -d 'Folder to record to; only root may be able to write to it' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l interval -d 'Seconds between samples' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l hours -d 'Hours to keep every sample' -r

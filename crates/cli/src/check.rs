@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum FailOn {
+pub(crate) enum FailOn {
     /// It hurts now, or will at the next start.
     Error,
     /// It will hurt under load.
@@ -52,7 +52,7 @@ enum FailOn {
 }
 
 impl FailOn {
-    const fn level(self) -> Option<Level> {
+    pub(crate) const fn level(self) -> Option<Level> {
         match self {
             Self::Error => Some(Level::Error),
             Self::Warn => Some(Level::Warn),

@@ -120,7 +120,7 @@ fn only(investigation: &mut Investigation, names: &[String]) -> Result<(), Failu
 
 /// What ends an incident over page tables or a pool is what `check` finds on the same host: the same words with the same
 /// numbers, and the command that does it. `live` is whether what was read is this host's own.
-fn remedies(history: &mut History, live: bool) {
+pub(crate) fn remedies(history: &mut History, live: bool) {
     let over_pages = |incident: &Incident| {
         use hugewise_incident::Verdict;
         matches!(

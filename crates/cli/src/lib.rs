@@ -21,6 +21,7 @@ mod named;
 mod outcome;
 mod plan;
 mod record;
+mod report;
 mod rules;
 mod run;
 #[cfg(feature = "serve")]
@@ -78,6 +79,9 @@ enum Command {
     /// Explain a past freeze from sar, OSWatcher, vmstat, atop, PCP, nmon or sosreports.
     #[command(after_help = investigate::AFTER_HELP)]
     Investigate(investigate::Arguments),
+    /// Write all of it as one page to mail: what is wrong, the plan, the sizing, past incidents.
+    #[command(after_help = report::AFTER_HELP)]
+    Report(report::Arguments),
     /// Record this host every second, so that a freeze can be explained afterwards.
     #[command(after_help = record::AFTER_HELP)]
     Record(record::Arguments),
@@ -149,6 +153,7 @@ fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
         Some(Command::Undo(arguments)) => undo::run(&arguments),
         Some(Command::Verify(arguments)) => verify::run(&arguments),
         Some(Command::Investigate(arguments)) => investigate::run(&arguments),
+        Some(Command::Report(arguments)) => report::run(&arguments),
         Some(Command::Record(arguments)) => record::run(&arguments),
         Some(Command::Lab(arguments)) => lab::run(&arguments),
         Some(Command::Run(arguments)) => run::run(&arguments),

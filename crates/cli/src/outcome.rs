@@ -91,6 +91,35 @@ pub(crate) fn write_file(path: &Path, text: &[u8]) -> Result<(), Failure> {
     written.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
+/// Puts a file in its place as a whole: who reads it meanwhile sees the one before or this one, and a link or a device in its
+/// place stays what it is. It tells of a host's configuration, so only its maker may read it.
+pub(crate) fn replace_file(path: &Path, text: &[u8]) -> Result<(), Failure> {
+    replace(path, text).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
+fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    use rustix::fs::{FileType, lstat};
+    let name = path.file_name().ok_or_else(|| io::Error::other("is no name of a file"))?;
+    let is_other = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile;
+    if lstat(path).is_ok_and(is_other) {
+        return Err(io::Error::other(
+            "is not a regular file, and hugewise would have to replace it; name another file",
+        ));
+    }
+    let mut beside = std::ffi::OsString::from(".");
+    beside.push(name);
+    beside.push(format!(".{}", std::process::id()));
+    let beside = path.with_file_name(beside);
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    let written = file.write_all(text).and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&beside, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}
+
 /// Begins a file that is written as it comes.
 pub(crate) fn create_file(path: &Path) -> Result<io::BufWriter<std::fs::File>, Failure> {
     use std::os::unix::fs::OpenOptionsExt;

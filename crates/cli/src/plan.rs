@@ -139,6 +139,7 @@ pub(crate) struct Made {
 }
 
 /// A host as it was looked at.
+#[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) host: Host,
     pub(crate) instances: Vec<Instance>,
@@ -171,7 +172,7 @@ impl Seen {
 }
 
 /// What a plan may do against its own rules.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Bent {
     /// A pool may fall short.
     pub(crate) keep_partial: bool,
@@ -236,7 +237,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 }
 
 /// Refuses a host that an apply has left half changed. Only root can read whether one has.
-fn whole(system: &dyn System) -> Result<Vec<Unread>, Failure> {
+pub(crate) fn whole(system: &dyn System) -> Result<Vec<Unread>, Failure> {
     match unfinished(system) {
         Ok((None, unreadable)) => {
             let unread = |journal: Unreadable| Unread {
@@ -280,10 +281,38 @@ pub(crate) fn live() -> Result<hugewise_change::Live, Failure> {
 }
 
 impl Wishes {
+    /// Those of who asks for nothing in particular, with instances of other nodes that may be started here.
+    pub(crate) fn usual(also: Also) -> Self {
+        Self {
+            instance: Vec::new(),
+            restart: Vec::new(),
+            page_size: Pages(PageSizeChoice::Auto),
+            headroom: 0,
+            sessions: None,
+            only: None,
+            early: false,
+            shrink: false,
+            overcommit: Vec::new(),
+            also,
+            connect: false,
+        }
+    }
+
     /// Looks at a host and makes its plan.
     pub(crate) fn make(&self, source: &dyn Source, system: &dyn System, bent: Bent) -> Result<Made, Failure> {
+        self.plan(Seen::read(source, self.connect), source, system, bent)
+    }
+
+    /// Makes the plan of a host that was looked at.
+    pub(crate) fn plan(
+        &self,
+        seen: Seen,
+        source: &dyn Source,
+        system: &dyn System,
+        bent: Bent,
+    ) -> Result<Made, Failure> {
         let options = self.options(bent);
-        let Seen { host, mut instances, mut assessment, mut unread } = Seen::read(source, self.connect);
+        let Seen { host, mut instances, mut assessment, mut unread } = seen;
         let own = instances.len();
         self.also.add(&host, source, &mut instances, &mut unread)?;
         if instances.len() > own {

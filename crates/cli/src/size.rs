@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hugewise_advice::Assessment;
-use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError};
+use hugewise_advice::sizing::{self, PageSizeChoice, Request, SizeError, Sizing};
 use hugewise_advice::target::{self, Goal, Target, Wish};
 use hugewise_engines::Found;
 use hugewise_engines::describe::{self, Description};
@@ -162,11 +162,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         _ => Vec::new(),
     };
     let shrunk = match arguments.memory {
-        None if !alone => target::target(&host, &all, &assessment, Wish { shrink: true, ..Wish::default() }, &request),
-        _ => Ok(Target::default()),
+        None if !alone => shrunk(&host, &all, &assessment, &request),
+        _ => Vec::new(),
     };
-    let shrunk = shrunk.map(|target| target.pools).unwrap_or_default();
-    let sizing = if planned.is_empty() { sizing } else { sizing.with_pools(target::memory(&planned)) };
+    let sizing = as_planned(sizing, &planned);
     let sized = SizeReport {
         host: &host,
         instances: &instances,
@@ -195,6 +194,34 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     } else {
         Ok(Outcome::Fine)
     }
+}
+
+/// The sums with the pools as a plan leaves them.
+fn as_planned(sizing: Sizing, planned: &[Goal]) -> Sizing {
+    if planned.is_empty() { sizing } else { sizing.with_pools(target::memory(planned)) }
+}
+
+/// What a plan that gives back what nobody needs would make of the pools.
+pub(crate) fn shrunk(host: &Host, all: &[Instance], assessment: &Assessment, request: &Request) -> Vec<Goal> {
+    let target = target::target(host, all, assessment, Wish { shrink: true, ..Wish::default() }, request);
+    target.map(|target| target.pools).unwrap_or_default()
+}
+
+/// What is said of a host's own servers, with what a plan makes of its pools: `all` are those that are there, `sized` those
+/// that are sized.
+///
+/// # Errors
+/// There is nothing to size.
+pub(crate) fn of_host(
+    host: &Host,
+    all: &[Instance],
+    assessment: &Assessment,
+    sized: &[Instance],
+    request: &Request,
+) -> Result<(Sizing, Vec<Goal>), SizeError> {
+    let sizing = sizing::size(host, sized, request)?;
+    let planned = target::goals(host, all, assessment, &sizing);
+    Ok((as_planned(sizing, &planned), planned))
 }
 
 /// What a plan for the named ones makes of the pools, with all that take from them; none where it has nothing to size.

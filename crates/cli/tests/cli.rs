@@ -416,7 +416,7 @@ fn a_page_says_the_same_as_text_and_exits_as_it_does() {
         assert_eq!(page.status.code(), text.status.code(), "{subcommand}: {}", err(&page));
         let page = out(&page);
         assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"), "{subcommand}");
-        assert!(page.contains(said) && !page.contains("<script"), "{subcommand}");
+        assert!(page.contains(said) && page.matches("<script").count() <= 1, "{subcommand}");
     }
 }
 

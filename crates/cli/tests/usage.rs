@@ -36,7 +36,7 @@ fn an_option_of_another_command_is_answered_with_that_command() {
         ("--sga 34", "--sga is an option of size: 'hugewise size --engine oracle --sga 34G'"),
         ("check --sga=34", "'hugewise size --engine oracle --sga 34G'"),
         ("check --sga 34G", "'hugewise size --engine oracle --sga 34G'"),
-        ("size --fail-on warn", "--fail-on is an option of check: 'hugewise check --fail-on warn'"),
+        ("size --fail-on warn", "--fail-on is an option of check and report: 'hugewise check --fail-on warn'"),
         ("check --restart 15/main", "--restart is an option of plan and apply: 'hugewise plan --restart 15/main'"),
         ("investigate --root sa21", "investigate takes the path alone: 'hugewise investigate sa21'"),
         ("check --json", "write '--format json'"),

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::{AppliedReport, Kept, Layout, Planned, UndoneReport, Verified, html, json, nagios, text};
+use crate::{AppliedReport, HostReport, Kept, Layout, Planned, UndoneReport, Verified, html, json, nagios, text};
 
 impl Planned<'_> {
     /// Writes the plan that people read.
@@ -99,5 +99,31 @@ impl Verified<'_> {
     /// Where `out` cannot be written.
     pub fn write_nagios(&self, out: &mut dyn io::Write) -> io::Result<()> {
         out.write_all(nagios::line(self).as_bytes())
+    }
+}
+
+impl HostReport<'_> {
+    /// Writes the report that people read in a terminal.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+        text::full::write(self, out, layout)
+    }
+
+    /// Writes the report that programs read, schema `hugewise.report/1`.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        json::full::write(self, out)
+    }
+
+    /// Writes the report as a page.
+    ///
+    /// # Errors
+    /// Where `out` cannot be written.
+    pub fn write_html(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(html::full::page(self).as_bytes())
     }
 }

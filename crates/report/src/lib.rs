@@ -17,6 +17,7 @@ pub mod chart;
 pub mod date;
 pub mod formats;
 mod forms;
+mod full;
 mod glossary;
 pub mod html;
 pub mod json;
@@ -47,6 +48,7 @@ pub use hugewise_model::escape::plain;
 
 pub use answer::Answer;
 pub use changed::{AppliedReport, Expectation, Kept, Planned, Proof, Restarted, UndoneReport};
+pub use full::{HostReport, Stop, VERSION};
 pub use lab::LabReport;
 pub use palette::Palette;
 pub use run::{RunReport, Started};

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use hugewise_advice::Assessment;
 use hugewise_advice::sizing::{self, Request};
 use hugewise_advice::standing::{Standing, standing};
+use hugewise_change::Plan;
 use hugewise_engines::log_files::read_log;
 use hugewise_engines::logs::{LogReport, LogText, LogVerdict};
+use hugewise_incident::Investigation;
 use hugewise_model::configuration::Place;
 use hugewise_model::host::{Memory, NodePool, NumaNode, Processors, Thp};
 use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel, Setting};
@@ -18,7 +20,8 @@ use hugewise_model::{
 
 use hugewise_advice::target::{Wish, target};
 
-use crate::{Checked, Disagreement, Layout, Palette, SizeReport, Verified};
+use crate::formats::testing;
+use crate::{Checked, Disagreement, HostReport, Layout, Palette, Planned, SizeReport, Stop, Verified};
 
 /// Everything that a report shows.
 pub(crate) struct Sample {
@@ -73,6 +76,39 @@ impl Sample {
         let request = Request { memory, sessions: Some(500), ..Request::default() };
         let sizing = sizing::size(host, instances, &request).unwrap();
         show(&SizeReport { host, instances, request: &request, sizing: &sizing, planned: &[], shrunk: &[], unread });
+    }
+
+    /// A report with all that there is to say; of a host without servers, one without a plan.
+    pub(crate) fn whole(&self, archives: Option<&Investigation>, show: impl FnOnce(&HostReport<'_>)) {
+        self.whole_with(&testing::plan(), archives, show);
+    }
+
+    /// The same with another plan.
+    pub(crate) fn whole_with(&self, plan: &Plan, archives: Option<&Investigation>, show: impl FnOnce(&HostReport<'_>)) {
+        let Self { host, instances, unread, .. } = self;
+        let planned = Planned { host, plan, kept: None, asking: false, unread };
+        let planned = if instances.is_empty() { Err("the host is half changed") } else { Ok(planned) };
+        let stops: Vec<Stop> = [1, 462, 1000].into_iter().filter_map(|sessions| self.stop(sessions)).collect();
+        let request = Request::default();
+        let sizing = sizing::size(host, instances, &request);
+        let nothing = sizing.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let sized = sizing.as_ref().map_err(|_| nothing.as_str());
+        let sized = sized.map(|sizing| SizeReport {
+            host,
+            instances,
+            request: &request,
+            sizing,
+            planned: &[],
+            shrunk: &[],
+            unread,
+        });
+        let checked = self.checked();
+        show(&HostReport { made_at: 1_700_000_000, checked, sized, stops: &stops, planned, investigation: archives });
+    }
+
+    fn stop(&self, sessions: u64) -> Option<Stop> {
+        let request = Request { sessions: Some(sessions), ..Request::default() };
+        Some(Stop { sessions, sizing: sizing::size(&self.host, &self.instances, &request).ok()? })
     }
 
     pub(crate) fn verified<T>(&self, show: impl FnOnce(&Verified<'_>) -> T) -> T {

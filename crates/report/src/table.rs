@@ -8,6 +8,7 @@ use crate::plain::clean;
 use crate::screen::{Screen, Spans, columns, fitting};
 
 /// A column.
+#[derive(Clone, Copy, Debug)]
 pub struct Column {
     /// Its heading where there is room.
     pub heading: &'static str,

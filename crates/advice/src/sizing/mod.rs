@@ -9,6 +9,7 @@ mod nodes;
 mod pools;
 mod rows;
 mod sessions;
+mod stops;
 mod unplanned;
 mod wanted;
 mod work;
@@ -28,6 +29,7 @@ pub use choices::PageSizeRow;
 pub use limits::{LimitNeed, LimitsNeeded};
 pub use rows::ForecastRow;
 pub use sessions::MOST_SESSIONS;
+pub use stops::stops;
 pub use unplanned::{LeftOut, Unplanned};
 pub use work::Work;
 

@@ -112,7 +112,11 @@ fn an_archive_is_walked_through_and_a_signal_leaves_the_terminal_as_it_was() {
     terminal.shows(&["recorded 23 of 23", "db7  Linux 5.4.17", "2026-11-21T11:20:01"]);
     terminal.press(&["Home"]);
     terminal.shows(&["recorded 1 of 23", "2026-11-21T07:40:01", "no data about instances"]);
-    terminal.press(&["Right", "Right", "Right", "Right", "Right", "Right", "Tab"]);
+    terminal.shows(&["07:40 to 11:20", "2: n next, N back", "next: reclaim-by-page-tables at 2026-11-21T08:20:01 (n)"]);
+    // The rows of the file in which both incidents begin.
+    terminal.press(&["n", "n"]);
+    terminal.shows(&["recorded 18 of 23", "2026-11-21T10:30:01", "reclaim-by-page-tables"]);
+    terminal.press(&["N", "Right", "Right", "Tab"]);
     terminal.shows(&["recorded 7 of 23", "reclaim-by-page-tables"]);
     terminal.press(&["Enter"]);
     terminal.shows(&["Finding", "hugewise size"]);

@@ -22,6 +22,7 @@ pub use bar::BarChart;
 pub use dots::DotChart;
 pub use line::LineChart;
 pub use scale::{Scale, Spacing, Unit};
+pub(crate) use stack::shade;
 pub use timeline::Timeline;
 
 /// Width of every chart's view box.

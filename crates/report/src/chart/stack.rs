@@ -80,7 +80,7 @@ fn ends(parts: &[(usize, f64)]) -> Vec<(usize, f64, f64)> {
 }
 
 /// Looks beyond those that differ in colour are paler.
-fn shade(look: usize) -> &'static str {
+pub(crate) fn shade(look: usize) -> &'static str {
     if look < super::LOOKS { "" } else { " sample" }
 }
 

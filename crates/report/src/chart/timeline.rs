@@ -20,6 +20,8 @@ pub(crate) const TALL: f64 = 2000.0;
 const HEAD: f64 = 16.0;
 const PLOT: f64 = 150.0;
 const FOOT: f64 = 22.0;
+/// Part of the width in which a label does not fit to both sides, on a telephone.
+const EDGE: f64 = 0.06;
 /// An axis ends here at last: an exbibyte, and more of anything than a host has.
 const MOST: f64 = 1.2e18;
 
@@ -125,7 +127,7 @@ impl Timeline<'_> {
                 g.ticks {
                     @for tick in ticks(axis.span, axis.offset, 5) {
                         line.tick x1=(percent(tick.at)) x2=(percent(tick.at)) y1=(HEAD) y2=(bottom) {}
-                        text.faint.mid x=(percent(tick.at)) y=(bottom + 16.0) { (tick.label) }
+                        text class={ "faint " (anchor(axis.part(tick.at.0))) } x=(percent(tick.at)) y=(bottom + 16.0) { (tick.label) }
                     }
                 }
                 svg.plot x="0" y=(HEAD) width="100%" height=(PLOT) viewBox=(view) preserveAspectRatio="none" {
@@ -157,6 +159,15 @@ impl Timeline<'_> {
                 }
             }
         }
+    }
+}
+
+/// Which part of a label stands at its place: one that is at an edge would be cut if its middle did.
+fn anchor(part: f64) -> &'static str {
+    match part {
+        near if near < EDGE => "start",
+        far if far > 1.0 - EDGE => "end",
+        _ => "mid",
     }
 }
 
@@ -242,6 +253,11 @@ mod tests {
         assert!(svg.contains("<rect class=\"shade\" x=\"50000\" width=\"10000\""), "{svg}");
         assert!(svg.contains("d=\"M25000,0V2000\"") && svg.contains("data-top=\"100\""), "{svg}");
         assert!(svg.contains("x=\"55%\" y=\"11\" data-at=\"55000\">1<"), "{svg}");
+    }
+
+    #[test]
+    fn labels_at_an_edge_stand_beside_their_place() {
+        assert_eq!([0.0, 0.05, 0.5, 0.95, 1.0].map(anchor), ["start", "start", "mid", "end", "end"]);
     }
 
     #[test]

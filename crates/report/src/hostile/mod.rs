@@ -15,6 +15,7 @@ use hugewise_model::escape::{comment, csv, diff as heading, jinja, nagios, plain
 use hugewise_model::{Engine, Observed, Reason, Unread};
 use proptest::prelude::*;
 
+use crate::formats::testing;
 use crate::openmetrics::{CollectorRun, CpuSeconds, Format, Metered};
 use crate::samples::{self, Sample};
 use crate::series::SeriesFile;
@@ -66,6 +67,27 @@ fn page(sample: &Sample) -> String {
     String::from_utf8(out).unwrap()
 }
 
+/// The whole report, with the text in the plan and in its reasons too.
+fn whole_page(text: &str, other: &str) -> String {
+    let mut plan = testing::plan();
+    plan.host.name = text.to_owned();
+    plan.warnings = vec![other.to_owned()];
+    for step in &mut plan.steps {
+        (step.title, step.why, step.id) = (text.to_owned(), other.to_owned(), other.to_owned());
+        step.expects.iter_mut().for_each(|expected| expected.instance = Some(text.to_owned()));
+        step.changes.iter_mut().for_each(|change| testing::taint(change, text));
+    }
+    for instruction in &mut plan.instructions {
+        (instruction.title, instruction.text) = (text.to_owned(), format!("{text}\n{other}"));
+        instruction.instance = Some(other.to_owned());
+    }
+    let mut out = Vec::new();
+    tainted(text, other).whole_with(&plan, None, |report| {
+        report.write_html(&mut out).unwrap();
+    });
+    String::from_utf8(out).unwrap()
+}
+
 fn metrics(sample: &Sample) -> String {
     let collectors = [CollectorRun { name: "host", took: Duration::from_millis(12), errors: 3 }];
     let cpu = Some(CpuSeconds { kernel: 1.5, idle: 10.0, user: 2.0 });
@@ -111,8 +133,13 @@ json.dump([read(page) for page in json.load(sys.stdin)], sys.stdout)
 fn a_page_has_no_tags_but_its_own_and_says_every_text() {
     require!(program(PYTHON));
     let pairs = pairs();
-    let mut pages = vec![page(&tainted("usual", "other"))];
-    pages.extend(pairs.iter().map(|(text, other)| page(&tainted(text, other))));
+    only_its_own_tags(&pairs, |text, other| page(&tainted(text, other)));
+    only_its_own_tags(&pairs, whole_page);
+}
+
+fn only_its_own_tags(pairs: &[(String, String)], page: impl Fn(&str, &str) -> String) {
+    let mut pages = vec![page("usual", "other")];
+    pages.extend(pairs.iter().map(|(text, other)| page(text, other)));
     let input = serde_json::to_vec(&pages).unwrap();
     let read: serde_json::Value =
         serde_json::from_str(&through(Command::new(PYTHON).args(["-c", HTML]), &input)).unwrap();

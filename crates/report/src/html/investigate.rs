@@ -20,7 +20,7 @@ mod tests;
 use prose::clean;
 
 const STYLE: &str = include_str!("investigate/page.css");
-const SCRIPT: &str = include_str!("investigate/zoom.js");
+pub(super) const SCRIPT: &str = include_str!("investigate/zoom.js");
 
 /// Columns that the charts of a page have together: a picture is hardly ever wider than half of that.
 const COLUMNS: u32 = 3000;
@@ -40,15 +40,14 @@ pub fn write(investigation: &Investigation, out: &mut dyn io::Write) -> io::Resu
 
 fn page(investigation: &Investigation) -> String {
     let told = told(investigation);
-    let hosts = u32::try_from(told.len()).unwrap_or(u32::MAX).max(1);
-    let columns = (COLUMNS / hosts).clamp(150, 1500);
+    let columns = columns(told.len());
     let body = html! {
         header {
             p.faint { "hugewise investigate" }
             h1 { (headline(investigation)) }
             (contents(investigation))
         }
-        @for (number, history) in told { (host(number, history, columns, investigation.hosts.len() > 1)) }
+        @for (number, history) in told { (host(number, history, columns, &heading(investigation, history, "What happened"))) }
         @if !investigation.unknown.is_empty() {
             section {
                 h2 { "What cannot be told" }
@@ -60,8 +59,35 @@ fn page(investigation: &Investigation) -> String {
             (sources(investigation))
         }
     };
-    let style = [timeline::STYLE, STYLE].concat();
-    page_with(&headline(investigation), &body, &Extra { style: &style, script: Some(SCRIPT) })
+    page_with(&headline(investigation), &body, &Extra { style: &style(), script: Some(SCRIPT) })
+}
+
+/// What happened, as a part of a page that has [`style`] and [`SCRIPT`], below a heading of its own.
+pub(super) fn part(investigation: &Investigation) -> Markup {
+    let told = told(investigation);
+    let columns = columns(told.len());
+    html! {
+        p.strong { (headline(investigation)) }
+        (contents(investigation))
+        @for (number, history) in told { (host(number, history, columns, &heading(investigation, history, ""))) }
+        @if !investigation.unknown.is_empty() {
+            h3 { "What cannot be told" }
+            ul { @for what in &investigation.unknown { li { (clean(what)) } } }
+        }
+        h3 { "Sources" }
+        (sources(investigation))
+    }
+}
+
+/// What its classes look like.
+pub(super) fn style() -> String {
+    [timeline::STYLE, STYLE].concat()
+}
+
+/// Columns that the charts of each of so many hosts have.
+fn columns(hosts: usize) -> u32 {
+    let hosts = u32::try_from(hosts).unwrap_or(u32::MAX).max(1);
+    (COLUMNS / hosts).clamp(150, 1500)
 }
 
 /// The hosts whose stories are on the page, each with its number among all: where there are very many, the worst.
@@ -164,9 +190,14 @@ fn ranking(investigation: &Investigation) -> Markup {
     }
 }
 
-/// A host; with its name, where the title does not say it.
-fn host(number: usize, history: &History, columns: u32, named: bool) -> Markup {
-    let heading = html! { @if named { h2 { (name(history)) } } };
+/// What stands above a host's story: its name where there are several, and otherwise `alone`.
+fn heading(investigation: &Investigation, history: &History, alone: &str) -> String {
+    if investigation.hosts.len() > 1 { name(history) } else { alone.to_owned() }
+}
+
+/// A host, below its heading where it has one.
+fn host(number: usize, history: &History, columns: u32, heading: &str) -> Markup {
+    let heading = html! { @if !heading.is_empty() { h2 { (heading) } } };
     let Some(span) = charts::span(history) else {
         return html! { section.host id={ "host-" (number) } { (heading) (prose::all(history)) } };
     };

@@ -4,9 +4,12 @@
 //! and opened on a host without a network. All text is escaped by the template crate; nothing here joins strings
 //! into markup. A page that has a script of its own reads without it.
 
+mod cases;
 pub(crate) mod check;
+pub(crate) mod full;
 pub mod investigate;
 pub(crate) mod lab;
+mod markdown;
 mod parts;
 pub(crate) mod size;
 pub(crate) mod verify;

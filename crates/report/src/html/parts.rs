@@ -4,10 +4,10 @@ use hugewise_model::{Chain, Host, Unread};
 use maud::{Markup, html};
 
 use crate::palette::Role;
-use crate::plain;
 use crate::screen::Spans;
 use crate::table::{Cell, Column};
 use crate::view::{chain as words, closing, host as lines};
+use crate::{date, plain};
 
 /// What the classes look like.
 pub(super) const STYLE: &str = include_str!("parts.css");
@@ -52,7 +52,7 @@ pub(super) fn name(host: &Host) -> String {
 pub(super) fn table(label: &str, columns: &[Column], rows: &[Vec<Cell>]) -> Markup {
     html! {
         @if !rows.is_empty() {
-            div.scroll tabindex="0" role="region" aria-label=(label) {
+            div.scroll tabindex="0" role="region" aria-label={ "table: " (label) } {
                 table {
                     thead { tr { @for column in columns { th.number[column.right] scope="col" { (column.heading) } } } }
                     tbody {
@@ -97,5 +97,56 @@ pub(super) fn unread(host: &Host, unread: &[Unread], denied: bool) -> Markup {
                 @if denied { p.strong { (closing::as_whom(host, denied)) } }
             }
         }
+    }
+}
+
+/// A command that can be copied as it stands.
+pub(super) fn command(text: &str) -> Markup {
+    copied(&html! { (plain::clean(text)) })
+}
+
+/// Commands that can be copied as they stand, a line each.
+pub(super) fn commands(text: &str) -> Markup {
+    copied(&html! { (plain::lines(text).trim_end()) })
+}
+
+fn copied(text: &Markup) -> Markup {
+    html! { div.copied { pre { (text) } button type="button" hidden data-copy { "Copy" } } }
+}
+
+/// A part of a page that its contents lead to.
+pub(super) struct Section {
+    /// Its anchor.
+    pub(super) id: &'static str,
+    /// Its heading.
+    pub(super) title: &'static str,
+    /// What stands below.
+    pub(super) body: Markup,
+}
+
+/// A host's page: its head, the way to each section, the sections, what was not read.
+pub(super) fn document(head: &Markup, sections: &[Section], end: &Markup) -> Markup {
+    html! {
+        header { (head) }
+        nav.contents aria-label="contents" {
+            ul { @for section in sections { li { a href={ "#" (section.id) } { (section.title) } } } }
+        }
+        @for section in sections {
+            section id=(section.id) aria-labelledby={ (section.id) "-title" } {
+                h2 id={ (section.id) "-title" } { (section.title) }
+                (section.body)
+            }
+        }
+        (end)
+    }
+}
+
+/// When the host was read, as far as that is known.
+pub(super) fn read_at(host: &Host) -> String {
+    let at = host.read_at.get().and_then(date::rfc3339);
+    match (at, host.live) {
+        (Some(at), true) => format!("read {at}"),
+        (Some(at), false) => format!("captured {at}"),
+        (None, _) => "captured at a time that it does not tell".into(),
     }
 }

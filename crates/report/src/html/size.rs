@@ -1,8 +1,8 @@
 //! What servers need as a page.
 
-use hugewise_advice::sizing::Budget;
+use hugewise_advice::sizing::{Budget, Sizing};
 use hugewise_model::{Bytes, PageCount};
-use maud::html;
+use maud::{Markup, html};
 
 use super::parts::{STYLE, clean, host, name, spans, table, unread};
 use super::{Extra, figure, page_with};
@@ -10,6 +10,7 @@ use crate::SizeReport;
 use crate::chart::line::{Axis, LineChart, Point, Series};
 use crate::chart::stack::{Stack, StackChart};
 use crate::chart::{Caption, Spacing, Svg, Unit};
+use crate::table::Column;
 use crate::view::apart;
 use crate::view::budget::{self, PARTS, Part};
 use crate::view::size;
@@ -26,6 +27,22 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
             Some(memory) => { p { "Planned for " (size::planned_host(memory)) "." } }
             None => { (host(report.host)) }
         }
+        section { @if sizing.refusal.is_none() { h2 { "Pools" } } (pools(report)) }
+        section { h2 { "Instances" } (instances(report)) }
+        @if let Some(changes) = changes(report) { section { h2 { "One outage" } (changes) } }
+        section { h2 { "Memory" } (memory(report)) }
+        @if let Some(choices) = choices(report) { section { h2 { "Page sizes beside each other" } (choices) } }
+        @if let Some(forecast) = forecast(report) { section { h2 { "Forecast" } (forecast) } }
+        section { h2 { "Limits" } (limits(report)) }
+        (unread(report.host, report.unread, false))
+    };
+    page_with(&title, &body, &Extra { style: STYLE, script: None })
+}
+
+/// The pools as they should be, or why they cannot.
+pub(super) fn pools(report: &SizeReport<'_>) -> Markup {
+    let sizing = report.sizing;
+    html! {
         @if let Some(refusal) = &sizing.refusal {
             article.finding.error {
                 p.head { span.error { "does not fit" } }
@@ -36,63 +53,98 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
                 }
             }
         } @else {
-            section { h2 { "Pools" } (table("pools", &size::POOLS, &size::pool_rows(&sizing.pools)))
-                @for note in size::kept_notes(report) { p.faint { (note) } }
+            (table("pools", &size::POOLS, &size::pool_rows(&sizing.pools)))
+            @for note in size::kept_notes(report) { p.faint { (note) } }
+        }
+    }
+}
+
+/// What each server needs.
+pub(super) fn instances(report: &SizeReport<'_>) -> Markup {
+    let sizing = report.sizing;
+    html! {
+        (table("pages by instance", &size::INSTANCES, &size::instance_rows(sizing)))
+        @for sized in &sizing.instances {
+            @if let Some(why) = &sized.asks_unread {
+                p { "Not read: " span.strong { (clean(&sized.title())) } ", " (clean(why)) "; unknown whether it asks for huge pages" }
             }
         }
-        section {
-            h2 { "Instances" }
-            (table("instances", &size::INSTANCES, &size::instance_rows(sizing)))
-            @for sized in &sizing.instances {
-                @if let Some(why) = &sized.asks_unread {
-                    p { "Not read: " span.strong { (clean(&sized.title())) } ", " (clean(why)) "; unknown whether it asks for huge pages" }
-                }
-            }
-            @for (title, text) in size::next_start_notes(report) { p { "Next start: " span.strong { (clean(&title)) } ": " (text) } }
-            @for (title, text) in apart::notes(report.host, report.instances) { p { span.strong { (clean(&title)) } ": " (clean(&text)) } }
-            @for left in &sizing.left_out { p { "Left out: " span.strong { (clean(&left.instance.to_string())) } ", " (clean(&left.why.to_string())) } }
-        }
-        @for change in size::changes(report) {
-            section {
-                h2 { "One outage" }
+        @for (title, text) in size::next_start_notes(report) { p { "Next start: " span.strong { (clean(&title)) } ": " (text) } }
+        @for (title, text) in apart::notes(report.host, report.instances) { p { span.strong { (clean(&title)) } ": " (clean(&text)) } }
+        @for left in &sizing.left_out { p { "Left out: " span.strong { (clean(&left.instance.to_string())) } ", " (clean(&left.why.to_string())) } }
+    }
+}
+
+/// Changes that are sized with, each an outage; none where nothing has to be changed.
+pub(super) fn changes(report: &SizeReport<'_>) -> Option<Markup> {
+    let all = size::changes(report);
+    (!all.is_empty()).then(|| {
+        html! {
+            @for change in &all {
                 p { span.strong { (clean(&change.title)) } (change.what) }
                 ol { @for step in &change.steps { li { @for line in step { (clean(line)) br; } } } }
                 ul { @for (setting, because) in &change.because { li { code { (clean(setting)) } ": " (clean(because)) } } }
             }
         }
-        section {
-            h2 { "Memory" }
-            (figure(&dealt_out(report)))
-            (table("memory", budget::columns(sizing), &budget::rows(sizing)))
-            @for (title, text) in budget::work_notes(sizing) { p { span.strong { (clean(&title)) } ": " (clean(&text)) } }
-            @if let Some(note) = budget::most_note(sizing) { p { span.warn { (note) } } }
-            @if !sizing.budget.unknown.is_empty() {
-                p.faint { "Not counted: " (clean(&sizing.budget.unknown.join(", "))) }
+    })
+}
+
+/// The host's memory, dealt out: a picture and its numbers.
+pub(super) fn memory(report: &SizeReport<'_>) -> Markup {
+    let sizing = report.sizing;
+    html! {
+        (figure(&dealt_out(report)))
+        (dealt_out_table(sizing))
+        @for (title, text) in budget::work_notes(sizing) { p { span.strong { (clean(&title)) } ": " (clean(&text)) } }
+        @if let Some(note) = budget::most_note(sizing) { p { span.warn { (note) } } }
+        @if !sizing.budget.unknown.is_empty() {
+            p.faint { "Not counted: " (clean(&sizing.budget.unknown.join(", "))) }
+        }
+    }
+}
+
+/// Without the letters, which are those of the terminal's picture.
+fn dealt_out_table(sizing: &Sizing) -> Markup {
+    let columns: Vec<Column> =
+        budget::columns(sizing).iter().filter(|column| !column.heading.is_empty()).copied().collect();
+    let letters = budget::columns(sizing).iter().position(|column| column.heading.is_empty());
+    let mut rows = budget::rows(sizing);
+    if let Some(letters) = letters {
+        rows.iter_mut().filter(|row| letters < row.len()).for_each(|row| drop(row.remove(letters)));
+    }
+    table("memory", &columns, &rows)
+}
+
+/// The host's page sizes beside each other; none where there are none.
+pub(super) fn choices(report: &SizeReport<'_>) -> Option<Markup> {
+    let sizing = report.sizing;
+    (!sizing.choices.is_empty()).then(|| {
+        html! {
+            (table("page sizes", &size::CHOICES, &size::choice_rows(sizing)))
+            @for row in sizing.choices.iter().filter(|row| !row.note.is_empty()) {
+                p.faint { (row.page_size) ": " (clean(&row.note)) }
             }
         }
-        @if !sizing.choices.is_empty() {
-            section {
-                h2 { "Page sizes beside each other" }
-                (table("page sizes", &size::CHOICES, &size::choice_rows(sizing)))
-                @for row in sizing.choices.iter().filter(|row| !row.note.is_empty()) {
-                    p.faint { (row.page_size) ": " (clean(&row.note)) }
-                }
+    })
+}
+
+/// Page tables and memory left by sessions; none where nothing is foretold.
+pub(super) fn forecast(report: &SizeReport<'_>) -> Option<Markup> {
+    let sizing = report.sizing;
+    (!sizing.forecast.is_empty()).then(|| {
+        html! {
+            @if let Some(chart) = growth(report) { (figure(&chart)) }
+            (table("forecast", &size::forecast_columns(sizing), &size::forecast_rows(sizing)))
+            @for note in [size::touching_note(sizing), size::few_note(sizing), size::forecast_note(sizing)].iter().flatten() {
+                p.faint { (clean(note)) }
             }
         }
-        @if !sizing.forecast.is_empty() {
-            section {
-                h2 { "Forecast" }
-                @if let Some(chart) = growth(report) { (figure(&chart)) }
-                (table("forecast", &size::forecast_columns(sizing), &size::forecast_rows(sizing)))
-                @for note in [size::touching_note(sizing), size::few_note(sizing), size::forecast_note(sizing)].iter().flatten() {
-                    p.faint { (clean(note)) }
-                }
-            }
-        }
-        section { h2 { "Limits" } ul { @for line in size::limit_lines(sizing) { li { (spans(&line)) } } } }
-        (unread(report.host, report.unread, false))
-    };
-    page_with(&title, &body, &Extra { style: STYLE, script: None })
+    })
+}
+
+/// Limits that the demand asks for.
+pub(super) fn limits(report: &SizeReport<'_>) -> Markup {
+    html! { ul { @for line in size::limit_lines(report.sizing) { li { (spans(&line)) } } } }
 }
 
 fn headline(report: &SizeReport<'_>) -> String {

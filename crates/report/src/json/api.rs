@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::history::{History, Point};
 use super::{Check, size::Size};
 use crate::Checked;
+use crate::full::VERSION;
 
 /// Name and version of the format.
 pub(crate) const ERROR_SCHEMA: &str = "hugewise.error/1";
@@ -35,6 +36,8 @@ pub struct Event<'a> {
     /// Name and version of this format.
     #[schemars(extend("const" = EVENT_SCHEMA))]
     pub schema: &'static str,
+    /// Version of hugewise that serves it.
+    pub hugewise: &'static str,
     /// Number of the reading since the server's start.
     pub reading: u64,
     /// What `/api/v1/check` answers.
@@ -61,7 +64,7 @@ pub fn write_event(
     point: Option<&Point>,
     out: &mut dyn io::Write,
 ) -> io::Result<()> {
-    let event = Event { schema: EVENT_SCHEMA, reading, check: Check::from(checked), point };
+    let event = Event { schema: EVENT_SCHEMA, hugewise: VERSION, reading, check: Check::from(checked), point };
     Ok(serde_json::to_writer(escape::json::Writer::new(out), &event)?)
 }
 

@@ -11,10 +11,12 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Checked;
+use crate::view::cases as view;
 
 pub mod api;
 pub mod applied;
 mod finding;
+pub mod full;
 pub mod history;
 mod host;
 mod instance;
@@ -47,12 +49,31 @@ pub struct Check {
     pub instances: Vec<Instance>,
     /// What is wrong, worst first.
     pub findings: Vec<Finding>,
+    /// The findings by their causes, worst first.
+    pub cases: Vec<Case>,
+    /// What is to be done, each thing once, in its order.
+    pub to_do: Vec<String>,
+    /// The command that goes on from here; null where nothing is wrong.
+    pub next: Option<String>,
     /// Rules that could not decide.
     pub unknown: Vec<UnknownVerdict>,
     /// Everything that is there and could not be read.
     pub unread: Vec<UnreadFact>,
     /// Findings by level.
     pub summary: Summary,
+}
+
+/// One cause, and what follows from it.
+#[derive(Serialize, JsonSchema)]
+pub struct Case {
+    /// Which of `findings` is the cause, from 0.
+    pub cause: usize,
+    /// Which of them follow from it.
+    pub symptoms: Vec<usize>,
+    /// What it costs.
+    pub cost: String,
+    /// The command that goes on from here.
+    pub next: String,
 }
 
 /// A fact that is there and could not be read.
@@ -112,11 +133,25 @@ impl From<&Checked<'_>> for Check {
     fn from(checked: &Checked<'_>) -> Self {
         let assessment = checked.assessment;
         let of = |level: Level| assessment.findings.iter().filter(|finding| finding.level == level).count();
+        let cases = view::of(checked);
+        let place = |of: &hugewise_model::Finding| assessment.findings.iter().position(|it| std::ptr::eq(it, of));
+        let case = |case: &hugewise_advice::case::Case<'_>| {
+            let symptoms = case.symptoms.iter().filter_map(|symptom| place(symptom)).collect();
+            Some(Case {
+                cause: place(case.cause)?,
+                symptoms,
+                cost: case.cost.clone(),
+                next: view::next_of(checked, case),
+            })
+        };
         Self {
             schema: CHECK_SCHEMA,
             host: Host::from(checked.host),
             instances: checked.instances.iter().map(|instance| Instance::new(instance, checked)).collect(),
             findings: assessment.findings.iter().map(Finding::from).collect(),
+            cases: cases.iter().filter_map(case).collect(),
+            to_do: view::to_do(checked, true),
+            next: (!cases.is_empty()).then(|| view::next(checked, &cases)),
             unknown: assessment.unknown.iter().map(UnknownVerdict::from).collect(),
             unread: checked.unread.iter().map(UnreadFact::from).collect(),
             summary: Summary { error: of(Level::Error), warn: of(Level::Warn), info: of(Level::Info) },
@@ -180,6 +215,25 @@ mod tests {
         );
         assert_eq!(check["instances"][1]["chain"], json!([]));
         assert_eq!(check["summary"], json!({"error": 1, "warn": 2, "info": 0}));
+    }
+
+    #[test]
+    fn every_finding_is_the_cause_or_a_symptom_of_one_case() {
+        let check = samples::prod().json();
+        let cases = check["cases"].as_array().unwrap();
+        let of = |case: &Value| -> Vec<u64> {
+            let symptoms = case["symptoms"].as_array().unwrap().iter();
+            std::iter::once(&case["cause"]).chain(symptoms).map(|place| place.as_u64().unwrap()).collect()
+        };
+        let mut places: Vec<u64> = cases.iter().flat_map(of).collect();
+        places.sort_unstable();
+        assert_eq!(places, [0, 1, 2]);
+        // As the text has them: HW401 follows from HW201, HW501 stands by itself.
+        let code = |place: &Value| &check["findings"][usize::try_from(place.as_u64().unwrap()).unwrap()]["code"];
+        assert_eq!((code(&cases[0]["cause"]), code(&cases[0]["symptoms"][0])), (&json!("HW201"), &json!("HW401")));
+        assert_eq!((&check["next"], cases.len()), (&json!("sudo hugewise plan"), 2));
+        assert!(check["to_do"][0].as_str().unwrap().starts_with("set the pool of 2 MiB pages to "));
+        assert_eq!(samples::empty().json()["next"], Value::Null);
     }
 
     #[test]

@@ -307,7 +307,7 @@ pub struct Refusal {
 }
 
 impl PoolTarget {
-    fn new(pool: &sizing::PoolTarget, planned: &[Goal]) -> Self {
+    pub(super) fn new(pool: &sizing::PoolTarget, planned: &[Goal]) -> Self {
         Self {
             page_bytes: pool.page_size.into(),
             node: pool.node,

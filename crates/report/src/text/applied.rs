@@ -7,12 +7,12 @@ use hugewise_change::journal::Summary;
 use hugewise_change::outcome::{RestoreResult, StepResult};
 use hugewise_change::{End, Risk, Undone, Unkept};
 
-use super::plan::{finding, role as role_of};
 use super::{closing, counted};
 use crate::formats::whose;
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 use crate::table::{self, Cell, Column};
+use crate::view::plan::{finding, role as role_of};
 use crate::{AppliedReport, Expectation, Kept, Layout, Proof, Restarted, date};
 
 /// Columns of the words in front.

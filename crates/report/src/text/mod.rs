@@ -13,6 +13,7 @@ pub(crate) mod applied;
 mod cases;
 mod chain;
 mod closing;
+pub(crate) mod full;
 mod host;
 mod instances;
 pub mod investigate;

@@ -2,21 +2,29 @@
 
 use std::io;
 
-use hugewise_advice::words::one_line;
-use hugewise_change::diff;
-use hugewise_change::plan::{Change, CommandChange, Expected, Instruction, Plan, Risk, Step, When};
-use hugewise_model::Bytes;
-use hugewise_model::escape::diff as escape;
+use hugewise_change::plan::{Change, CommandChange, Instruction, Plan, Step};
 
+use super::closing;
 use super::labels::{LABELS, TEXT, labelled};
-use super::{closing, counted};
 use crate::formats::{shown_words, whose};
 use crate::palette::Role;
 use crate::screen::{Screen, Spans, columns};
+use crate::view::plan as view;
 use crate::{Layout, Planned};
 
 pub(crate) fn write(planned: &Planned<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
     let screen = &mut Screen::new(out, layout);
+    plan(screen, planned)?;
+    let last = last(planned);
+    if last.is_empty() && planned.unread.is_empty() {
+        return Ok(());
+    }
+    screen.blank()?;
+    closing::end(screen, Spans::from(last.as_str()), planned.host, planned.unread, false)
+}
+
+/// All of it but the last lines.
+pub(super) fn plan(screen: &mut Screen<'_>, planned: &Planned<'_>) -> io::Result<()> {
     let plan = planned.plan;
     not_here(screen, planned)?;
     heading(screen, plan)?;
@@ -31,9 +39,7 @@ pub(crate) fn write(planned: &Planned<'_>, out: &mut dyn io::Write, layout: Layo
     if !(plan.warnings.is_empty() && plan.budget.pools_bytes == 0 && plan.refusal.is_none()) {
         screen.blank()?;
     }
-    let said = planned.host.confined.as_deref().map(one_line);
-    let more = plan.warnings.iter().filter(|warning| said.as_deref().is_none_or(|said| !warning.starts_with(said)));
-    for warning in more {
+    for warning in view::warnings(planned) {
         screen.flow(LABELS, &Spans::new().add(Role::Warn, "note").add(Role::Text, &format!("  {warning}")))?;
     }
     memory(screen, plan)?;
@@ -42,54 +48,19 @@ pub(crate) fn write(planned: &Planned<'_>, out: &mut dyn io::Write, layout: Layo
             screen.flow(LABELS, &Spans::new().add(Role::Error, "refused").add(Role::Text, &format!("  {reason}")))?;
         }
     }
-    let last = last(planned);
-    if last.is_empty() && planned.unread.is_empty() {
-        return Ok(());
-    }
-    screen.blank()?;
-    closing::end(screen, Spans::from(last.as_str()), planned.host, planned.unread, false)
+    Ok(())
 }
 
 /// A plan that is not for where it was made says so before all else.
 fn not_here(screen: &mut Screen<'_>, planned: &Planned<'_>) -> io::Result<()> {
-    let Some(why) = planned.host.confined.as_deref().map(one_line) else { return Ok(()) };
-    let who =
-        if planned.host.live { "hugewise runs in a container or chroot" } else { "captured in a container or chroot" };
-    let text = format!(
-        "  {who}: {why}. hugewise apply refuses to run here; apply this plan on the host itself (--format shell, ansible or \
-         cloud-init writes it)"
-    );
-    screen.flow(2, &Spans::new().add(Role::Error, "not here").add(Role::Text, &text))
+    let Some(why) = view::not_here(planned.host) else { return Ok(()) };
+    screen.flow(2, &Spans::new().add(Role::Error, "not here").add(Role::Text, &format!("  {why}")))
 }
 
 fn heading(screen: &mut Screen<'_>, plan: &Plan) -> io::Result<()> {
     let name = if plan.host.name.is_empty() { "a host without a name" } else { &plan.host.name };
-    let steps = &plan.steps;
-    let mut text = match (steps.is_empty(), &plan.refusal) {
-        (true, Some(_)) => "  nothing to change, because the pools are refused".to_owned(),
-        (true, None) => "  nothing to change".to_owned(),
-        (false, _) => format!("  {}", steps_of(steps)),
-    };
-    if !plan.instructions.is_empty() {
-        text += &format!("; {}", counted(plan.instructions.len(), "manual step", "manual steps"));
-    }
+    let text = format!("  {}", view::extent(plan));
     screen.flow(2, &Spans::new().add(Role::Strong, name).add(Role::Text, &text))
-}
-
-fn steps_of(steps: &[Step]) -> String {
-    let of = |risk: Risk| steps.iter().filter(|step| step.risk == risk).count();
-    let risks = [Risk::Safe, Risk::Restart, Risk::Reboot, Risk::Destructive].map(|risk| (of(risk), risk.as_str()));
-    let risks = risks.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}"));
-    format!("{}: {}", counted(steps.len(), "step", "steps"), risks.collect::<Vec<_>>().join(", "))
-}
-
-/// How a risk is coloured.
-pub(super) const fn role(risk: Risk) -> Role {
-    match risk {
-        Risk::Safe => Role::Good,
-        Risk::Restart => Role::Warn,
-        Risk::Reboot | Risk::Destructive => Role::Error,
-    }
 }
 
 fn write_step(screen: &mut Screen<'_>, number: usize, step: &Step) -> io::Result<()> {
@@ -97,7 +68,7 @@ fn write_step(screen: &mut Screen<'_>, number: usize, step: &Step) -> io::Result
         .add(Role::Text, &format!("{number}  "))
         .add(Role::Strong, &step.id)
         .add(Role::Text, "  ")
-        .add(role(step.risk), step.risk.as_str())
+        .add(view::role(step.risk), step.risk.as_str())
         .add(Role::Text, &format!("  {}", step.title));
     screen.flow(LABELS, &heading)?;
     if !step.why.is_empty() {
@@ -105,72 +76,34 @@ fn write_step(screen: &mut Screen<'_>, number: usize, step: &Step) -> io::Result
     }
     for (at, expected) in step.expects.iter().enumerate() {
         let label = labelled(if at == 0 { "ends" } else { "" });
-        screen.flow(TEXT, &label.add(Role::Text, &format!("{} {}", finding(expected), when(expected))))?;
+        screen.flow(TEXT, &label.add(Role::Text, &view::ends(expected)))?;
     }
     step.changes.iter().try_for_each(|change| write_change(screen, change))
 }
 
-/// `HW201 no-pool of oracle PROD`.
-pub(super) fn finding(expected: &Expected) -> String {
-    let of = expected.instance.as_deref().map(|instance| format!(" of {instance}")).unwrap_or_default();
-    format!("{} {}{of}", expected.code, expected.name)
-}
-
-fn when(expected: &Expected) -> &'static str {
-    match (expected.when, expected.instance.is_some()) {
-        (When::Now, _) => "at once",
-        (When::Restart, true) => "when it is restarted",
-        (When::Restart, false) => "when the servers are restarted",
-        (When::Reboot, _) => "when the host is rebooted",
-    }
-}
-
 fn write_change(screen: &mut Screen<'_>, change: &Change) -> io::Result<()> {
+    if let Some(diff) = view::difference(change) {
+        lines(screen, &diff)?;
+    }
     match change {
-        Change::Value(change) => {
-            lines(screen, &diff::of_values(&change.path, change.before.as_deref(), Some(&change.after)))
-        }
-        Change::File(change) => {
-            let (before, after) = (change.before.as_ref().map(Into::into), change.after.as_ref().map(Into::into));
-            lines(screen, &diff::of_files(&change.path, before, after))?;
-            match &change.after {
-                Some(after) if change.before.is_none() && (after.mode.0, after.uid, after.gid) != (0o644, 0, 0) => {
-                    let path = escape::path(&change.path);
-                    let line = format!("{path}: mode {} owner {}:{}", after.mode, after.uid, after.gid);
-                    screen.line(&Spans::new().add(Role::Quiet, &line))
-                }
-                _ => Ok(()),
-            }
-        }
+        Change::Value(_) => Ok(()),
+        Change::File(change) => match view::rights(change) {
+            Some(rights) => screen.line(&Spans::new().add(Role::Quiet, &rights)),
+            None => Ok(()),
+        },
         Change::Command(change) => command(screen, change),
     }
 }
 
 /// A diff stays as it is, however narrow the terminal: it can be copied.
 fn lines(screen: &mut Screen<'_>, diff: &str) -> io::Result<()> {
-    diff.lines().try_for_each(|line| {
-        let role = match line.as_bytes() {
-            [b'-', b'-', b'-', ..] | [b'+', b'+', b'+', ..] => Role::Strong,
-            [b'+', ..] => Role::Good,
-            [b'-', ..] => Role::Error,
-            [b'@' | b'\\', ..] => Role::Quiet,
-            _ => Role::Text,
-        };
-        screen.line(&Spans::new().add(role, line))
-    })
+    diff.lines().try_for_each(|line| screen.line(&Spans::new().add(view::role_of_line(line), line)))
 }
 
 fn command(screen: &mut Screen<'_>, change: &CommandChange) -> io::Result<()> {
     let line = Spans::new().add(Role::Strong, "$ ").add(Role::Text, &shown_words(change));
     screen.line(&line)?;
-    let mut why = change.why.clone();
-    if !change.files.is_empty() {
-        why += &format!("; it rewrites {}", change.files.join(", "));
-    }
-    if let Some(holds) = &change.unless {
-        why += &format!("; not needed where {} has {}", holds.path, holds.line);
-    }
-    screen.flow(2, &Spans::new().add(Role::Quiet, "# ").add(Role::Quiet, &why))
+    screen.flow(2, &Spans::new().add(Role::Quiet, "# ").add(Role::Quiet, &view::reason(change)))
 }
 
 fn by_hand(screen: &mut Screen<'_>, instruction: &Instruction) -> io::Result<()> {
@@ -178,7 +111,7 @@ fn by_hand(screen: &mut Screen<'_>, instruction: &Instruction) -> io::Result<()>
     let heading = Spans::new()
         .add(Role::Strong, "by hand")
         .add(Role::Text, "  ")
-        .add(role(instruction.risk), instruction.risk.as_str())
+        .add(view::role(instruction.risk), instruction.risk.as_str())
         .add(Role::Text, &format!("  {}{of}", instruction.title));
     screen.flow(LABELS, &heading)?;
     instruction.text.lines().try_for_each(|line| match line.strip_prefix("# ") {
@@ -203,26 +136,8 @@ fn comment(screen: &mut Screen<'_>, words: &str) -> io::Result<()> {
 }
 
 fn memory(screen: &mut Screen<'_>, plan: &Plan) -> io::Result<()> {
-    let budget = &plan.budget;
-    let Some(total) = budget.total_bytes.filter(|_| budget.pools_bytes > 0) else { return Ok(()) };
-    let left = match (budget.left_bytes, budget.short_bytes) {
-        (Some(left), 0) => {
-            format!("leaves {} beyond the {} that have to stay free", Bytes(left), Bytes(budget.floor_bytes))
-        }
-        (_, short) => {
-            format!("{} too little, with the {} that have to stay free", Bytes(short), Bytes(budget.floor_bytes))
-        }
-    };
-    let mut text = format!(
-        "  of {}: pools {}, measured needs {}; {left}",
-        Bytes(total),
-        Bytes(budget.pools_bytes),
-        Bytes(budget.needs_bytes)
-    );
-    if !budget.unknown.is_empty() {
-        text += &format!("; not known and not counted: {}", budget.unknown.join(", "));
-    }
-    screen.flow(LABELS, &Spans::new().add(Role::Quiet, "memory").add(Role::Text, &text))
+    let Some(text) = view::memory(plan) else { return Ok(()) };
+    screen.flow(LABELS, &Spans::new().add(Role::Quiet, "memory").add(Role::Text, &format!("  {text}")))
 }
 
 fn last(planned: &Planned<'_>) -> String {

@@ -13,7 +13,6 @@ use crate::{Layout, SizeReport};
 
 pub(crate) fn write(report: &SizeReport<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
     let screen = &mut Screen::new(out, layout);
-    let sizing = report.sizing;
     match report.request.memory {
         Some(memory) => {
             let text = size::planned_host(memory);
@@ -22,6 +21,15 @@ pub(crate) fn write(report: &SizeReport<'_>, out: &mut dyn io::Write, layout: La
         None => host::write(screen, report.host)?,
     }
     screen.blank()?;
+    answer(screen, report)?;
+    screen.blank()?;
+    let read = if report.unread.is_empty() { "Everything was read." } else { "" };
+    closing::end(screen, Spans::from(read), report.host, report.unread, false)
+}
+
+/// All of it but the host and the last lines.
+pub(super) fn answer(screen: &mut Screen<'_>, report: &SizeReport<'_>) -> io::Result<()> {
+    let sizing = report.sizing;
     instances(screen, report)?;
     apart::write(screen, report.host, report.instances)?;
     screen.blank()?;
@@ -41,10 +49,7 @@ pub(crate) fn write(report: &SizeReport<'_>, out: &mut dyn io::Write, layout: La
     screen.blank()?;
     forecast(screen, sizing)?;
     screen.blank()?;
-    limits(screen, sizing)?;
-    screen.blank()?;
-    let read = if report.unread.is_empty() { "Everything was read." } else { "" };
-    closing::end(screen, Spans::from(read), report.host, report.unread, false)
+    limits(screen, sizing)
 }
 
 fn instances(screen: &mut Screen<'_>, report: &SizeReport<'_>) -> io::Result<()> {

@@ -44,10 +44,24 @@ pub(crate) fn next(checked: &Checked<'_>, cases: &[Case<'_>]) -> String {
         Some(case) if !counts.flat_map(|finding| &finding.remedies).any(in_plan) => {
             format!("hugewise rules {}", case.cause.code)
         }
-        _ => match checked.root {
-            Some(root) => format!("hugewise plan --root {}", shell::word(&root.to_string_lossy())),
-            None => "sudo hugewise plan".into(),
-        },
+        _ => plan(checked),
+    }
+}
+
+/// The command that goes on from one case: its plan, or its rule where there is nothing that a plan does.
+pub(crate) fn next_of(checked: &Checked<'_>, case: &Case<'_>) -> String {
+    let findings = std::iter::once(case.cause).chain(case.symptoms.iter().copied());
+    let in_plan = |remedy: &Remedy| !matches!(remedy, Remedy::Consider(_));
+    match findings.flat_map(|finding| &finding.remedies).any(in_plan) {
+        true => plan(checked),
+        false => format!("hugewise rules {}", case.cause.code),
+    }
+}
+
+fn plan(checked: &Checked<'_>) -> String {
+    match checked.root {
+        Some(root) => format!("hugewise plan --root {}", shell::word(&root.to_string_lossy())),
+        None => "sudo hugewise plan".into(),
     }
 }
 

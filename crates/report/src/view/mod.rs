@@ -11,10 +11,14 @@ pub(crate) mod closing;
 pub(crate) mod host;
 pub(crate) mod hosts;
 pub(crate) mod instances;
+pub(crate) mod moments;
 pub(crate) mod nothing;
+pub(crate) mod plan;
 pub(crate) mod size;
 pub(crate) mod standing;
+pub(crate) mod target;
 pub(crate) mod verify;
+pub(crate) mod what_if;
 
 /// A fact for a table: its value, `-` where there is none, `?` where it could not be read.
 pub(crate) fn shown<T: std::fmt::Display>(fact: &Observed<T>) -> String {

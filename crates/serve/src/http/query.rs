@@ -19,7 +19,7 @@ pub(super) enum Misasked {
 
 /// The question as its parameters have it: `sessions`, `page_size`, `headroom`, `memory`, as `hugewise size` takes them.
 pub(super) fn size(asked: &[(String, String)]) -> Result<Request, Misasked> {
-    let mut request = Request::default();
+    let mut request = Request { proposed: true, ..Request::default() };
     let mut seen: Vec<&str> = Vec::new();
     for (name, value) in asked {
         if seen.contains(&name.as_str()) {
@@ -84,13 +84,14 @@ mod tests {
 
     #[test]
     fn the_question_is_that_of_the_command_line() {
-        assert_eq!(ask(&[]), Ok(Request::default()));
+        let plain = Request { proposed: true, ..Request::default() };
+        assert_eq!(ask(&[]), Ok(plain.clone()));
         let all = [("sessions", "500"), ("page_size", "1G"), ("headroom", "10"), ("memory", "128G")];
         let request = ask(&all).unwrap();
         assert_eq!((request.sessions, request.headroom_percent), (Some(500), 10));
         assert_eq!(request.page_size, PageSizeChoice::Size(PageSize::GIB_1));
         assert_eq!(request.memory, Some(Bytes::from_gib(128)));
-        assert_eq!(ask(&[("page_size", "auto")]), Ok(Request::default()));
+        assert_eq!(ask(&[("page_size", "auto")]), Ok(plain));
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! The frames that there are, and the one that is looked at.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
+
+use hugewise_model::Finding;
 
 use super::frame::{Frame, Gauge};
 
@@ -49,10 +52,70 @@ impl Timeline {
         self.frames.get(self.at)
     }
 
-    /// The values of a gauge up to the frame that is looked at: the last so many.
-    pub fn last(&self, gauge: Gauge, count: usize) -> impl Iterator<Item = Option<f64>> + '_ {
-        let end = self.at.saturating_add(1).min(self.frames.len());
-        self.frames.range(end.saturating_sub(count)..end).map(move |frame| frame.gauges.get(gauge))
+    /// The frames that stand for each of so many columns, and the column of the frame that is looked at: the last frames up to it of a
+    /// live host; of a recording all, several to a column where there are more of them than columns.
+    pub fn columns(&self, count: usize) -> (Vec<Range<usize>>, usize) {
+        let all = self.frames.len();
+        if self.live || all <= count {
+            let end = if self.live { self.at.saturating_add(1).min(all) } else { all };
+            let begin = end.saturating_sub(count);
+            return ((begin..end).map(|at| at..at + 1).collect(), self.at.saturating_sub(begin));
+        }
+        let columns: Vec<Range<usize>> =
+            (0..count).map(|column| column * all / count..(column + 1) * all / count).collect();
+        let looked_at = columns.iter().position(|frames| frames.contains(&self.at)).unwrap_or_default();
+        (columns, looked_at)
+    }
+
+    /// The frames of a column.
+    pub fn of(&self, column: &Range<usize>) -> impl DoubleEndedIterator<Item = &Arc<Frame>> + '_ {
+        self.frames.range(column.start.min(self.frames.len())..column.end.min(self.frames.len()))
+    }
+
+    /// What a gauge says in a column: the value that looks worst.
+    pub fn value(&self, gauge: Gauge, column: &Range<usize>) -> Option<f64> {
+        let values = self.of(column).filter_map(|frame| frame.gauges.get(gauge));
+        match gauge {
+            Gauge::Available | Gauge::Free => values.reduce(f64::min),
+            Gauge::KernelCpu | Gauge::PageTables | Gauge::Swap | Gauge::Sessions => values.reduce(f64::max),
+        }
+    }
+
+    /// Whether something is found in a frame that was not in the one before.
+    pub fn begins(&self, at: usize) -> bool {
+        let Some(frame) = self.frames.get(at) else { return false };
+        let Some(before) = at.checked_sub(1).and_then(|at| self.frames.get(at)) else {
+            return !frame.findings.is_empty();
+        };
+        let is_new = |finding: &Finding| {
+            let same = |other: &Finding| {
+                (other.code, other.name, &other.instance) == (finding.code, finding.name, &finding.instance)
+            };
+            !before.findings.iter().any(same)
+        };
+        frame.findings.iter().any(is_new)
+    }
+
+    /// The next frame, or the one before, in which something is found that was not there.
+    pub fn begin(&self, forth: bool) -> Option<usize> {
+        if forth {
+            (self.at.saturating_add(1)..self.frames.len()).find(|at| self.begins(*at))
+        } else {
+            (0..self.at).rev().find(|at| self.begins(*at))
+        }
+    }
+
+    /// Stops, and goes to where the next thing found begins, or the one before.
+    pub fn go_to_begin(&mut self, forth: bool) {
+        self.playing = false;
+        if let Some(at) = self.begin(forth) {
+            self.at = at;
+        }
+    }
+
+    /// A frame by its number.
+    pub fn at(&self, number: usize) -> Option<&Arc<Frame>> {
+        self.frames.get(number)
     }
 
     /// Whether any frame tells of a gauge.
@@ -176,13 +239,62 @@ mod tests {
     }
 
     #[test]
-    fn history_ends_at_what_is_looked_at() {
+    fn a_live_hosts_history_ends_at_what_is_looked_at() {
         let told = |value| Frame { gauges: Gauges { swap: value, ..Gauges::default() }, ..Frame::default() };
-        let mut timeline = Timeline::recorded([Some(1.0), None, Some(3.0), Some(4.0)].map(told).into());
-        timeline.go(2);
-        let last = |count| timeline.last(Gauge::Swap, count).collect::<Vec<_>>();
-        assert_eq!(last(2), [None, Some(3.0)]);
-        assert_eq!(last(9), [Some(1.0), None, Some(3.0)]);
+        let mut timeline = Timeline::live();
+        [Some(1.0), None, Some(3.0), Some(4.0)].map(told).into_iter().for_each(|frame| timeline.push(frame));
+        timeline.go(-1);
+        let last = |count| {
+            let (columns, looked_at) = timeline.columns(count);
+            (columns.iter().map(|column| timeline.value(Gauge::Swap, column)).collect::<Vec<_>>(), looked_at)
+        };
+        assert_eq!(last(2), (vec![None, Some(3.0)], 1));
+        assert_eq!(last(9), (vec![Some(1.0), None, Some(3.0)], 2));
         assert!(timeline.tells(Gauge::Swap) && !timeline.tells(Gauge::Sessions));
+    }
+
+    #[test]
+    fn a_recording_is_shown_whole_and_its_worst_is_never_lost() {
+        let told = |number: i32| Frame {
+            gauges: Gauges {
+                kernel_cpu: Some(if number == 500 { 0.9 } else { 0.1 }),
+                available: Some(if number == 250 { 1.0 } else { 100.0 }),
+                ..Gauges::default()
+            },
+            ..Frame::default()
+        };
+        let mut timeline = Timeline::recorded((0..1001).map(told).collect());
+        let shown = |timeline: &Timeline, gauge| {
+            let (columns, _) = timeline.columns(40);
+            assert_eq!((columns.len(), columns[0].start, columns[39].end), (40, 0, 1001));
+            columns.iter().map(|column| timeline.value(gauge, column).unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&timeline, Gauge::KernelCpu).iter().filter(|value| **value > 0.5).count(), 1);
+        assert_eq!(shown(&timeline, Gauge::Available).iter().filter(|value| **value < 2.0).count(), 1);
+        assert_eq!(timeline.columns(40).1, 0);
+        timeline.last_frame();
+        assert_eq!(timeline.columns(40).1, 39);
+        assert_eq!(timeline.columns(2000).1, 1000);
+    }
+
+    #[test]
+    fn what_is_found_is_gone_to() {
+        let told = |names: &[&'static str]| Frame {
+            findings: names.iter().map(|name| Finding { name, ..super::super::testing::finding("", None) }).collect(),
+            ..Frame::default()
+        };
+        let frames = [&[][..], &["a"], &["a"], &[], &["a"], &["a", "b"], &["b"]];
+        let mut timeline = Timeline::recorded(frames.map(told).into());
+        let mut seen = Vec::new();
+        for _ in 0..4 {
+            timeline.go_to_begin(true);
+            seen.push(timeline.place().0);
+        }
+        assert_eq!(seen, [2, 5, 6, 6]);
+        timeline.go_to_begin(false);
+        assert_eq!(timeline.place().0, 5);
+        timeline.go_to_begin(false);
+        timeline.go_to_begin(false);
+        assert_eq!(timeline.place().0, 2);
     }
 }

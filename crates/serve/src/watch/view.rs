@@ -155,6 +155,12 @@ impl View {
         at.or(if keys.is_empty() { None } else { Some(0) })
     }
 
+    /// What is chosen in the list that has the keys.
+    pub(super) fn chosen_key(&self) -> Option<String> {
+        let at = self.chosen(self.panel)?;
+        self.keys(self.panel).0.into_iter().nth(at)
+    }
+
     fn keys(&self, panel: Panel) -> (Vec<String>, Option<&String>) {
         match panel {
             Panel::Instances => {
@@ -186,6 +192,8 @@ impl View {
             KeyCode::Char(' ') => self.timeline.pause_or_play(),
             KeyCode::Left => self.timeline.go(-1),
             KeyCode::Right => self.timeline.go(1),
+            KeyCode::Char('n') => self.timeline.go_to_begin(true),
+            KeyCode::Char('N' | 'p') => self.timeline.go_to_begin(false),
             KeyCode::Char('[') => self.timeline.go(-(PAGE as isize)),
             KeyCode::Char(']') => self.timeline.go(PAGE as isize),
             KeyCode::Home | KeyCode::Char('g') => self.timeline.first_frame(),
@@ -256,9 +264,7 @@ impl View {
     }
 
     fn open_chosen(&mut self) {
-        let Some(at) = self.chosen(self.panel) else { return };
-        let (keys, _) = self.keys(self.panel);
-        if let Some(key) = keys.into_iter().nth(at) {
+        if let Some(key) = self.chosen_key() {
             self.open(match self.panel {
                 Panel::Instances => Page::Instance(key),
                 Panel::Findings => Page::Finding(key),

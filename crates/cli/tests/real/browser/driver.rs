@@ -133,6 +133,39 @@ impl Browser {
         self.of_session("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": actions}]}));
     }
 
+    /// Moves the pointer to a place in the window.
+    #[track_caller]
+    pub(super) fn point_at(&self, x: f64, y: f64) {
+        let to = json!({"type": "pointerMove", "x": x.round(), "y": y.round(), "duration": 0, "origin": "viewport"});
+        let pointer =
+            json!({"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [to]});
+        self.of_session("actions", &json!({"actions": [pointer]}));
+    }
+
+    /// How wide the page is, whatever the window's least is.
+    pub(super) fn widen(&self, width: u32) {
+        let metrics = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
+        self.of_devtools("Emulation.setDeviceMetricsOverride", &metrics);
+    }
+
+    /// What the page is shown on: `screen` or `print`, `light` or `dark`.
+    pub(super) fn show_on(&self, medium: &str, scheme: &str) {
+        let feature = json!({"name": "prefers-color-scheme", "value": scheme});
+        self.of_devtools("Emulation.setEmulatedMedia", &json!({"media": medium, "features": [feature]}));
+    }
+
+    #[track_caller]
+    fn of_devtools(&self, command: &str, parameters: &Value) {
+        self.of_session("goog/cdp/execute", &json!({"cmd": command, "params": parameters}));
+    }
+
+    /// What a function's body hands to `done`, whenever it does.
+    #[track_caller]
+    pub(super) fn run_later(&self, script: &str) -> Value {
+        let script = format!("const done = arguments[arguments.length - 1]; {script}");
+        self.of_session("execute/async", &json!({"script": script, "args": []}))
+    }
+
     /// The address of every request that was made for a page of some server since this was last asked.
     pub(super) fn requests(&self) -> Vec<String> {
         let entries = self.of_session("se/log", &json!({"type": "performance"}));

@@ -1,6 +1,7 @@
 //! The dashboard of `hugewise serve` in a real browser, while a real pool and a real server change.
 
 mod driver;
+mod faces;
 
 use std::cell::RefCell;
 
@@ -118,38 +119,80 @@ fn the_keyboard_reaches_everything(page: &Page) {
     });
 }
 
-/// The sliders, moved by keys, tell no fewer pages than the server itself asks for, and what more sessions take.
+/// The sliders, moved by keys, tell no fewer pages than the server itself asks for, and their tables agree with each other.
 fn what_if_has_numbers(page: &Page, pages: u64) {
     let browser = &page.browser;
-    browser.run("document.querySelector('#sessions').focus()");
-    browser.press(&[key::HOME, key::RIGHT, key::RIGHT]);
-    page.wait_for("#sessions-said", "2");
-    page.wait_for("#answer", "2 sessions");
-    let few = browser.text("#answer table");
-    browser.press(&[key::END]);
-    page.wait_for("#sessions-said", "10,000");
-    page.wait_for("#answer", "10,000 sessions");
-    let many = browser.text("#answer table");
-    for (table, sessions) in [(&few, "\t2\t"), (&many, "\t10,000\t")] {
-        let rows: Vec<&str> = table.lines().skip(1).collect();
-        assert!(rows.len() >= 2 && rows.iter().all(|row| row.contains(sessions) && row.contains("iB\t")), "{table}");
+    let mut tables = Vec::new();
+    for (key, sessions) in [(key::HOME, Some("1 session;")), (key::END, None)] {
+        browser.run("document.querySelector('#sessions').focus()");
+        browser.press(&[key]);
+        let many = browser.text("#sessions-said");
+        let said = sessions.map_or_else(|| format!("{many} sessions"), str::to_owned);
+        page.wait_for("#answer", &said);
+        tables.push(browser.text("#answer .beside > :last-child"));
     }
-    assert_ne!(few, many);
+    for table in &tables {
+        let rows: Vec<&str> = table.lines().skip(1).collect();
+        assert!(rows.len() >= 2 && rows.iter().all(|row| row.contains("iB\t")), "{table}");
+    }
+    assert_ne!(tables[0], tables[1]);
 
-    browser.press(&[key::HOME]);
-    page.wait_for("#sessions-said", "as now");
     browser.run("document.querySelector('#pages').focus()");
     browser.press(&[key::RIGHT]);
     page.wait_for("#pages-said", "2 MiB");
     // Servers of others may run on this host besides, and may leave too little of its memory.
-    harness::wait_for("an answer in pages of 2 MiB", || {
+    let fits = harness::wait_for("an answer in pages of 2 MiB", || {
         let answer = browser.text("#answer");
         if answer.starts_with("Does not fit, for ") {
-            return answer.contains("iB are missing.").then_some(());
+            return answer.contains("iB are missing.").then_some(None);
         }
-        let (carry, _) = answer.strip_prefix("Fits: ")?.split_once(" pages of 2 MiB")?;
-        (carry.replace(',', "").parse::<u64>().ok()? >= pages).then_some(())
+        let (carry, rest) = answer.strip_prefix("Fits: ")?.split_once(" pages of 2 MiB")?;
+        let (_, left) = rest.split_once("; ")?;
+        let (left, _) = left.split_once(" are left.")?;
+        (carry.replace(',', "").parse::<u64>().ok()? >= pages).then(|| Some(left.to_owned()))
     });
+    let Some(left) = fits else { return };
+    // One number for what is left: in words, in the table of the memory, in that of the page sizes.
+    let dealt = browser.text("#answer .beside > :first-child");
+    assert!(dealt.lines().any(|line| line == format!("left\t{left}")), "{left}: {dealt}");
+    let by_page = browser.text("#answer .beside > :last-child");
+    let row = by_page.lines().find(|line| line.starts_with("2 MiB\t"));
+    assert!(row.is_some_and(|row| row.ends_with(&format!("\t{left}"))), "{left}: {by_page}");
+}
+
+/// The charts by keys: a stretch of time is chosen, and one cursor goes over all of them.
+fn charts_go_by_keys(page: &Page) {
+    let browser = &page.browser;
+    let pressed = "return document.querySelector('#ranges [aria-pressed=true]').textContent";
+    assert_eq!(browser.run(pressed), "1 h");
+    browser.run("document.querySelector('#ranges button').focus()");
+    browser.press(&[key::ENTER]);
+    assert_eq!(browser.run(pressed), "15 min");
+    harness::wait_for("two points in time", || {
+        (browser.run("return +document.querySelector('#moment').max > 0") == true).then_some(())
+    });
+    browser.run("document.querySelector('#moment').focus()");
+    browser.press(&[key::HOME]);
+    // The first of all: its time stands beside, and the cursor of every chart at one place.
+    harness::wait_for("the moment without a last reading", || {
+        let said = browser.text("#moment-said");
+        (!said.is_empty() && !said.contains("last reading")).then_some(())
+    });
+    let cursors = "return [...document.querySelectorAll('.u-cursor-x')].map((it) => it.style.transform)";
+    let places = strings(&browser.run(cursors));
+    assert!(places.len() >= 4 && places.iter().all(|place| *place == places[0] && place.contains("px")), "{places:?}");
+
+    // The pointer over one chart has what that one is told of at its place.
+    let middle = "const it = document.querySelector('[data-chart=page_tables] .u-over'); it.scrollIntoView({block: 'center'}); \
+                  const at = it.getBoundingClientRect(); return [at.left + at.width / 2, at.top + at.height / 2]";
+    harness::wait_for("a tooltip", || {
+        let at = browser.run(middle);
+        browser.point_at(at[0].as_f64()?, at[1].as_f64()?);
+        let told = browser.run("return [...document.querySelectorAll('.tip')].filter((it) => it.checkVisibility()).map((it) => it.innerText)");
+        let told = strings(&told);
+        (told.len() == 1 && told[0].contains("all processes ") && told[0].contains("iB")).then_some(())
+    });
+    browser.point_at(2.0, 2.0);
 }
 
 #[test]
@@ -177,23 +220,31 @@ fn the_dashboard_lives_in_a_browser() {
     let title = format!("postgresql {}", text(&harness::check().instance("postgresql", server.pid)["name"]));
     harness::wait_for("the server in the page, and why it is on base pages", || {
         let card = page.card(&title)?;
-        (card.contains("on base pages") && card.contains("Next boot") && card.contains("✗ room is broken"))
-            .then_some(())
+        (card.contains("on base pages") && card.contains("✗ room is broken")).then_some(())
     });
-    page.wait_for("#findings", &title);
+    page.wait_for("#cases", &title);
+    page.wait_for("#cases .copied", "hugewise");
+    page.wait_for("#moments", &title);
+    page.wait_for("#last", "Last reading ");
+    page.wait_for("#version", concat!("hugewise ", env!("CARGO_PKG_VERSION")));
     what_if_has_numbers(&page, pages);
+    charts_go_by_keys(&page);
     the_keyboard_reaches_everything(&page);
+    faces::are_for_everybody(&page.browser, "the dashboard");
     drop(server);
     harness::wait_for("the page without the server", || page.card(&title).is_none().then_some(()));
     page.note_requests();
 
     assert_eq!(served.end(Signal::TERM), Some(0));
-    page.wait_for("#line", "Connection lost");
+    page.wait_for("#line", "Connection lost. Showing data from ");
     require!(guard.set_pool(PageSize::MIB_2, PageCount(8)));
     served = Served::start_at(&address, &SETTINGS).expect("its port again");
     page.wait_for("#line", "live");
     page.wait_for_pool(8);
-    page.wait_for("figure[data-chart=pools]", "2 MiB pool 16.0 MiB");
+    page.wait_for("figure[data-chart=pools]", "2 MiB pool 16 MiB");
+    // 24 pages were the most: 48 MiB, in steps that are round in binary.
+    let ticks = "return document.querySelector('figure[data-chart=pools]').dataset.ticks";
+    assert_eq!(page.browser.run(ticks), "0 B, 16 MiB, 32 MiB, 48 MiB");
     assert!(page.browser.run("return window.kept").is_object());
     page.note_requests();
     drop(guard);

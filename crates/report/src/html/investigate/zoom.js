@@ -70,7 +70,13 @@ for (const box of document.querySelectorAll('.charts')) {
     cursor.setAttribute('visibility', 'hidden');
     return {svg, area, cursor, chosen, paths, lines: null, unit: figure.dataset.unit, top: +svg.dataset.top,
       plot: svg.querySelector('.plot'), ticks: svg.querySelector('.ticks'), numbers: [...svg.querySelectorAll('.number')],
-      values: [...figure.querySelectorAll('.value')].map(value => [value, value.textContent])};
+      values: [...figure.querySelectorAll('.value')].map(value => {
+        // What is said of a moment stands over what is said of all, whose place is kept: a legend that is read never wraps anew.
+        const all = document.createElement('span'), then = document.createElement('span');
+        all.textContent = value.textContent;
+        value.replaceChildren(all, then);
+        return [value, then];
+      })};
   });
   if (!charts.length) continue;
   let from = first, to = last, queued = false;
@@ -89,8 +95,11 @@ for (const box of document.querySelectorAll('.charts')) {
       chart.ticks.replaceChildren(...at.flatMap(tick => {
         const line = drawn('line'), text = drawn('text');
         for (const [name, value] of Object.entries({class: 'tick', x1: place(tick - offset), x2: place(tick - offset), y1: 16, y2: 166})) line.setAttribute(name, value);
-        for (const [name, value] of Object.entries({class: 'faint mid', x: place(tick - offset), y: 182})) text.setAttribute(name, value);
         text.textContent = label(tick, step < 6e4);
+        // A label at an edge stands beside its place, so that none of it is cut.
+        const half = text.textContent.length * 4, x = (tick - offset - from) / length * chart.svg.clientWidth;
+        const anchor = x < half ? 'start' : x > chart.svg.clientWidth - half ? 'end' : 'mid';
+        for (const [name, value] of Object.entries({class: 'faint ' + anchor, x: place(tick - offset), y: 182})) text.setAttribute(name, value);
         return [line, text];
       }));
       for (const number of chart.numbers) number.setAttribute('x', place(+number.dataset.at));
@@ -115,7 +124,11 @@ for (const box of document.querySelectorAll('.charts')) {
   function point(part) {
     for (const chart of charts) {
       chart.cursor.setAttribute('visibility', part === null ? 'hidden' : 'visible');
-      if (part === null) { for (const [value, words] of chart.values) value.textContent = words; continue; }
+      for (const [value, then] of chart.values) {
+        value.classList.toggle('then', part !== null);
+        if (part === null) then.textContent = '';
+      }
+      if (part === null) continue;
       chart.cursor.setAttribute('x1', part * 100 + '%'); chart.cursor.setAttribute('x2', part * 100 + '%');
       chart.lines = chart.lines || chart.paths.map(path => stretches(path, chart.area));
       const x = (from + part * (to - from) - first) / (last - first) * WIDE;
@@ -123,7 +136,7 @@ for (const box of document.querySelectorAll('.charts')) {
       chart.lines.forEach((lines, at) => {
         const y = height(lines, x), value = chart.values[at];
         if (!value) return;
-        value[0].textContent = y === null ? 'not known' : show((below - y) / TALL * chart.top, chart.unit);
+        value[1].textContent = y === null ? 'not known' : show((below - y) / TALL * chart.top, chart.unit);
         if (chart.area && y !== null) below = y;
       });
     }
@@ -205,7 +218,10 @@ for (const box of document.querySelectorAll('.charts')) {
     button.addEventListener('click', () => {
       const a = +button.dataset.from, b = +button.dataset.to, around = Math.max(b - a, 6e4);
       zoom(a - around, b + around);
-      if (tools.getBoundingClientRect().top > innerHeight || tools.getBoundingClientRect().bottom < 0) box.scrollIntoView({block: 'start'});
+      box.focus({preventScroll: true});
+      // To the first chart, unless it is all there to be seen already.
+      const {top, bottom} = charts[0].svg.getBoundingClientRect();
+      if (top < tools.offsetHeight || bottom > innerHeight) box.scrollIntoView({block: 'start'});
     });
   }
   // Words that are longer than the window stick to their end.

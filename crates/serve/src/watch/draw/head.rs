@@ -1,9 +1,12 @@
 //! The host in a line, and its numbers over time.
 
+use std::ops::Range;
+
 use hugewise_report::palette::Role;
-use hugewise_report::screen::{Spans, columns};
+use hugewise_report::screen::{Spans, columns as wide};
 use hugewise_report::spark;
 
+use super::cut;
 use crate::watch::frame::{Frame, Gauge};
 use crate::watch::view::View;
 
@@ -11,18 +14,85 @@ use crate::watch::view::View;
 const LABEL: usize = 13;
 const VALUE: usize = 22;
 
-/// Who, when, and which frame of how many; then a line a gauge.
+/// Who, when, and which frame of how many; then a line a gauge, what was found, and the time.
 pub(super) fn lines(view: &View, frame: &Frame, width: usize) -> Vec<Spans> {
-    let mut first = Spans::new().add(Role::Strong, &frame.host).add(Role::Quiet, &format!("  {}", frame.about));
     let place = place(view);
-    let gap = width.saturating_sub(first.width() + place.width()).max(2);
+    let room = width.saturating_sub(place.width() + 2);
+    let mut first =
+        cut(&Spans::new().add(Role::Strong, &frame.host).add(Role::Quiet, &format!("  {}", frame.about)), room);
+    let gap = width.saturating_sub(first.width() + place.width());
     first.push(Role::Text, &" ".repeat(gap));
     first.append(&place);
     let mut lines = vec![first, Spans::new().add(Role::Quiet, &frame.at)];
+    let room = width.saturating_sub(LABEL + VALUE + 2).max(4);
+    let (columns, looked_at) = view.timeline.columns(room);
     let told = Gauge::ALL.into_iter().filter(|gauge| view.timeline.tells(*gauge));
-    lines.extend(told.map(|gauge| line(view, frame, gauge, width)));
+    lines.extend(told.map(|gauge| line(view, frame, gauge, &columns, room)));
+    lines.extend(found(view, &columns, room));
+    lines.extend(axis(view, &columns, looked_at, room));
     lines.push(Spans::new());
     lines
+}
+
+/// Where something is found in a recording: where it begins, and how long it lasts.
+fn found(view: &View, columns: &[Range<usize>], room: usize) -> Option<Spans> {
+    let timeline = &view.timeline;
+    let worst = |column: &Range<usize>| timeline.of(column).flat_map(|frame| &frame.findings).map(|it| it.level).max();
+    if timeline.is_live() || columns.iter().all(|column| worst(column).is_none()) {
+        return None;
+    }
+    let of_rules =
+        timeline.of(&(0..timeline.place().1)).flat_map(|frame| &frame.findings).any(|it| !it.code.as_str().is_empty());
+    let label = if of_rules { "findings" } else { "incidents" };
+    let mut line = Spans::new().add(Role::Quiet, &format!("{label:LABEL$}"));
+    line.push(Role::Text, &" ".repeat(room.saturating_sub(columns.len())));
+    for column in columns {
+        let sign = match worst(column) {
+            Some(_) if column.clone().any(|at| timeline.begins(at)) => "\u{25b2}",
+            Some(_) => "\u{2501}",
+            None => " ",
+        };
+        line.push(worst(column).map_or(Role::Text, Role::from), sign);
+    }
+    let begins = (0..timeline.place().1).filter(|at| timeline.begins(*at)).count();
+    Some(line.add(Role::Quiet, &format!("  {begins}: n next, N back")))
+}
+
+/// When the first and the last column were, and which is looked at.
+fn axis(view: &View, columns: &[Range<usize>], looked_at: usize, room: usize) -> Option<Spans> {
+    let first = view.timeline.of(columns.first()?).next()?;
+    let last = view.timeline.of(columns.last()?).next_back()?;
+    // 2026-11-21T08:30:05+01:00
+    let same = |part: Range<usize>| first.at.get(part.clone()) == last.at.get(part);
+    let part = match (same(0..10), same(0..16)) {
+        (true, true) => 11..19,
+        (true, false) => 11..16,
+        (false, _) => 5..16,
+    };
+    let time = |frame: &Frame| frame.at.get(part.clone()).unwrap_or_default().replace('T', " ");
+    let (from, to) = (time(first), time(last));
+    let pad = room.saturating_sub(columns.len());
+    let mut signs: Vec<char> = (0..room).map(|at| if at < pad { ' ' } else { '\u{2500}' }).collect();
+    // Days beside the times leave no room behind the line: they stand in it.
+    let within = !same(0..10) && columns.len() > 2 * (from.len() + to.len());
+    if within {
+        let ends = from.chars().zip(pad..).chain(to.chars().zip(room.saturating_sub(to.len())..));
+        for (sign, at) in ends {
+            signs.get_mut(at).into_iter().for_each(|place| *place = sign);
+        }
+    }
+    let live = view.timeline.is_live();
+    if let Some(place) = signs.get_mut(pad + looked_at).filter(|_| !live) {
+        *place = '\u{2503}';
+    }
+    let line: String = signs.into_iter().collect();
+    let ends = match (within, live && view.timeline.is_playing()) {
+        (true, _) => String::new(),
+        (false, _) if columns.len() == 1 => format!("  {to}"),
+        (false, true) => format!("  {from} to now"),
+        (false, false) => format!("  {from} to {to}"),
+    };
+    Some(Spans::new().add(Role::Quiet, &format!("{:LABEL$}{line}{ends}", "time")))
 }
 
 /// Before the first frame.
@@ -43,9 +113,8 @@ fn place(view: &View) -> Spans {
     }
 }
 
-fn line(view: &View, frame: &Frame, gauge: Gauge, width: usize) -> Spans {
-    let room = width.saturating_sub(LABEL + VALUE + 2).max(4);
-    let values: Vec<Option<f64>> = view.timeline.last(gauge, room).collect();
+fn line(view: &View, frame: &Frame, gauge: Gauge, columns: &[Range<usize>], room: usize) -> Spans {
+    let values: Vec<Option<f64>> = columns.iter().map(|column| view.timeline.value(gauge, column)).collect();
     let most = values.iter().flatten().copied().fold(0.0, f64::max);
     let top = match gauge {
         Gauge::KernelCpu => 1.0,
@@ -61,7 +130,7 @@ fn line(view: &View, frame: &Frame, gauge: Gauge, width: usize) -> Spans {
         }
         _ => String::new(),
     };
-    let pad = " ".repeat(room.saturating_sub(columns(&drawn)));
+    let pad = " ".repeat(room.saturating_sub(wide(&drawn)));
     let told = format!("  {now}{part}");
     Spans::new()
         .add(Role::Quiet, &format!("{:LABEL$}", gauge.label()))

@@ -5,7 +5,7 @@ use hugewise_report::screen::Spans;
 
 use crate::watch::view::{Page, View};
 
-const KEYS: [(&str, &str); 13] = [
+const KEYS: [(&str, &str); 14] = [
     ("up, down", "select an instance or a finding (also k, j)"),
     ("Tab", "switch between instances and findings"),
     ("Enter", "show details: links to huge pages, evidence, cost, fix"),
@@ -14,6 +14,7 @@ const KEYS: [(&str, &str); 13] = [
     ("s, r", "change the sort column; reverse the order"),
     ("space", "pause and resume"),
     ("left, right", "pause, and step one frame back or forward"),
+    ("n, N", "jump to where the next incident or finding begins; to the previous one"),
     ("[, ]", "ten frames"),
     ("Home, End", "jump to the first frame, or the last (now, on a live host)"),
     ("+, -", "play a recording faster or slower"),
@@ -31,7 +32,7 @@ pub(super) fn lines() -> Vec<(usize, Spans)> {
 pub(super) fn foot(view: &View, width: usize) -> Spans {
     let keys: &[(&str, &str)] = match (&view.page, view.typing) {
         (_, true) => &[("Enter", "keep"), ("Esc", "drop")],
-        (Page::Overview, false) => &[
+        (Page::Overview, false) if view.timeline.is_live() => &[
             ("q", "quit"),
             ("?", "keys"),
             ("Enter", "look"),
@@ -40,6 +41,17 @@ pub(super) fn foot(view: &View, width: usize) -> Spans {
             ("/", "find"),
             ("space", "stop, go on"),
             ("left right", "step"),
+        ],
+        (Page::Overview, false) => &[
+            ("q", "quit"),
+            ("?", "keys"),
+            ("space", "stop, go on"),
+            ("left right", "step"),
+            ("n N", "incidents"),
+            ("Enter", "look"),
+            ("Tab", "other list"),
+            ("/", "find"),
+            ("s", "sort"),
         ],
         (_, false) => &[("Esc", "back"), ("q", "quit"), ("up down", "scroll"), ("left right", "step")],
     };

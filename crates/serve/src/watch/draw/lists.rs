@@ -10,7 +10,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Text;
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
-use super::{line, style, title};
+use super::{cut_text, line, style, title};
 use crate::watch::frame::{Frame, InstanceRow};
 use crate::watch::view::{Panel, View};
 
@@ -67,8 +67,9 @@ pub(super) fn instances(view: &View, frame: &Frame, screen: &mut ratatui::Frame<
         let text = Text::styled(text, style(view.palette, role));
         Cell::new(if right(at) { text.right_aligned() } else { text })
     };
+    let last = room(&widths, area.width);
     let row = |row: &&InstanceRow| {
-        let mut cells = vec![(clean(&row.title).into_owned(), Role::Strong), (number(row.sessions), Role::Text)];
+        let mut cells = vec![(cut_text(&clean(&row.title), name), Role::Strong), (number(row.sessions), Role::Text)];
         if wide {
             cells.push((row.segments.to_string(), Role::Text));
             cells.push((row.huge_pages.as_str().to_owned(), Role::from(row.huge_pages)));
@@ -77,7 +78,8 @@ pub(super) fn instances(view: &View, frame: &Frame, screen: &mut ratatui::Frame<
         if wide {
             cells.push((amount(row.page_tables_a_session()), Role::Text));
         }
-        cells.push(cause(row));
+        let (text, role) = cause(row);
+        cells.push((cut_text(&text, last), role));
         Row::new(cells.into_iter().enumerate().map(|(at, (text, role))| cell(at, text, role)).collect::<Vec<_>>())
     };
     let head = heads.iter().enumerate().map(|(at, text)| cell(at, (*text).to_owned(), Role::Quiet));
@@ -87,6 +89,24 @@ pub(super) fn instances(view: &View, frame: &Frame, screen: &mut ratatui::Frame<
         .highlight_symbol("  ");
     let mut state = TableState::new().with_selected(view.chosen(Panel::Instances));
     screen.render_stateful_widget(table, below, &mut state);
+}
+
+/// Columns that are left for the last cell of a row, beside the others, the gaps between them and the mark of what is chosen.
+fn room(widths: &[Constraint], width: u16) -> usize {
+    let taken = widths.iter().map(|width| match width {
+        Constraint::Length(columns) => columns + 1,
+        _ => 0,
+    });
+    usize::from(width.saturating_sub(2 + taken.sum::<u16>()))
+}
+
+/// What is said in a recording where nothing is found at this moment, and something is at another.
+fn elsewhere(view: &View) -> Option<String> {
+    let timeline = &view.timeline;
+    let next = timeline.begin(true).map(|at| (at, "next", "n"));
+    let (at, which, key) = next.or_else(|| timeline.begin(false).map(|at| (at, "last", "N")))?;
+    let frame = timeline.at(at).filter(|_| !timeline.is_live())?;
+    Some(format!("  nothing at this moment; {which}: {} at {} ({key})", frame.findings.first()?.name, frame.at))
 }
 
 /// The link that is broken, or that all hold.
@@ -122,7 +142,9 @@ pub(super) fn findings(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'
     let heading = title(view, Panel::Findings, "Findings", &more);
     screen.render_widget(Paragraph::new(line(view.palette, &heading)), above);
     if rows.is_empty() {
+        let elsewhere = elsewhere(view);
         let (text, role) = match (all, frame.unknown.as_str()) {
+            (0, _) if elsewhere.is_some() => (elsewhere.as_deref().unwrap_or_default(), Role::Text),
             (0, "") => ("  nothing is wrong", Role::Good),
             (0, unknown) => (&*format!("  nothing wrong found; {unknown}"), Role::Text),
             _ => ("  no finding matches", Role::Text),
@@ -130,19 +152,21 @@ pub(super) fn findings(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'
         screen.render_widget(Paragraph::new(line(view.palette, &Spans::new().add(role, text))), below);
         return;
     }
-    let row = |finding: &&Finding| {
-        Row::new(vec![
-            Cell::new(Text::styled(finding.level.as_str(), style(view.palette, Role::from(finding.level)))),
-            Cell::new(Text::styled(format!("{} {}", finding.code, finding.name), style(view.palette, Role::Strong))),
-            Cell::new(clean(&with_instance(finding)).into_owned()),
-        ])
-    };
     let name = |finding: &&Finding| finding.code.as_str().len() + finding.name.len() + 1;
     let name = u16::try_from(rows.iter().map(name).max().unwrap_or(0)).unwrap_or(30).min(area.width / 2);
-    let table =
-        Table::new(rows.iter().map(row), [Constraint::Length(5), Constraint::Length(name), Constraint::Min(10)])
-            .row_highlight_style(if view.panel == Panel::Findings { CHOSEN } else { Style::new() })
-            .highlight_symbol("  ");
+    let widths = [Constraint::Length(5), Constraint::Length(name), Constraint::Min(10)];
+    let last = room(&widths, area.width);
+    let row = |finding: &&Finding| {
+        let called = format!("{} {}", finding.code, finding.name);
+        Row::new(vec![
+            Cell::new(Text::styled(finding.level.as_str(), style(view.palette, Role::from(finding.level)))),
+            Cell::new(Text::styled(cut_text(called.trim(), name.into()), style(view.palette, Role::Strong))),
+            Cell::new(cut_text(&clean(&with_instance(finding)), last)),
+        ])
+    };
+    let table = Table::new(rows.iter().map(row), widths)
+        .row_highlight_style(if view.panel == Panel::Findings { CHOSEN } else { Style::new() })
+        .highlight_symbol("  ");
     let mut state = TableState::new().with_selected(view.chosen(Panel::Findings));
     screen.render_stateful_widget(table, below, &mut state);
 }

@@ -8,7 +8,7 @@ mod pools;
 
 use hugewise_report::Palette;
 use hugewise_report::palette::Role;
-use hugewise_report::screen::Spans;
+use hugewise_report::screen::{Spans, columns, fitting};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
@@ -19,6 +19,9 @@ use super::view::{Page, Panel, View};
 
 /// Nothing can be read on less.
 const LEAST: (u16, u16) = (40, 10);
+/// From this width on, what is chosen is shown beside the overview, which has this width then.
+const WITH_DETAIL: u16 = 150;
+const OVERVIEW: u16 = 100;
 
 /// Draws a view.
 pub(super) fn draw(view: &mut View, screen: &mut ratatui::Frame<'_>) {
@@ -32,7 +35,23 @@ pub(super) fn draw(view: &mut View, screen: &mut ratatui::Frame<'_>) {
     match (view.page.clone(), view.timeline.frame().cloned()) {
         (Page::Help, _) => page(view, "Keys", &help::lines(), screen, body),
         (_, None) => screen.render_widget(Paragraph::new(line(view.palette, &head::waiting(view))), body),
-        (Page::Overview, Some(frame)) => overview(view, &frame, screen, body),
+        (Page::Overview, Some(frame)) => {
+            let beside = body.width >= WITH_DETAIL;
+            let left = if beside { OVERVIEW } else { body.width };
+            let [left, gap, right] = Layout::horizontal([
+                Constraint::Length(left),
+                Constraint::Length(3 * u16::from(beside)),
+                Constraint::Min(0),
+            ])
+            .areas(body);
+            overview(view, &frame, screen, left);
+            if beside {
+                let rule =
+                    vec![Line::from(Span::styled(" \u{2502} ", style(view.palette, Role::Quiet))); body.height.into()];
+                screen.render_widget(Paragraph::new(rule), gap);
+                chosen(view, &frame, screen, right);
+            }
+        }
         (Page::Instance(title), Some(frame)) => {
             page(view, &title, &detail::instance(&frame, &title), screen, body);
         }
@@ -41,6 +60,26 @@ pub(super) fn draw(view: &mut View, screen: &mut ratatui::Frame<'_>) {
         }
     }
     screen.render_widget(Paragraph::new(line(view.palette, &help::foot(view, foot.width.into()))), foot);
+}
+
+/// What is known of what is chosen, beside the overview.
+fn chosen(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'_>, area: Rect) {
+    let text = match view.chosen_key() {
+        Some(key) if view.panel == Panel::Instances => {
+            let mut lines = vec![(0, Spans::new().add(Role::Strong, &key)), (0, Spans::new())];
+            lines.extend(detail::instance(frame, &key));
+            lines
+        }
+        Some(key) => detail::finding(frame, &key),
+        None => vec![(0, Spans::new().add(Role::Quiet, "Nothing is selected."))],
+    };
+    let lines: Vec<Spans> = text.iter().flat_map(|(hang, spans)| spans.wrapped(area.width.into(), *hang)).collect();
+    let room = usize::from(area.height);
+    let mut shown: Vec<Spans> = lines.iter().take(room).cloned().collect();
+    if let Some(last) = shown.last_mut().filter(|_| lines.len() > room) {
+        *last = Spans::new().add(Role::Quiet, "\u{2026} Enter shows all of it");
+    }
+    screen.render_widget(paragraph(view.palette, &shown), area);
 }
 
 fn overview(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'_>, body: Rect) {
@@ -62,8 +101,9 @@ fn overview(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'_>, body: R
         Constraint::Min(0),
     ])
     .areas(body);
-    screen.render_widget(paragraph(view.palette, &heads), head_area);
-    screen.render_widget(paragraph(view.palette, &pools), pool_area);
+    let fit = |lines: Vec<Spans>| lines.iter().map(|line| cut(line, body.width.into())).collect::<Vec<_>>();
+    screen.render_widget(paragraph(view.palette, &fit(heads)), head_area);
+    screen.render_widget(paragraph(view.palette, &fit(pools)), pool_area);
     lists::instances(view, frame, screen, instance_area);
     lists::findings(view, frame, screen, finding_area);
 }
@@ -104,6 +144,33 @@ fn paragraph(palette: Palette, lines: &[Spans]) -> Paragraph<'static> {
 
 fn line(palette: Palette, spans: &Spans) -> Line<'static> {
     spans.pieces().map(|(role, text)| Span::styled(text.to_owned(), style(palette, role))).collect::<Vec<_>>().into()
+}
+
+/// A line of no more than so many columns; what does not fit ends in an ellipsis.
+fn cut(spans: &Spans, room: usize) -> Spans {
+    if spans.width() <= room {
+        return spans.clone();
+    }
+    let mut left = room.saturating_sub(1);
+    let mut line = Spans::new();
+    for (role, text) in spans.pieces() {
+        let kept = text.get(..fitting(text, left)).unwrap_or_default();
+        line.push(role, kept);
+        left -= columns(kept).min(left);
+        if kept.len() < text.len() {
+            line.push(role, "\u{2026}");
+            break;
+        }
+    }
+    line
+}
+
+/// A cell's text of no more than so many columns.
+fn cut_text(text: &str, room: usize) -> String {
+    if columns(text) <= room {
+        return text.to_owned();
+    }
+    format!("{}\u{2026}", text.get(..fitting(text, room.saturating_sub(1))).unwrap_or_default())
 }
 
 /// The same colours as text has on a terminal.

@@ -204,3 +204,59 @@ fn a_hundred_instances_are_scrolled_through() {
     assert!(shown(&mut view, 80, 24).contains("oracle DB099"));
     assert!(shown(&mut view, 80, 24).contains("HW201"), "findings keep their room");
 }
+
+/// An archive of a day with two incidents, looked at before the first of them.
+fn archive() -> View {
+    let found = |number: u8| matches!(number, 4..=6 | 10);
+    let frames = (0..16).map(|number| Frame {
+        findings: if found(number) {
+            vec![hugewise_model::Finding { name: "reclaim-storm", ..finding("", None) }]
+        } else {
+            Vec::new()
+        },
+        instances: None,
+        pools: None,
+        ..frame(number)
+    });
+    View::new(Timeline::recorded(frames.collect()), Palette::Plain)
+}
+
+#[test]
+fn incidents_of_a_recording_are_marked_and_gone_to() {
+    let mut view = archive();
+    let before = shown(&mut view, 80, 24);
+    assert!(before.contains("next: reclaim-storm at 2026-11-21T08:30:04Z (n)"), "{before}");
+    assert!(before.contains("\u{25b2}\u{2501}\u{2501}   \u{25b2}"), "{before}");
+    assert!(before.contains("08:30:00 to 08:30:15"), "{before}");
+    pressed(&mut view, &[KeyCode::Char('n')]);
+    insta::assert_snapshot!(shown(&mut view, 80, 24));
+    pressed(&mut view, &[KeyCode::Char('n'), KeyCode::Right]);
+    let after = shown(&mut view, 80, 24);
+    assert!(after.contains("last: reclaim-storm at 2026-11-21T08:30:10Z (N)"), "{after}");
+}
+
+#[test]
+fn a_wide_terminal_shows_what_is_chosen_beside_the_overview() {
+    insta::assert_snapshot!(shown(&mut view(), 170, 24));
+}
+
+#[test]
+fn what_does_not_fit_is_seen_to_be_cut() {
+    let mut view = view();
+    for width in [40, 60, 80, 100, 150] {
+        let screen = shown(&mut view, width, 24);
+        // Of the two chains one is broken, and no column is wide enough for why.
+        let line = screen.lines().find(|line| line.contains("  oracle PROD   ")).unwrap();
+        assert!(line.contains("(/proc/meminfo HugePages_Total)") || line.contains('\u{2026}'), "{width}: {screen}");
+    }
+}
+
+#[test]
+fn the_time_says_days_where_there_are_several() {
+    let at = |day: u8| Frame { at: format!("2026-11-{day}T09:00:00+01:00"), ..frame(day) };
+    let mut view = View::new(Timeline::recorded((10..90).map(at).collect()), Palette::Plain);
+    pressed(&mut view, &[KeyCode::End]);
+    let screen = shown(&mut view, 120, 24);
+    let line = screen.lines().find(|line| line.contains("time ")).unwrap();
+    assert!(line.contains("11-10 09:00\u{2500}") && line.contains("\u{2500}11-89 09:0\u{2503}"), "{line}");
+}

@@ -1,0 +1,90 @@
+//! What more or fewer sessions would do: a table, and a slider that picks a row of it.
+
+use hugewise_advice::sizing::Budget;
+use hugewise_model::Bytes;
+use maud::{Markup, html};
+
+use super::super::parts::{class, clean};
+use crate::chart::{round, shade};
+use crate::view::budget::PARTS;
+use crate::view::what_if::{COLUMNS, Row, rows};
+use crate::{HostReport, SizeReport, Stop};
+
+/// Width of the picture, all of whose parts are in hundredths of what is widest.
+const WIDE: f64 = 100.0;
+
+pub(super) fn what_if(report: &HostReport<'_>, sized: &SizeReport<'_>) -> Markup {
+    let rows = rows(report.checked.host, report.stops, sized.sizing.budget.sessions);
+    let widest = widest(report.stops);
+    let planned = rows.iter().position(|row| row.is_planned).unwrap_or(0);
+    let total = sized.sizing.budget.total.map(|total| share(total, widest));
+    let parts: Vec<Vec<f64>> = report.stops.iter().map(|stop| parts(&stop.sizing.budget, widest)).collect();
+    html! {
+        p {
+            "Each line is what " code { "hugewise size --sessions N" } " says of this host, with the private memory that so many sessions \
+            are expected to take. The memory budget also says what they may take at most."
+        }
+        div.slider hidden {
+            label for="sessions" { "Sessions on the host" }
+            input #sessions type="range" min="0" max=(rows.len().saturating_sub(1)) step="1" value=(planned);
+            output for="sessions" { @if let Some(row) = rows.get(planned) { (row.says) } }
+            svg.chart viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label="The memory at so many sessions, in its parts" {
+                @for (look, (start, width)) in drawn(parts.get(planned)).enumerate() {
+                    rect class={ "bar s" (look % 6) (shade(look)) } x=(round(start)) y="0" width=(round(width)) height="8" {}
+                }
+                @if let Some(total) = total { line.axis x1=(round(total)) x2=(round(total)) y1="0" y2="8" stroke-width="0.6" {} }
+            }
+            ul.keys {
+                @for (look, part) in PARTS.iter().enumerate() {
+                    li {
+                        svg.chart viewBox="0 0 12 12" aria-hidden="true" {
+                            rect class={ "bar s" (look % 6) (shade(look)) } width="12" height="12" {}
+                        }
+                        (part.name)
+                    }
+                }
+                @if let Some(total) = sized.sizing.budget.total { li { "line: all memory, " (total) } }
+            }
+        }
+        div.scroll tabindex="0" role="region" aria-label="table: what if" {
+            table.stops {
+                thead { tr { @for column in &COLUMNS { th.number scope="col" { (column.heading) } } } }
+                tbody { @for (row, parts) in rows.iter().zip(&parts) { (line(row, parts)) } }
+            }
+        }
+    }
+}
+
+fn line(row: &Row, parts: &[f64]) -> Markup {
+    let parts: Vec<String> = parts.iter().map(|part| round(*part).to_string()).collect();
+    html! {
+        tr data-says=(clean(&row.says)) data-parts=(parts.join(" ")) {
+            @for cell in &row.cells { td.number { span class=(class(cell.role)) { (cell.text) } } }
+        }
+    }
+}
+
+/// The most memory that all of it is, or that is taken.
+fn widest(stops: &[Stop]) -> f64 {
+    let taken = |budget: &Budget| PARTS.iter().filter_map(|part| part.of(budget)).sum::<Bytes>().as_f64();
+    let each = stops.iter().map(|stop| taken(&stop.sizing.budget));
+    let total = stops.iter().filter_map(|stop| stop.sizing.budget.total).map(Bytes::as_f64);
+    each.chain(total).fold(1.0, f64::max)
+}
+
+fn share(bytes: Bytes, widest: f64) -> f64 {
+    bytes.as_f64() / widest * WIDE
+}
+
+fn parts(budget: &Budget, widest: f64) -> Vec<f64> {
+    PARTS.iter().map(|part| share(part.of(budget).unwrap_or_default(), widest)).collect()
+}
+
+/// Where each part begins, and how wide it is.
+fn drawn(parts: Option<&Vec<f64>>) -> impl Iterator<Item = (f64, f64)> {
+    parts.into_iter().flatten().scan(0.0, |end, width| {
+        let start = *end;
+        *end += width;
+        Some((start, *width))
+    })
+}
