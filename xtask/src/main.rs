@@ -11,6 +11,7 @@ mod bench;
 mod circles;
 mod debian;
 mod deps;
+mod dist;
 mod docs;
 mod estate;
 mod exactness;
@@ -58,6 +59,8 @@ enum Command {
     Deps,
     /// Make a captured host of an Oracle estate.
     Estate(estate::Arguments),
+    /// Build what people install: a static binary, its archive, the Debian package, the RPM, install.sh and SHA256SUMS.
+    Dist(dist::Arguments),
     /// Make the documents a site in target/site (installs mdbook below target/tools).
     Site,
     /// Check that no crate asks for another that it does not use (installs cargo-machete below target/tools).
@@ -125,6 +128,7 @@ fn main() -> ExitCode {
         Command::Estate(arguments) => estate::run(&arguments),
         Command::Unused => unused::run(),
         Command::Site => site::run(),
+        Command::Dist(arguments) => dist::run(&arguments),
         Command::Bench { what: Bench::Check { processes, asleep, instances, rounds } } => {
             bench::check(processes, asleep, instances, rounds)
         }

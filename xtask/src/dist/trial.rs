@@ -1,0 +1,86 @@
+//! What was built, as a new user installs it: in fresh root file systems of several Debians, which have no Rust, from the package,
+//! from install.sh, and from the RPM.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{DEBIAN, MACHINE, Release, packages, tools};
+use crate::{Failure, shell};
+
+/// Debian 11, 12, 13 and the next one.
+pub(super) const SUITES: [&str; 4] = ["bullseye", "bookworm", "trixie", "sid"];
+
+/// Packages that a root has beside the least that Debian is.
+const PACKAGES: &str = "ca-certificates,systemd,rpm";
+
+/// A captured host for those commands that need one with something wrong.
+const FIXTURE: &str = "fixtures/hosts/no-pool-postgresql";
+
+/// Tries all in each suite, and says which held.
+pub(super) fn run(release: &Release, suites: &[String]) -> Result<(), Failure> {
+    let next = release.build.join("next");
+    fs::create_dir_all(&next)?;
+    // Only the version is another: what an upgrade does is seen with it.
+    let newer = format!("{}+next", release.version);
+    packages::deb(release, &newer, &next)?;
+    for suite in suites {
+        super::timed(&format!("tried in Debian {suite}"), || in_suite(release, suite, &newer, &next))?;
+    }
+    Ok(())
+}
+
+fn in_suite(release: &Release, suite: &str, newer: &str, next: &Path) -> Result<(), Failure> {
+    let root = fresh(release, suite)?;
+    let dist = root.join("dist");
+    fs::create_dir_all(&dist)?;
+    for folder in [release.out.as_path(), next] {
+        for path in super::files(folder)? {
+            fs::copy(&path, dist.join(path.file_name().unwrap_or_default()))?;
+        }
+    }
+    let mut cp = shell::command("cp");
+    shell::run(cp.arg("-a").arg(shell::root().join(FIXTURE)).arg(root.join("db")))?;
+    let script = include_str!("trial.sh")
+        .replace("@VERSION@", &release.version)
+        .replace("@NEWER@", newer)
+        .replace("@DEBIAN@", DEBIAN)
+        .replace("@MACHINE@", MACHINE);
+    fs::write(dist.join("trial.sh"), script)?;
+    let mounted = "mount -t proc proc \"$1/proc\" && mount -t sysfs -o ro sysfs \"$1/sys\" && exec chroot \"$1\" /bin/sh -eu /dist/trial.sh";
+    let mut unshare = shell::command("unshare");
+    unshare.args(["--mount", "--pid", "--fork", "sh", "-c", mounted, "sh"]).arg(&root);
+    unshare
+        .env_clear()
+        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("HOME", "/root");
+    shell::run(&mut unshare)?;
+    Ok(fs::remove_dir_all(root)?)
+}
+
+/// A root file system of that suite as it was made; made once, unpacked anew each time.
+fn fresh(release: &Release, suite: &str) -> Result<PathBuf, Failure> {
+    let roots = release.build.with_file_name("roots");
+    fs::create_dir_all(&roots)?;
+    let tar = roots.join(format!("{suite}.tar"));
+    if !tar.exists() {
+        let mut mmdebstrap = tools::of_debian("/usr/bin/mmdebstrap", "mmdebstrap")?;
+        // A mirror may be some days behind.
+        mmdebstrap.args([
+            "--quiet",
+            "--mode=root",
+            "--variant=minbase",
+            "--aptopt=Acquire::Check-Valid-Until \"false\"",
+        ]);
+        let part = tar.with_extension("part.tar");
+        shell::run(mmdebstrap.arg(format!("--include={PACKAGES}")).arg(suite).arg(&part))?;
+        fs::rename(part, &tar)?;
+    }
+    let root = roots.join(suite);
+    if root.exists() {
+        fs::remove_dir_all(&root)?;
+    }
+    fs::create_dir(&root)?;
+    let mut unpack = shell::command("tar");
+    shell::run(unpack.arg("--numeric-owner").arg("-xf").arg(&tar).arg("-C").arg(&root))?;
+    Ok(root)
+}
