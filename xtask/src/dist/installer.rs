@@ -18,16 +18,126 @@ pub(super) fn build(release: &Release, releases: Option<&str>) -> Result<(), Fai
         let sum = said.split_whitespace().next().ok_or("sha256sum said nothing")?;
         sums += &format!("{sum}  {name}\n");
     }
-    let releases = releases.unwrap_or_default();
+    let script = script(&release.version, &sums, releases.unwrap_or_default())?;
+    fs::write(release.out.join("install.sh"), script)?;
+    Ok(fs::write(release.out.join("SHA256SUMS"), sums)?)
+}
+
+/// install.sh of a release, with the sums of its archives.
+fn script(version: &str, sums: &str, releases: &str) -> Result<String, Failure> {
     if !releases.is_empty() && (!releases.starts_with("https://") || releases.contains(['\'', ' ', '\\'])) {
         return Err(format!("{releases} is no https:// address").into());
     }
     let archives: Vec<&str> = sums.lines().filter(|line| line.ends_with(".tar.gz")).collect();
     let script = fs::read_to_string(shell::root().join("packaging/install.sh"))?;
-    let script = script
-        .replace("@VERSION@", &release.version)
-        .replace("@RELEASES@", releases)
-        .replace("@SUMS@", &archives.join("\n"));
-    fs::write(release.out.join("install.sh"), script)?;
-    Ok(fs::write(release.out.join("SHA256SUMS"), sums)?)
+    Ok(script.replace("@VERSION@", version).replace("@RELEASES@", releases).replace("@SUMS@", &archives.join("\n")))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::*;
+
+    /// A release whose program is a script that says its version.
+    fn release(folder: &Path) -> String {
+        let name = format!("hugewise-1.2.3-linux-{}", std::env::consts::ARCH);
+        let top = folder.join(&name);
+        for part in ["man", "completions"] {
+            fs::create_dir_all(top.join(part)).unwrap();
+        }
+        fs::write(top.join("hugewise"), "#!/bin/sh\necho hugewise 1.2.3\n").unwrap();
+        let mut files = vec!["man/hugewise.1", "man/hugewise-check.1"];
+        files.extend(["completions/hugewise.bash", "completions/_hugewise", "completions/hugewise.fish"]);
+        files.extend(["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-APACHE", "LICENSE-MIT"]);
+        for file in files {
+            fs::write(top.join(file), file).unwrap();
+        }
+        let mut made = Command::new("sh");
+        let archive = format!("{name}.tar.gz");
+        let made = made
+            .arg("-c")
+            .arg(format!("chmod 755 {name}/hugewise && tar -czf {archive} {name} && sha256sum {archive}"));
+        let made = made.current_dir(folder).output().unwrap();
+        fs::remove_dir_all(top).unwrap();
+        fs::write(folder.join("install.sh"), script("1.2.3", &String::from_utf8(made.stdout).unwrap(), "").unwrap())
+            .unwrap();
+        archive
+    }
+
+    /// Exit code, and all that was said.
+    fn install(folder: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+        let mut sh = Command::new("sh");
+        let output = sh.arg(folder.join("install.sh")).args(arguments).current_dir(folder).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    }
+
+    #[test]
+    fn what_was_verified_is_installed_and_taken_away_again() {
+        let folder = tempfile::tempdir().unwrap();
+        release(folder.path());
+        let prefix = folder.path().join("a prefix");
+        let to = ["--from", ".", "--prefix", prefix.to_str().unwrap()];
+        let (code, said) = install(folder.path(), &to);
+        assert_eq!(code, Some(0), "{said}");
+        let program = prefix.join("bin/hugewise");
+        assert!(said.contains("verified ") && said.contains("hugewise 1.2.3 is installed"), "{said}");
+        assert!(
+            said.contains(&format!("installed {}", program.display())) && said.contains("is not in your PATH"),
+            "{said}"
+        );
+        assert!(prefix.join("share/man/man1/hugewise-check.1").exists());
+        assert_eq!(Command::new(&program).output().unwrap().stdout, b"hugewise 1.2.3\n");
+        // Once more over it, as an upgrade does.
+        assert_eq!(install(folder.path(), &to).0, Some(0));
+        let (code, said) = install(folder.path(), &["--remove", "--prefix", prefix.to_str().unwrap()]);
+        assert_eq!(code, Some(0), "{said}");
+        let left = Command::new("find").arg(&prefix).args(["-type", "f"]).output().unwrap();
+        assert!(left.stdout.is_empty(), "{}", String::from_utf8_lossy(&left.stdout));
+        assert_eq!(install(folder.path(), &["--remove", "--prefix", prefix.to_str().unwrap()]).0, Some(1));
+    }
+
+    #[test]
+    fn what_was_changed_is_not_unpacked() {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = folder.path().join(release(folder.path()));
+        let mut bytes = fs::read(&archive).unwrap();
+        bytes.push(0);
+        fs::write(&archive, bytes).unwrap();
+        let prefix = folder.path().join("prefix");
+        let (code, said) = install(folder.path(), &["--from", ".", "--prefix", prefix.to_str().unwrap()]);
+        assert!(code == Some(1) && said.contains("is not what was released"), "{said}");
+        assert!(!prefix.exists());
+    }
+
+    #[test]
+    fn a_list_of_files_removes_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        release(folder.path());
+        let prefix = folder.path().join("prefix");
+        let precious = folder.path().join("precious");
+        fs::write(&precious, "").unwrap();
+        fs::create_dir_all(prefix.join("share/hugewise")).unwrap();
+        for line in
+            [precious.display().to_string(), format!("{}/share/doc/hugewise/../../../../precious", prefix.display())]
+        {
+            fs::write(prefix.join("share/hugewise/installed-files"), format!("{line}\n")).unwrap();
+            let (code, said) = install(folder.path(), &["--remove", "--prefix", prefix.to_str().unwrap()]);
+            assert!(code == Some(1) && precious.exists(), "{said}");
+        }
+    }
+
+    #[test]
+    fn an_address_is_one() {
+        for wrong in ["http://example.com", "https://example.com/'; rm -rf /; '"] {
+            assert!(script("1.2.3", "", wrong).is_err(), "{wrong}");
+        }
+        assert!(
+            script("1.2.3", "", "https://example.com/v1.2.3")
+                .unwrap()
+                .contains("releases='https://example.com/v1.2.3'")
+        );
+    }
 }

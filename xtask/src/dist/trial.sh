@@ -8,6 +8,12 @@ fails() {
     fi
 }
 
+# No program of that name is found any more, however often it was before.
+gone() {
+    hash -r
+    fails command -v hugewise
+}
+
 # What a new user types, on a host on which hugewise is installed. Nothing of this needs a network, and there is no Rust.
 used() {
     hugewise --version | grep -Fx "hugewise $1"
@@ -51,7 +57,7 @@ test -f /var/lib/hugewise/1.journal
 echo '-- its removal'
 dpkg -r hugewise | tee /tmp/said
 grep -q 'install it again to undo' /tmp/said
-fails command -v hugewise
+gone
 test -f /var/lib/hugewise/1.journal
 dpkg -P hugewise
 fails test -e /var/lib/hugewise
@@ -63,8 +69,7 @@ sh /dist/install.sh --from /dist | tee /tmp/said
 grep -q '^verified ' /tmp/said
 used @VERSION@
 sh /dist/install.sh --remove >/tmp/said
-hash -r
-fails command -v hugewise
+gone
 fails test -e /usr/local/share/doc/hugewise
 sh /dist/install.sh --from /dist --prefix /opt/hugewise >/tmp/said
 /opt/hugewise/bin/hugewise --version
@@ -77,7 +82,7 @@ cp /dist/hugewise-@VERSION@-linux-@MACHINE@.tar.gz /tmp/bad
 printf x >>/tmp/bad/hugewise-@VERSION@-linux-@MACHINE@.tar.gz
 fails sh /dist/install.sh --from /tmp/bad
 grep -q 'Nothing was installed' /tmp/said
-fails command -v hugewise
+gone
 fails sh /dist/install.sh
 grep -q -- '--from FOLDER' /tmp/said
 
@@ -90,8 +95,7 @@ test -z "$(rpm --query --requires hugewise | grep -v '^rpmlib\|^/bin/sh')"
 echo kept >/var/lib/hugewise/1.journal
 rpm --upgrade --force --nodeps /dist/hugewise-@VERSION@-1.@MACHINE@.rpm
 rpm --erase hugewise
-hash -r
-fails command -v hugewise
+gone
 test -f /var/lib/hugewise/1.journal
 
 echo 'all held'
