@@ -4,6 +4,7 @@ use hugewise_host::Source;
 use hugewise_host::capture::shape::Shape;
 
 use crate::options::file_name;
+use crate::versions;
 
 /// Below a home, the file that names its base, and whether the home is read-only (Installation Guide for Linux 18c to 23ai,
 /// "About orabasetab").
@@ -14,6 +15,18 @@ const ADR_BASES: &str = "/log/diag/adrci_dir.mif";
 
 /// Bases of such a file that are tried.
 const MOST_BASES: usize = 8;
+
+/// The release that a home's path tells: `19.3.0` below `product`, or as SAP's layout has it in its last folder, `112_64`, `11204`,
+/// `12102` or `19` below `/oracle/SID` (SAP, "Oracle Database Software Installation", ORACLE_HOME).
+pub(super) fn version(home: &str) -> Option<String> {
+    versions::in_path(home).or_else(|| {
+        let (_, folder) = home.strip_prefix("/oracle/")?.trim_end_matches('/').split_once('/')?;
+        let digits = folder.split_once('_').map_or(folder, |(digits, _)| digits);
+        let fits = (2..=5).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let (major, rest) = digits.split_at_checked(2).filter(|_| fits)?;
+        Some(rest.chars().fold(major.to_owned(), |version, part| format!("{version}.{part}")))
+    })
+}
 
 /// What a home's own file says of it: `HOME:BASE:NAME:Y`, Y for one that is read-only.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +61,36 @@ impl Home {
             Some(Entry { base, is_read_only: true }) => format!("{base}/dbs"),
             _ => format!("{}/dbs", self.path),
         }
+    }
+
+    /// The same with folders that other instances of its owner write their logs below.
+    pub(super) fn with_bases(mut self, more: impl IntoIterator<Item = String>) -> Self {
+        for base in more {
+            if !self.bases.contains(&base) && self.bases.len() < MOST_BASES {
+                self.bases.push(base);
+            }
+        }
+        self
+    }
+
+    /// Names of the instances of a database that have written an alert log here: the folders of its ADR home, which has the
+    /// database's unique name in small letters.
+    pub(super) fn instances_of(&self, source: &dyn Source, database: &str) -> Vec<String> {
+        let folder = |base: String| format!("{base}/diag/rdbms/{}", database.to_lowercase());
+        let names = |folder: String| {
+            let names = source.list(&folder).into_known().unwrap_or_default();
+            names.into_iter().filter(move |sid| has_log(source, &format!("{folder}/{sid}/trace/alert_{sid}.log")))
+        };
+        let mut all: Vec<String> =
+            self.destinations(None).into_iter().flat_map(|base| names(folder(base)).collect::<Vec<_>>()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Whether an instance has written an alert log below one of them.
+    pub(super) fn has_run(&self, source: &dyn Source, kind: &str, sid: &str) -> bool {
+        self.alert_logs(source, "", kind, sid, None).iter().any(|log| has_log(source, log))
     }
 
     /// Folders that may have `diag`, the likeliest first: DIAGNOSTIC_DEST, which is the base where nothing sets it, and
@@ -89,6 +132,12 @@ impl Home {
         logs.extend(destinations.iter().flat_map(|base| below(format!("{base}/admin"), &old)));
         logs
     }
+}
+
+/// Whether an alert log is there, by the folder that it lies in.
+pub(super) fn has_log(source: &dyn Source, path: &str) -> bool {
+    let Some((folder, name)) = path.rsplit_once('/') else { return false };
+    source.list(folder).known().is_some_and(|names| names.iter().any(|one| one == name))
 }
 
 fn bases_in(text: &str) -> Vec<String> {
@@ -185,6 +234,25 @@ mod tests {
             assert!(is_alert_log(path), "{path}");
         }
         assert!(!is_alert_log("/u01/app/oracle/diag/rdbms/prod/PROD/trace/PROD_ora_1.trc"));
+    }
+
+    /// As SAP's guides for 10.2 to 19c name the folders.
+    #[test]
+    fn the_release_is_told_by_the_path_in_saps_layout_too() {
+        for (home, release) in [
+            (HOME, Some("19.0.0")),
+            ("/oracle/C11/102_64", Some("10.2")),
+            ("/oracle/C11/112_64", Some("11.2")),
+            ("/oracle/C11/11204", Some("11.2.0.4")),
+            ("/oracle/C11/12102/", Some("12.1.0.2")),
+            ("/oracle/C11/19", Some("19")),
+            ("/oracle/C11/19.0.0", Some("19.0.0")),
+            ("/oracle/client/lib", None),
+            ("/oracle/PROD/db1", None),
+            ("/opt/ora/112", None),
+        ] {
+            assert_eq!(version(home).as_deref(), release, "{home}");
+        }
     }
 
     #[test]
