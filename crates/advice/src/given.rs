@@ -208,9 +208,10 @@ fn by_agent(host: &Host, instance: &Instance, now: Given) -> Given {
     let place = format!("/proc/{}/limits of {}", agent.pid, agent.name);
     let memlock = Allowance { limit: agent.memlock.as_ref().map(|limits| limits.soft), place };
     let ids: Vec<u32> = agent.groups.iter().copied().chain([agent.gid]).collect();
-    // Of one whose groups were not read nothing is known of them.
-    let groups =
-        (!agent.groups.is_empty()).then(|| Groups { whose: format!("{} (pid {})", agent.name, agent.pid), ids });
+    // Of one of which ps alone tells, they are not known; and root's process has another begin, with the groups of the accounts.
+    let is_read = !agent.groups.is_empty() || agent.memlock.is_known();
+    let is_his = host.accounts.user_name(agent.uid) == instance.owner;
+    let groups = (is_read && is_his).then(|| Groups { whose: format!("{} (pid {})", agent.name, agent.pid), ids });
     Given { memlock, groups, ..now }
 }
 
