@@ -179,10 +179,11 @@ pub struct Message {
 }
 
 impl Message {
-    /// Whether somebody means it by that word: in any case, and a number with or without the zeros before it.
+    /// Whether somebody means it by that word: in any case, with the colon that logs have behind it, and a number with or without
+    /// the zeros before it.
     pub fn is(&self, word: &str) -> bool {
         let plain = |word: &str| {
-            let word = word.trim().to_ascii_uppercase();
+            let word = word.trim().trim_end_matches(':').to_ascii_uppercase();
             match word.strip_prefix("ORA-") {
                 Some(number) => format!("ORA-{}", number.trim_start_matches('0')),
                 None => word.strip_suffix("_HINT").map(str::to_owned).unwrap_or(word),
@@ -512,7 +513,7 @@ mod tests {
             let all = kinds().iter().flat_map(|kind| kind.messages).filter(|message| message.is(word));
             all.map(|message| message.name).collect::<Vec<_>>()
         };
-        for word in ["ORA-04030", "ora-4030", " ORA-04030 "] {
+        for word in ["ORA-04030", "ora-4030", " ORA-04030 ", "ORA-04030:"] {
             assert_eq!(meant(word), ["ORA-04030"]);
         }
         assert_eq!(meant("ora-445"), ["ORA-00445"]);
