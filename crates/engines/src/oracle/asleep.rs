@@ -11,7 +11,7 @@ use hugewise_model::{Asleep, AtBoot, Engine, Instance, Observed, Process, Trait}
 
 use super::homes::{self, Home};
 use super::{Parameters, SETTINGS, Title, asked, described, last_start, starter, traits};
-use crate::estate::{Estate, Sleeper};
+use crate::estate::{Estate, MOST, Sleeper};
 use crate::settings::shown;
 use crate::{Found, Scene, named, options};
 
@@ -110,15 +110,21 @@ fn unlisted(estate: &mut Estate<'_>, table: &str, all: &[Line<'_>], named: &BTre
         let known = named.iter().chain(&running);
         clustered && known.into_iter().any(|other| without_number(other) == without_number(sid))
     };
-    let mut found = BTreeSet::new();
+    let mut found = BTreeSet::<String>::new();
     for home in homes.iter().take(MOST_HOMES) {
         let Some(software) = Software::of(estate, table, home) else { continue };
         let dbs = software.home.dbs();
         let files = estate.scene.files_of(&software.main);
-        for sid in files.list(&dbs).known().into_iter().flatten().filter_map(|name| sid_of_file(name)) {
-            let is_known = named.contains(sid) || running.contains(sid) || of_cluster(sid) || found.contains(sid);
-            if is_known || !is_name(sid) || !software.home.has_run(&files, kind_of(sid), sid) {
-                continue;
+        let names = files.list(&dbs).into_known().unwrap_or_default();
+        let is_known = |sid: &str| named.contains(sid) || running.contains(sid) || of_cluster(sid);
+        let sids = names.iter().filter_map(|name| sid_of_file(name)).filter(|sid| is_name(sid) && !is_known(sid));
+        let sids: BTreeSet<String> = sids.filter(|sid| !found.contains(*sid)).map(str::to_owned).collect();
+        if sids.is_empty() {
+            continue;
+        }
+        for sid in software.home.have_run(&files, &sids) {
+            if found.len() > MOST {
+                return;
             }
             let known_by = format!("{dbs}, where its parameter file lies");
             let none = format!("no line of {table} names it ({known_by})");
@@ -126,9 +132,9 @@ fn unlisted(estate: &mut Estate<'_>, table: &str, all: &[Line<'_>], named: &BTre
                 true => AtBoot::Unknown(format!("Oracle Grid Infrastructure decides; {none}")),
                 false => AtBoot::No(none),
             };
-            let listed = Listed { sid, home, known_by, starts, place: None, by_table: None };
+            let listed = Listed { sid: &sid, home, known_by, starts, place: None, by_table: None };
             if let Some(sleeper) = instance(estate, &listed) {
-                found.insert(sid.to_owned());
+                found.insert(sid.clone());
                 estate.add(sleeper);
             }
         }

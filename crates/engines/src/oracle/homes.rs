@@ -1,5 +1,7 @@
 //! The folders of an Oracle home: where its instances keep their parameter files, and where they write their alert logs.
 
+use std::collections::BTreeSet;
+
 use hugewise_host::Source;
 use hugewise_host::capture::shape::Shape;
 
@@ -12,6 +14,9 @@ const TABLE: &str = "/install/orabasetab";
 
 /// Below a home, where adrci keeps the ADR bases that it has opened, a path a line: tried as one more place, and no more.
 const ADR_BASES: &str = "/log/diag/adrci_dir.mif";
+
+/// Databases of a base whose logs are looked for.
+const MOST_DATABASES: usize = 512;
 
 /// Bases of such a file that are tried.
 const MOST_BASES: usize = 8;
@@ -88,9 +93,28 @@ impl Home {
         all
     }
 
-    /// Whether an instance has written an alert log below one of them.
-    pub(super) fn has_run(&self, source: &dyn Source, kind: &str, sid: &str) -> bool {
-        self.alert_logs(source, "", kind, sid, None).iter().any(|log| has_log(source, log))
+    /// Those of these instances that have written an alert log here.
+    pub(super) fn have_run(&self, source: &dyn Source, of: &BTreeSet<String>) -> BTreeSet<String> {
+        let names =
+            |folder: &str| source.list(folder).into_known().unwrap_or_default().into_iter().take(MOST_DATABASES);
+        let mut found = BTreeSet::new();
+        for base in self.destinations(None) {
+            for kind in ["rdbms", "asm"] {
+                let folder = format!("{base}/diag/{kind}");
+                for database in names(&folder) {
+                    let folder = format!("{folder}/{database}");
+                    let is_here = |sid: &String| has_log(source, &format!("{folder}/{sid}/trace/alert_{sid}.log"));
+                    found.extend(names(&folder).filter(|sid| of.contains(sid) && is_here(sid)));
+                }
+            }
+            let folder = format!("{base}/admin");
+            for database in names(&folder) {
+                let logs = names(&format!("{folder}/{database}/bdump"));
+                let sids = logs.filter_map(|log| Some(log.strip_prefix("alert_")?.strip_suffix(".log")?.to_owned()));
+                found.extend(sids.filter(|sid| of.contains(sid)));
+            }
+        }
+        found
     }
 
     /// Folders that may have `diag`, the likeliest first: DIAGNOSTIC_DEST, which is the base where nothing sets it, and
@@ -234,6 +258,26 @@ mod tests {
             assert!(is_alert_log(path), "{path}");
         }
         assert!(!is_alert_log("/u01/app/oracle/diag/rdbms/prod/PROD/trace/PROD_ora_1.trc"));
+    }
+
+    #[test]
+    fn who_has_run_here_is_told_by_alert_logs_of_every_layout() {
+        let of = |sids: &[&str]| sids.iter().map(|sid| (*sid).to_owned()).collect::<BTreeSet<String>>();
+        let base = "/u01/app/oracle";
+        let source = MapSource::new()
+            .file(&format!("{base}/diag/rdbms/prod/PROD1/trace/alert_PROD1.log"), "log")
+            .file(&format!("{base}/diag/rdbms/dev/DEV/trace/DEV_ora_1.trc"), "trace")
+            .file(&format!("{base}/admin/OLD/bdump/alert_OLD.log"), "log")
+            .file("/logs/diag/rdbms/far/FAR/trace/alert_FAR.log", "log");
+        let home = Home::read(&source, "", HOME);
+        let asked = of(&["PROD1", "DEV", "OLD", "FAR", "NONE"]);
+        assert_eq!(home.have_run(&source, &asked), of(&["PROD1", "OLD"]));
+        assert_eq!(home.have_run(&source, &of(&["NONE"])), of(&[]));
+        // DIAGNOSTIC_DEST of another instance of the same software.
+        let home = home.with_bases(["/logs".to_owned()]);
+        assert_eq!(home.have_run(&source, &asked), of(&["FAR", "PROD1", "OLD"]));
+        assert_eq!(home.instances_of(&source, "PROD"), ["PROD1"]);
+        assert!(home.instances_of(&source, "DEV").is_empty());
     }
 
     /// As SAP's guides for 10.2 to 19c name the folders.
