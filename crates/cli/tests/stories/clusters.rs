@@ -174,6 +174,12 @@ fn an_instance_that_no_table_names_keeps_its_pages() {
         "{text}"
     );
     assert!(!text.contains("give back"), "{text}");
+    // A capture says the same.
+    let folder = tempfile::TempDir::new().unwrap();
+    let target = folder.path().join("captured");
+    assert_eq!(played.run("capture", &["--output", target.to_str().unwrap()]).code, 0);
+    let captured = one_line(&crate::support::on("check", &target, &[]).out);
+    assert!(captured.contains("oracle TEST: not running; the boot does not start it"), "{captured}");
     // 2,049 pages of PROD, 3,072 of TEST and their spare ones.
     let goal = played.pages_planned(&["--shrink"]);
     assert!((5_121..5_300).contains(&goal), "{goal}");

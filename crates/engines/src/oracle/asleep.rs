@@ -262,10 +262,12 @@ fn instance(estate: &Estate<'_>, listed: &Listed<'_>) -> Option<Sleeper> {
     let files = scene.files_of(&main);
     let mut notes = Found::default();
     let mut parameters = Parameters::read(scene, &mut notes, &main, &software.dbs(), &sid);
-    if !parameters.complete {
+    // Of one that no table names the log is what says that it is here: it is looked into, so that a capture has it too.
+    if !parameters.complete || listed.by_table.is_none() {
         let logs = scene.logs_of(&main);
         let alert = software.alert_logs(&files, "", kind_of(&sid), &sid, parameters.destination(&sid));
-        last_start::read(&logs, "", &alert).into_iter().for_each(|start| parameters.take_last_start(start));
+        let start = last_start::read(&logs, "", &alert).filter(|_| !parameters.complete);
+        start.into_iter().for_each(|start| parameters.take_last_start(start));
     }
     let mut instance = of_parameters(scene, &parameters, &main, &title, home);
     instance.owner = estate.owner_in_words(uid, "oracle");
