@@ -40,6 +40,9 @@ pub struct Kind {
     /// Accounts that are made for its servers, by its packages and its documentation: a server of this kind that runs as
     /// one of them is known to root.
     pub accounts: &'static [&'static str],
+    /// The folder of the host that only root makes, and below which a program lies that runs as the account made for it alone:
+    /// what is given are the program's path and the account's name. None where that account is none of its kind's.
+    pub folder_of_account: for<'a> fn(&'a str, &str) -> Option<&'a str>,
     /// The name of a main process's program, where it is not the process's own name.
     pub program_of_main: Option<&'static str>,
 
@@ -328,6 +331,7 @@ impl Kind {
         starting: None,
         services: &[],
         accounts: &[],
+        folder_of_account: |_, _| None,
         program_of_main: None,
         options: &[],
         settings: &[],

@@ -190,3 +190,26 @@ fn an_instance_that_no_table_names_keeps_its_pages() {
     let text = one_line(&of(false, 6000).run("check", &[]).out);
     assert!(!text.contains("oracle TEST") && text.contains("give back"), "{text}");
 }
+
+/// SAP's installer makes an account for each database, and its own folders; the release is told by the last of them.
+#[test]
+fn a_database_in_saps_layout_is_known_and_planned_for() {
+    let of = |owner: &str, home: &str| {
+        let database = Database { home: Some(home.into()), owner: owner.into(), ..Database::new("C11", "12.1.0.2") };
+        let database = Database { memlock: Memlock::Unlimited, kept: Kept::Spfile, ..database };
+        let databases = vec![database.with_sga(gib(32)).with_sessions(100, gib(4)).set("processes", "400")];
+        let machine = node(0, Some(Memlock::Unlimited));
+        Played::of(Estate { machine, databases, ..Estate::default() })
+    };
+    let played = of("orac11", "/oracle/C11/12102");
+    let checked = played.check();
+    let instance = checked.instance("C11");
+    assert_eq!((&instance["version"], &instance["vouched_by"]), (&"12.1.0.2".into(), &serde_json::json!(["account"])));
+    // 32 GiB are 16,384 pages, and one for the key.
+    assert!((16_385..16_400).contains(&played.pages_planned(&[])));
+    // Before 19c no kernel makes THP welcome (installation guides).
+    assert!(checked.words("HW501").contains("it should be never"), "{}", checked.words("HW501"));
+    // Another's account below the same folder is a stranger's.
+    let other = of("orazio", "/oracle/C11/12102").check();
+    assert_eq!(other.instance("C11")["vouched_by"], serde_json::json!([]));
+}

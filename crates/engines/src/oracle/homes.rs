@@ -33,6 +33,13 @@ pub(super) fn version(home: &str) -> Option<String> {
     })
 }
 
+/// `/oracle/C11` of a program below it that runs as `orac11`: SAP's installer makes an account for each database.
+pub(super) fn of_sap_account<'a>(program: &'a str, account: &str) -> Option<&'a str> {
+    let (sid, _) = program.strip_prefix("/oracle/")?.split_once('/')?;
+    let is_its = account.strip_prefix("ora").is_some_and(|name| name.eq_ignore_ascii_case(sid) && sid.len() == 3);
+    program.get(.."/oracle/".len() + sid.len()).filter(|_| is_its)
+}
+
 /// What a home's own file says of it: `HOME:BASE:NAME:Y`, Y for one that is read-only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
@@ -258,6 +265,22 @@ mod tests {
             assert!(is_alert_log(path), "{path}");
         }
         assert!(!is_alert_log("/u01/app/oracle/diag/rdbms/prod/PROD/trace/PROD_ora_1.trc"));
+    }
+
+    #[test]
+    fn saps_account_is_that_of_its_database() {
+        let program = "/oracle/C11/19.0.0/bin/oracle";
+        assert_eq!(of_sap_account(program, "orac11"), Some("/oracle/C11"));
+        for (program, account) in [
+            (program, "oraq11"),
+            (program, "c11"),
+            ("/home/orac11/oracle/C11/bin/oracle", "orac11"),
+            ("/oracle/", "ora"),
+            ("/oracle//bin/oracle", "ora"),
+            ("/oracle/GANIZER/bin/oracle", "oraganizer"),
+        ] {
+            assert_eq!(of_sap_account(program, account), None, "{program} {account}");
+        }
     }
 
     #[test]

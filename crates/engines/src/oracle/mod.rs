@@ -50,6 +50,7 @@ pub static KIND: Kind = Kind {
     companions: &[asleep::LAUNCHER, "ohasd.bin", "crsd.bin", "oraagent.bin"],
     forms: kept::FORMS,
     accounts: &["oracle", "grid"],
+    folder_of_account: homes::of_sap_account,
     settings: SETTINGS,
     describe: Some((By::Sizes(&described::SIZES), described::describe)),
     program_of_main: Some("oracle"),
