@@ -48,6 +48,48 @@ fn many_hosts_are_a_table_and_a_story_on_demand() {
     assert!((0..1000).all(|number| page.out.contains(&format!(">db{number}<"))));
 }
 
+/// What vmstat wrote on each of eighty hosts, in a folder each: no file says whose it is. Every tenth stood in the kernel for an
+/// hour.
+#[test]
+fn a_folder_is_a_host_where_no_file_names_one() {
+    let folder = TempDir::new().unwrap();
+    for number in 0..80 {
+        let mut text = String::from(
+            "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----\n \
+             r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC\n",
+        );
+        for minute in 0..600 {
+            let system = if number % 10 == 0 && (300..360).contains(&minute) { 80 } else { 2 + minute % 3 };
+            writeln!(
+                text,
+                " 1  0      0 {} 200000 8000000    0    0     5    40  900 1500 10 {system} {} 0 0 2026-11-21 {:02}:{:02}:00",
+                4_000_000 + number,
+                90 - system,
+                minute / 60,
+                minute % 60
+            )
+            .unwrap();
+        }
+        put(folder.path(), &format!("all/db{number}/vmstat.txt"), text);
+    }
+    let table = within(folder.path(), &["all"]);
+    assert_eq!(table.code, 1, "{}", table.err);
+    let bad = |line: &&str| line.contains("kernel-cpu");
+    let told: Vec<&str> =
+        table.out.lines().filter(bad).map(|line| line.split_ascii_whitespace().next().unwrap()).collect();
+    assert_eq!(told, ["db0", "db10", "db20", "db30", "db40", "db50", "db60", "db70"]);
+    // A host far behind the worst has its whole story when it is asked for.
+    let story = within(folder.path(), &["all", "--host", "db79"]);
+    let says = ["db79 ", "600 samples", "Nothing found.", "taken for db79's by where it lies"];
+    let flat = story.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(story.code == 0 && says.iter().all(|said| flat.contains(said)), "{}", story.out);
+    // Two given one by one are two; one alone needs no name.
+    let report = json(folder.path(), &["all/db1/vmstat.txt", "all/db2/vmstat.txt"]);
+    let hosts: Vec<String> = crate::sources(&report).into_iter().map(|(_, host, _)| host).collect();
+    assert_eq!(hosts, ["db1", "db2"]);
+    assert_eq!(crate::sources(&json(folder.path(), &["all/db1"]))[0].1, "-");
+}
+
 /// The same freeze on two hosts at 08:32:50 by their clocks: one moment, unless one of the clocks is known to be ahead.
 #[test]
 fn hosts_are_compared_by_corrected_clocks() {
