@@ -358,6 +358,40 @@ fn collectls_plots_are_read_however_they_were_asked_for() {
     assert_eq!((at(&utc)[0], utc.value(Metric::CpuUser, 1)), (eight, Some(3.0)));
 }
 
+/// Cut off anywhere, with bytes turned, with dates and numbers that no host has: read as far as it makes sense, or refused.
+#[test]
+fn collectls_files_in_ruins_bring_nothing_down() {
+    for name in ["collectl.raw.gz", "collectl.tab.xz"] {
+        let whole = fixture(name);
+        for at in (0..whole.len()).step_by(97) {
+            let mut turned = whole.clone();
+            turned[at] ^= 0x15;
+            for bytes in [&turned[..], &whole[..at]] {
+                if let Ok(all) = readers::read(bytes, name) {
+                    assert!(all.iter().all(|series| series.samples().len() <= 12));
+                }
+            }
+        }
+    }
+    let raw =
+        |body: &str| readers::read(format!("# Collectl:   V4\n# Date: x TZ: +99999999999\n{body}").as_bytes(), "x");
+    assert!(raw("").is_err() && raw(">>> 1795626371.009 <<<\n").is_err());
+    for body in [
+        ">>> 99999999999.9 <<<\ncpu 1 2 3 4\n>>> 1795626371 <<<\ncpu 18446744073709551615 18446744073709551615 1 18446744073709551615 1\nctxt 5\n",
+        ">>> 1795626371 <<<\ncpu\nload x\nprocesses -1\nMemFree: 99999999999999999999 kB\nHugepagesize: 18446744073709551615 kB\nHugePages_Total: 9\n",
+        "#Date Time [CPU]User%\n99999999 08:00:00 1\n20261399 08:00:00 1\n20261121 99:00:00 1\n20261121 08:00:00 1e999\n",
+    ] {
+        if let Ok(all) = raw(body) {
+            let series = &all[0];
+            let sound = |metric: &Metric| {
+                let values = (0..series.samples().len()).filter_map(|row| series.value(*metric, row));
+                values.into_iter().all(|value| value.is_finite() && value >= 0.0)
+            };
+            assert!(Metric::ALL.iter().all(sound), "{body}");
+        }
+    }
+}
+
 #[test]
 fn nmons_file_is_read_sorted_or_not() {
     let series = series("db1.nmon.xz");

@@ -65,7 +65,7 @@ impl Minute {
         if let Some((_, before)) = self.before.as_ref().filter(|(of, _)| *of == run)
             && let Some(passed) = sample.uptime.checked_sub(before.uptime).filter(|passed| *passed > 0)
         {
-            let grown = |field| Some(sample.get(field)?.checked_sub(before.get(field)?)?);
+            let grown = |field| sample.get(field)?.checked_sub(before.get(field)?);
             found.gap = found.gap.max(Some(passed));
             found.kernel = most(found.kernel, kernel(&grown));
             let stalled = grown(Field::PressureMemoryFull).map(|stalled| (part(stalled, passed) / 1000.0).min(1.0));

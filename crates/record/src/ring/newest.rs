@@ -81,7 +81,9 @@ mod tests {
     use crate::ring::{About, Folder, Kind, read_in_order};
     use crate::testing::{self, Blocks};
 
-    fn seconds(of: &dyn Fn(&mut dyn FnMut(Position, Entry<'_>))) -> Vec<u64> {
+    type Each<'a> = dyn FnMut(Position, Entry<'_>) + 'a;
+
+    fn seconds(of: &dyn Fn(&mut Each<'_>)) -> Vec<u64> {
         let mut seconds = Vec::new();
         of(&mut |_, entry| {
             if let Entry::Sample(sample) = entry {
