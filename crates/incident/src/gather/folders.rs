@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::{Component, Path};
 
-use super::hosts::Piece;
 use super::places::Job;
 use crate::{Format, Moment};
 
@@ -32,23 +31,18 @@ pub(super) fn of(job: &Job, entry: &str) -> Vec<String> {
     all
 }
 
-/// A file whose host nobody names: where it lies and what it tells of.
-struct Nameless<'a> {
-    at: usize,
-    folders: &'a [String],
-    format: Format,
-    span: (Moment, Moment),
+/// A file whose host nobody names: its place in the list, where it lies and what it tells of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nameless<'a> {
+    pub(super) at: usize,
+    pub(super) folders: &'a [String],
+    pub(super) format: Format,
+    pub(super) span: (Moment, Moment),
 }
 
-/// Names for pieces without one, by their place in the list, each with how many of their folders it goes down. Folders are
-/// of hosts where they tell of the same time with the same tool: no host does that twice. Those of days or of tools don't.
-pub(super) fn names(pieces: &[Piece], nameless: impl Fn(&Piece) -> bool) -> BTreeMap<usize, (String, usize)> {
-    let mut all = Vec::new();
-    for (at, piece) in pieces.iter().enumerate() {
-        if let Some(span) = piece.span.filter(|_| nameless(piece)) {
-            all.push(Nameless { at, folders: &piece.folders, format: piece.hull.format, span });
-        }
-    }
+/// Names for those, by their place in the list, each with how many of their folders it goes down. Folders are of hosts where
+/// they tell of the same time with the same tool: no host does that twice. Those of days or of tools don't.
+pub(super) fn names(all: &[Nameless<'_>]) -> BTreeMap<usize, (String, usize)> {
     let mut named = BTreeMap::new();
     split(all.iter().collect(), 0, "", &mut named);
     named
@@ -109,26 +103,18 @@ pub(super) fn only_name(named: &BTreeMap<&[String], BTreeSet<String>>, within: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Series;
 
     const DAY: i64 = 86_400_000;
 
     fn names_of(files: &[(&str, Format, i64, i64)]) -> Vec<Option<String>> {
-        let piece = |(path, format, from, to): &(&str, Format, i64, i64)| Piece {
-            folders: path.split('/').map(str::to_owned).collect(),
-            key: (0, String::new(), 0),
-            group: Some(0),
-            root: None,
-            hull: Series::new(*path, *format),
-            span: Some((Moment(*from), Moment(*to))),
-            year: None,
-            samples: 2,
-            weight: 0,
-            kept: None,
-        };
-        let pieces: Vec<Piece> = files.iter().map(piece).collect();
-        let names = names(&pieces, |_| true);
-        (0..pieces.len()).map(|at| names.get(&at).map(|(name, _)| name.clone())).collect()
+        let folders: Vec<Vec<String>> =
+            files.iter().map(|(path, ..)| path.split('/').map(str::to_owned).collect()).collect();
+        let mut all = Vec::new();
+        for ((at, folders), (_, format, from, to)) in folders.iter().enumerate().zip(files) {
+            all.push(Nameless { at, folders, format: *format, span: (Moment(*from), Moment(*to)) });
+        }
+        let names = names(&all);
+        (0..files.len()).map(|at| names.get(&at).map(|(name, _)| name.clone())).collect()
     }
 
     const VMSTAT: Format = Format::Loop(crate::Tool::Vmstat);

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::tz::TimeZone;
 
+use super::clock;
+use super::folders::{self, Nameless};
 use super::setup::Setup;
-use super::{clock, folders};
 use crate::series::Offset;
 use crate::verdict::{Ahead, Facts};
 use crate::{Clock, Format, Moment, Series};
@@ -105,7 +106,13 @@ pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Optio
     }
 
     let alone = |group: &Option<usize>| beside.get(group).filter(|names| names.len() == 1);
-    let by_folder = folders::names(&pieces, |piece| named(piece).is_none() && alone(&piece.group).is_none());
+    let mut nameless = Vec::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        if let Some(span) = piece.span.filter(|_| named(piece).is_none() && alone(&piece.group).is_none()) {
+            nameless.push(Nameless { at, folders: &piece.folders, format: piece.hull.format, span });
+        }
+    }
+    let by_folder = folders::names(&nameless);
     let in_folders = in_folders(&pieces, &by_folder, &named);
 
     type Key = (bool, Option<String>, Option<Option<usize>>);
