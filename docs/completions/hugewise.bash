@@ -980,7 +980,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__serve)
-            opts="-h --listen --web-config --insecure-bind --interval --textfile --once --help"
+            opts="-h --listen --web-config --insecure-bind --interval --recorder --textfile --once --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -995,6 +995,10 @@ _hugewise() {
                     return 0
                     ;;
                 --interval)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --recorder)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

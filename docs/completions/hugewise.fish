@@ -389,6 +389,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand run" -s h -l help -d '
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l listen -d 'Address and port to listen on; port 0 picks a free one' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l web-config -d 'TLS and passwords, in the exporter-toolkit\'s format (web.yml)' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l interval -d 'Seconds between readings when no client asks' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l recorder -d 'The flight recorder\'s folder; its last minute is exported where it runs' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l textfile -d 'Don\'t listen; write the metrics to this file at each interval, for node_exporter\'s textfile collector' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l insecure-bind -d 'Listen to other hosts without TLS or a credential: anyone who can reach the port can read everything'
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l once -d 'Write the file once and exit'

@@ -9,7 +9,7 @@ use hugewise_model::{
 };
 
 use crate::cgroup::Limits;
-use crate::given::Given;
+use crate::given::{Given, Groups};
 use crate::locked::{Locked, Needed};
 use crate::permission::{Memlock, Right};
 use crate::words::{apart, list, pool_fact};
@@ -157,7 +157,11 @@ fn permission(host: &Host, locked: &Locked, instance: &Instance) -> Link {
         Mechanism::SysvShm => {
             let needs = locked.at_restart(host, instance);
             let (state, evidence) = sysv(host, instance, &Given::now(host, instance), needs);
-            link(state, evidence)
+            // What its next start may do, the process that runs could not.
+            match started_without_the_group(host, instance).filter(|_| state == LinkState::Ok) {
+                Some(what) => link(state, format!("{evidence}; {what}")),
+                None => link(state, evidence),
+            }
         }
     }
 }
@@ -186,6 +190,18 @@ pub(crate) fn sysv(host: &Host, instance: &Instance, given: &Given, needs: Neede
             (LinkState::Unknown, format!("{what}; {memlock}; whether {kernel} accepts memlock is not known"))
         }
     }
+}
+
+/// That a server which is not wholly on huge pages runs without the group that its owner has by now.
+fn started_without_the_group(host: &Host, instance: &Instance) -> Option<String> {
+    let process = host.process(instance.pid).filter(|_| instance.huge_pages != HugePageUse::All)?;
+    // Of one of which ps alone tells, they are not known.
+    if process.groups.is_empty() && !process.memlock.is_known() {
+        return None;
+    }
+    let ids = process.groups.iter().copied().chain([process.gid]).collect();
+    let own = Groups { whose: format!("{} (pid {})", process.name, process.pid), ids };
+    outside_the_group(host, instance, &Given { groups: Some(own), ..Given::now(host, instance) })
 }
 
 /// That whoever starts a server is not in vm.hugetlb_shm_group, though its owner is by now: a process keeps the groups that it

@@ -1,13 +1,13 @@
 //! What decides on a server's right to System V huge pages, as it runs, at its next restart and at the next boot: its memlock
 //! limit and CAP_IPC_LOCK go by who starts it, and not by what the process has that runs now.
 
-use hugewise_engines::Kind;
+use hugewise_engines::{Kind, Starter};
 use hugewise_host::config::systemd::service_of;
 use hugewise_model::configuration::{Loaded, Unit};
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Host, Instance, Limit, Observed, Process};
 
-use crate::locked::Needed;
+use crate::locked::{Locked, Needed};
 use crate::login::{self, Allowance};
 use crate::permission::process_of;
 use crate::words::apart;
@@ -208,9 +208,10 @@ fn by_agent(host: &Host, instance: &Instance, now: Given) -> Given {
     let place = format!("/proc/{}/limits of {}", agent.pid, agent.name);
     let memlock = Allowance { limit: agent.memlock.as_ref().map(|limits| limits.soft), place };
     let ids: Vec<u32> = agent.groups.iter().copied().chain([agent.gid]).collect();
-    // Of one whose groups were not read nothing is known of them.
-    let groups =
-        (!agent.groups.is_empty()).then(|| Groups { whose: format!("{} (pid {})", agent.name, agent.pid), ids });
+    // Of one of which ps alone tells, they are not known; and root's process has another begin, with the groups of the accounts.
+    let is_read = !agent.groups.is_empty() || agent.memlock.is_known();
+    let is_his = host.accounts.user_name(agent.uid) == instance.owner;
+    let groups = (is_read && is_his).then(|| Groups { whose: format!("{} (pid {})", agent.name, agent.pid), ids });
     Given { memlock, groups, ..now }
 }
 
@@ -241,7 +242,19 @@ fn by_clusterware(host: &Host, instance: &Instance, now: Given) -> Ways {
 
 /// Whether a server gets its limits from what starts it apart from systemd and log-ins, such as Clusterware.
 pub(crate) fn is_limited_by_others(host: &Host, instance: &Instance) -> bool {
-    Kind::of(instance.engine).starter.as_ref().is_some_and(|starter| (starter.limits)(host, instance).is_some())
+    starter_of(host, instance).is_some()
+}
+
+/// What starts a server apart from systemd and log-ins, with limits of its own.
+pub(crate) fn starter_of(host: &Host, instance: &Instance) -> Option<&'static Starter> {
+    Kind::of(instance.engine).starter.as_ref().filter(|starter| (starter.limits)(host, instance).is_some())
+}
+
+/// Whether a server is given enough at a restart and at the next boot by whatever starts it then.
+pub fn suffices(host: &Host, instance: &Instance, locked: &Locked) -> bool {
+    let is_enough = |ways: Ways, needs| ways.memlock_for(needs).1 == Some(true);
+    is_enough(at_restart(host, instance), locked.at_restart(host, instance))
+        && is_enough(at_boot(host, instance), locked.at_boot(host, instance))
 }
 
 /// The unit that a server runs in, or that starts one which does not run, where its files are known.

@@ -108,10 +108,10 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
         }
         Remedy::RaiseMemlock(id) => {
             let whose = match lacking((host, locked), instances, id) {
-                Some(Lacking { service: true, log_ins: true }) => ", for its service and for logins",
-                Some(Lacking { service: true, log_ins: false }) => ", for its service",
-                Some(Lacking { service: false, log_ins: true }) => ", for logins",
-                Some(Lacking { service: false, log_ins: false }) | None => "",
+                Some(Lacking { starter: Some(by), log_ins: true }) => format!(", for {by} and for logins"),
+                Some(Lacking { starter: Some(by), log_ins: false }) => format!(", for {by}"),
+                Some(Lacking { starter: None, log_ins: true }) => ", for logins".to_owned(),
+                Some(Lacking { starter: None, log_ins: false }) | None => String::new(),
             };
             format!("raise the memlock limit of {id}{whose}")
         }
@@ -201,7 +201,8 @@ fn waiting<'a>(host: &'a Host, instances: &'a [Instance], id: &InstanceId) -> Op
 
 /// Whose memlock limit is too small for a server by the files.
 struct Lacking {
-    service: bool,
+    /// Of what starts it without a log-in: `its service`, `Clusterware`.
+    starter: Option<&'static str>,
     log_ins: bool,
 }
 
@@ -209,12 +210,14 @@ struct Lacking {
 fn lacking((host, locked): (&Host, &Locked), instances: &[Instance], id: &InstanceId) -> Option<Lacking> {
     let instance = instances.iter().find(|instance| instance.id() == *id)?;
     let process = permission::process_of(host, instance).filter(|_| !instance.containered)?;
-    if given::is_limited_by_others(host, instance) {
-        return None;
-    }
     let needs = locked.at_most(host, instance).all();
-    let unit = given::unit_of(host, instance);
     let is_short = |found: &login::Allowance| found.allows(needs) != Some(true);
+    let log_ins = is_short(&login::of_log_in(host, process.uid));
+    if let Some(starter) = given::starter_of(host, instance) {
+        let by = (!given::suffices(host, instance, locked)).then_some(starter.by);
+        return Some(Lacking { starter: by, log_ins });
+    }
+    let unit = given::unit_of(host, instance);
     let named = instance.unit.as_deref().or(unit.map(|unit| unit.name.as_str()));
     let service = match (named, unit) {
         (Some(_), Some(unit)) if instance.is_known_to_the_host() => {
@@ -223,12 +226,12 @@ fn lacking((host, locked): (&Host, &Locked), instances: &[Instance], id: &Instan
         (Some(_), None) => instance.is_known_to_the_host(),
         _ => false,
     };
-    Some(Lacking { service, log_ins: is_short(&login::of_log_in(host, process.uid)) })
+    Some(Lacking { starter: service.then_some("its service"), log_ins })
 }
 
 /// Whether a server's next start finds a memlock limit that is large enough, from a log-in and from its service.
 fn is_raised(around: (&Host, &Locked), instances: &[Instance], id: &InstanceId) -> bool {
-    lacking(around, instances, id).is_some_and(|it| !it.service && !it.log_ins)
+    lacking(around, instances, id).is_some_and(|it| it.starter.is_none() && !it.log_ins)
 }
 
 /// What has to be done for the pool of the next boot beside setting it, after a colon; nothing where a plan's files win.

@@ -1,11 +1,12 @@
 //! `hugewise investigate`.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use hugewise_incident::investigate::with_rows;
-use hugewise_incident::{History, Incident, Investigation, Options, Series};
+use hugewise_incident::{History, Incident, Investigation, MOST_STORIES, Options, Series};
 use hugewise_model::escape::shell;
 use hugewise_model::{Level, Remedy};
 use hugewise_report::series::SeriesFile;
@@ -18,12 +19,6 @@ use crate::terminal::{self, ColorChoice};
 pub(crate) const AFTER_HELP: &str = "\
 Exit codes: 0 nothing found; 1 an incident was found; 2 it could not do its work; 3 nothing found, but some of it \
 could not be read.";
-
-/// Hosts that are checked beside what their archives say.
-const MOST_CHECKED: usize = 60;
-
-/// Hosts that are named where one is asked for that is not there.
-const NAMED: usize = 8;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -66,6 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         to: arguments.to.clone(),
         offsets: arguments.offset.clone(),
         interval: arguments.interval.clone(),
+        hosts: arguments.host.clone(),
     };
     let investigation = match &arguments.series {
         None => hugewise_incident::investigate(&arguments.paths, &options, &terminal::reading),
@@ -95,27 +91,13 @@ fn run_with(arguments: &Arguments, options: &Options, path: &Path) -> Result<Out
 }
 
 /// Leaves the hosts that are asked for, with what was read of them and what could not be read of anybody.
-fn only(investigation: &mut Investigation, names: &[String]) -> Result<(), Failure> {
+fn only(investigation: &mut Investigation, names: &[String]) {
     if names.is_empty() {
-        return Ok(());
+        return;
     }
-    let is = |host: &str, name: &String| {
-        let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
-        host.eq_ignore_ascii_case(name) || (!name.contains('.') && short(host) == name.to_ascii_lowercase())
-    };
-    let known: Vec<&str> = investigation.hosts.iter().filter_map(|history| history.host.as_deref()).collect();
-    if let Some(name) = names.iter().find(|name| !known.iter().any(|host| is(host, name))) {
-        let mut some: Vec<String> = known.iter().take(NAMED).map(|host| (*host).to_owned()).collect();
-        if known.len() > NAMED {
-            some.push(format!("and {} more", known.len() - NAMED));
-        }
-        let found = if some.is_empty() { "none with a name".to_owned() } else { some.join(", ") };
-        return Err(Failure::new(format!("no host is named {name}; found {found}")));
-    }
-    let wanted = |host: Option<&str>| host.is_some_and(|host| names.iter().any(|name| is(host, name)));
-    investigation.hosts.retain(|history| wanted(history.host.as_deref()));
-    investigation.sources.retain(|source| source.host.is_none() || wanted(source.host.as_deref()));
-    Ok(())
+    investigation.hosts.retain(|history| names.iter().any(|name| history.is_named(name)));
+    let left: BTreeSet<&String> = investigation.hosts.iter().filter_map(|history| history.host.as_ref()).collect();
+    investigation.sources.retain(|source| source.host.as_ref().is_none_or(|host| left.contains(host)));
 }
 
 /// What ends an incident over page tables or a pool is what `check` finds on the same host: the same words with the same
@@ -167,9 +149,9 @@ pub(crate) fn remedies(history: &mut History, live: bool) {
 }
 
 fn report_on(arguments: &Arguments, mut investigation: Investigation) -> Result<Outcome, Failure> {
-    only(&mut investigation, &arguments.host)?;
+    only(&mut investigation, &arguments.host);
     // Who reads of very many hosts reads a table, and then asks of one.
-    if investigation.hosts.len() <= MOST_CHECKED {
+    if investigation.hosts.len() <= MOST_STORIES {
         investigation.hosts.iter_mut().for_each(|history| remedies(history, arguments.paths.is_empty()));
     }
     let investigation = &investigation;

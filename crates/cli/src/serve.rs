@@ -36,6 +36,9 @@ pub(crate) struct Arguments {
     /// Seconds between readings when no client asks.
     #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     interval: u64,
+    /// The flight recorder's folder; its last minute is exported where it runs.
+    #[arg(long, value_name = "FOLDER", default_value = hugewise_record::record::USUAL_FOLDER)]
+    recorder: PathBuf,
     /// Don't listen; write the metrics to this file at each interval, for node_exporter's textfile collector.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["listen", "web_config", "insecure_bind"])]
     textfile: Option<PathBuf>,
@@ -46,11 +49,16 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if let Some(path) = &arguments.textfile {
-        return write(path, if arguments.once { None } else { Some(Duration::from_secs(arguments.interval)) });
+        return write(
+            path,
+            &arguments.recorder,
+            if arguments.once { None } else { Some(Duration::from_secs(arguments.interval)) },
+        );
     }
     let options = Options {
         listen: arguments.listen,
         interval: Duration::from_secs(arguments.interval),
+        recorder: arguments.recorder.clone(),
         web_config: arguments.web_config.clone(),
         insecure_bind: arguments.insecure_bind,
     };
@@ -78,8 +86,8 @@ fn tell(news: News) {
 
 /// Without an interval once. A file that cannot be written at first never will be; later a full disk may become
 /// less full.
-fn write(path: &Path, interval: Option<Duration>) -> Result<Outcome, Failure> {
-    let collector = Collector::live(Span { points: 1, ..Span::default() });
+fn write(path: &Path, recorder: &Path, interval: Option<Duration>) -> Result<Outcome, Failure> {
+    let collector = Collector::live(Span { points: 1, ..Span::default() }).beside(recorder);
     let wrong = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()));
     let put = |age: Duration| textfile::write(&collector.no_older_than(age), path);
     put(Duration::ZERO).map_err(wrong)?;

@@ -68,6 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             zone: arguments.timezone.clone(),
             from: arguments.from.clone(),
             to: arguments.to.clone(),
+            hosts: arguments.host.iter().cloned().collect(),
             ..Options::default()
         };
         let frames = replay::frames(&arguments.replay, arguments.host.as_deref(), &options)?;

@@ -80,6 +80,58 @@ fn status(folder: &Path) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
 }
 
+/// The exporter as its unit runs it, beside a recorder that writes: as a user who owns nothing and may read everything.
+#[test]
+fn the_exporter_reads_the_ring_while_it_is_written_and_only_by_right() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    // Where everybody may run it.
+    let open = tempfile::tempdir().unwrap();
+    fs::set_permissions(open.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let program = open.path().join("hugewise");
+    fs::hard_link(PROGRAM, &program).or_else(|_| fs::copy(PROGRAM, &program).map(|_| ())).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let metrics = |rights: &[&str]| {
+        let file = open.path().join("hugewise.prom");
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).args(rights).arg(&program);
+        command.args(["serve", "--once", "--textfile"]).arg(&file).arg("--recorder").arg(folder.path().join("ring"));
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fs::read_to_string(&file).unwrap()
+    };
+    let value = |text: &str, name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.map(|value| value.parse::<f64>().unwrap())
+    };
+    let units = ["--inh-caps=+dac_read_search,+sys_ptrace", "--ambient-caps=+dac_read_search,+sys_ptrace"];
+    assert!(!metrics(&units).contains("recorder"), "no recorder runs here");
+
+    let recorder = Recorder::start(&folder.path().join("ring"));
+    std::thread::sleep(Duration::from_secs(8));
+    let text = metrics(&units);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+    assert_eq!(value(&text, "hugewise_recorder_up"), Some(1.0), "{text}");
+    let taken = value(&text, "hugewise_recorder_sample_timestamp_seconds").unwrap();
+    assert!(now - taken < 8.0 && taken <= now, "{taken} {now}");
+    assert!(value(&text, "hugewise_recorder_samples").unwrap() >= 4.0, "{text}");
+    let total = value(&text, "hugewise_memory_bytes").unwrap();
+    let free = value(&text, "hugewise_recorder_memory_free_least_bytes").unwrap();
+    assert!(free > 0.0 && free < total, "{free} {total}");
+    let kernel = value(&text, "hugewise_recorder_kernel_cpu_peak_ratio").unwrap();
+    assert!((0.0..=1.0).contains(&kernel), "{kernel}");
+    assert_eq!(value(&text, "hugewise_collector_errors{collector=\"recorder\"}"), Some(0.0));
+
+    // Who has no such right gets nothing of it, and is told so.
+    let denied = metrics(&["--bounding-set=-all"]);
+    assert!(!denied.contains("hugewise_recorder_"), "{denied}");
+    assert_eq!(value(&denied, "hugewise_collector_errors{collector=\"recorder\"}"), Some(1.0));
+
+    recorder.end();
+    std::thread::sleep(Duration::from_secs(11));
+    assert_eq!(value(&metrics(&units), "hugewise_recorder_up"), Some(0.0));
+}
+
 #[test]
 fn what_it_records_is_what_the_kernel_says_and_is_read_while_it_is_written() {
     let folder = tempfile::tempdir().unwrap();

@@ -34,6 +34,7 @@ pub static KIND: Kind = Kind {
     settings_by: SettingsBy::Nobody,
     starter: Some(Starter {
         whose: "SAP ASE's own commands have to do it",
+        by: "its own tools",
         how: |_, instance| {
             vec![format!("# as {}: shutdown of {} in isql, then its RUN file", instance.owner, instance.name)]
         },

@@ -15,7 +15,7 @@ use hugewise_model::instance::{Mechanism, NextStart, Setting};
 use hugewise_model::{Asked, Demand, Engine, Host, Instance, Observed, Process, Unread};
 
 use crate::estate::{Estate, NOBODY, Sleeper};
-use crate::{Files, Found, Kind, Scene, kinds, options};
+use crate::{Files, Found, Kind, Scene, kinds, options, vouch};
 
 /// Adds those that do not run to those that do. Where processes may be hidden, or none could be read, nobody knows who runs.
 /// What an earlier reading made of the units is taken from `files`.
@@ -51,7 +51,7 @@ pub(crate) fn add(scene: &Scene<'_>, found: &mut Found, files: Option<&Files>) {
         asleep.unit = units.iter().find(|unit| Some(&unit.name) == starter.as_ref()).cloned().map(Box::new);
         asleep.process = would_be(host, &instance, &process, asleep.unit.as_deref()).map(Box::new);
         found.add_unread(&process, unread);
-        instance.vouchers = if may_be_spoken_for(host, &instance, &process) { vec![voucher] } else { Vec::new() };
+        instance.vouchers = if may_be_spoken_for(scene, &instance, &process) { vec![voucher] } else { Vec::new() };
         place_settings(&mut instance, &asleep.known_by);
         instance.next = next(&instance);
         // Nobody has seen it come out so yet.
@@ -207,11 +207,10 @@ fn place_settings(instance: &mut Instance, known_by: &str) {
 
 /// Whether a listed server is root's, its unit's, or one of an account for servers of its kind: whoever has root make a
 /// server for him decides on what it asks for all the same.
-fn may_be_spoken_for(host: &Host, instance: &Instance, process: &Process) -> bool {
-    let name = host.accounts.users.get(&process.uid).map(|user| user.name.as_str());
+fn may_be_spoken_for(scene: &Scene<'_>, instance: &Instance, process: &Process) -> bool {
     process.uid == 0
         || instance.unit.is_some()
-        || name.is_some_and(|name| Kind::of(instance.engine).accounts.contains(&name))
+        || vouch::is_server_account(scene.host, scene.source, instance.engine, process)
 }
 
 /// Gives a server another name where somebody of its engine has that one already.

@@ -47,6 +47,7 @@ pub static KIND: Kind = Kind {
     },
     starter: Some(Starter {
         whose: "Db2's own commands have to do it",
+        by: "its own tools",
         how: |_, instance| vec![format!("# as {}: db2stop, then db2start", instance.owner)],
         limits: |_, _| None,
         agent: |_, _| None,

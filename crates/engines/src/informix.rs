@@ -44,6 +44,7 @@ pub static KIND: Kind = Kind {
     },
     starter: Some(Starter {
         whose: "Informix's own commands have to do it",
+        by: "its own tools",
         how: |_, instance| {
             vec![format!("# as informix, in the environment of {}: onmode -ky, then oninit", instance.name)]
         },

@@ -40,6 +40,9 @@ pub struct Kind {
     /// Accounts that are made for its servers, by its packages and its documentation: a server of this kind that runs as
     /// one of them is known to root.
     pub accounts: &'static [&'static str],
+    /// The folder of the host that only root makes, and below which a program lies that runs as the account made for it alone:
+    /// what is given are the program's path and the account's name. None where that account is none of its kind's.
+    pub folder_of_account: for<'a> fn(&'a str, &str) -> Option<&'a str>,
     /// The name of a main process's program, where it is not the process's own name.
     pub program_of_main: Option<&'static str>,
 
@@ -179,10 +182,11 @@ pub struct Message {
 }
 
 impl Message {
-    /// Whether somebody means it by that word: in any case, and a number with or without the zeros before it.
+    /// Whether somebody means it by that word: in any case, with the colon that logs have behind it, and a number with or without
+    /// the zeros before it.
     pub fn is(&self, word: &str) -> bool {
         let plain = |word: &str| {
-            let word = word.trim().to_ascii_uppercase();
+            let word = word.trim().trim_end_matches(':').to_ascii_uppercase();
             match word.strip_prefix("ORA-") {
                 Some(number) => format!("ORA-{}", number.trim_start_matches('0')),
                 None => word.strip_suffix("_HINT").map(str::to_owned).unwrap_or(word),
@@ -327,6 +331,7 @@ impl Kind {
         starting: None,
         services: &[],
         accounts: &[],
+        folder_of_account: |_, _| None,
         program_of_main: None,
         options: &[],
         settings: &[],
@@ -512,7 +517,7 @@ mod tests {
             let all = kinds().iter().flat_map(|kind| kind.messages).filter(|message| message.is(word));
             all.map(|message| message.name).collect::<Vec<_>>()
         };
-        for word in ["ORA-04030", "ora-4030", " ORA-04030 "] {
+        for word in ["ORA-04030", "ora-4030", " ORA-04030 ", "ORA-04030:"] {
             assert_eq!(meant(word), ["ORA-04030"]);
         }
         assert_eq!(meant("ora-445"), ["ORA-00445"]);

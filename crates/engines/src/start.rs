@@ -89,6 +89,8 @@ pub struct Restarter {
 pub struct Starter {
     /// Whose affair it is, in words: `Oracle's own tools have to do it`.
     pub whose: &'static str,
+    /// What starts it by itself, in words: `Clusterware`.
+    pub by: &'static str,
     /// What a person does then: commands, and `#` lines between them.
     pub how: fn(&Host, &Instance) -> Vec<String>,
     /// What a person does about a limit where it is started with limits that the host's files don't reach: `#` lines and

@@ -30,7 +30,7 @@ pub(crate) fn vouch(host: &Host, source: &dyn Source, instances: &mut [Instance]
                         && is_user_of_unit(host, instance, main)
                         && runs_roots_program(source, main),
                 ),
-                (Voucher::Account, main.caller.is_none() && is_server_account(host, instance.engine, main)),
+                (Voucher::Account, main.caller.is_none() && is_server_account(host, source, instance.engine, main)),
                 (Voucher::Root, is_roots(instance.engine, main)),
                 (Voucher::Container, instance.containered && is_in_a_hosts_container(main)),
             ];
@@ -155,9 +155,15 @@ fn is_wrapper(host: &Host, process: &Process, main: &Process) -> bool {
 
 /// Whether the process runs as an account that is made for servers of its kind. These are of the host: what a container
 /// calls its accounts does not count.
-fn is_server_account(host: &Host, engine: Engine, main: &Process) -> bool {
+pub(crate) fn is_server_account(host: &Host, source: &dyn Source, engine: Engine, main: &Process) -> bool {
     let Some(account) = host.accounts.users.get(&main.uid).filter(|_| main.uid != 0) else { return false };
-    Kind::of(engine).accounts.contains(&account.name.as_str())
+    let kind = Kind::of(engine);
+    let by_program = || {
+        let folder = (kind.folder_of_account)(main.executable.known()?, &account.name)?;
+        // A path is what a mount namespace makes it: the folder has to be the host's own. Nobody can be asked for it in a capture.
+        Some(!host.live || source.owner_of(folder).is_known())
+    };
+    kind.accounts.contains(&account.name.as_str()) || by_program().unwrap_or_default()
 }
 
 /// Whether root runs it of its own will: a set-user-ID program that was started under a server's name is another program

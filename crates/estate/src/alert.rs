@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::KIB_IN_HUGE;
-use crate::database::{Database, Kind, Pages};
+use crate::database::{Database, Kept, Kind, Pages};
 use crate::machine::Machine;
 use crate::memlock::Memlock;
 use crate::segments::Segment;
@@ -58,6 +58,9 @@ impl Start<'_> {
             }
         }
         text += "System parameters with non-default values:\n";
+        if database.kept == Kept::InAsm {
+            let _ = writeln!(text, "  {:<24} = \"+DATA/{}/PARAMETERFILE/spfile.270.1\"", "spfile", database.sid);
+        }
         for (name, value) in &database.parameters {
             let _ = writeln!(text, "  {name:<24} = {value}");
         }

@@ -160,7 +160,9 @@ impl Machine {
         match owner {
             "root" => 0,
             "grid" => 54_331,
-            _ => 54_321,
+            "oracle" => 54_321,
+            // Another account of its own: told by its name's letters.
+            other => 54_400 + other.bytes().fold(0_u32, |sum, letter| (sum * 31 + u32::from(letter)) % 9973),
         }
     }
 
@@ -225,6 +227,10 @@ impl Machine {
             conf += &format!("vm.nr_hugepages = {pages}\n");
         }
         files.put("/etc/sysctl.conf", conf);
+        if self.distribution.has_systemd() {
+            // systemd-sysctl reads folders alone; Red Hat's packages of systemd, and what is made of them, link the file there.
+            files.link("/etc/sysctl.d/99-sysctl.conf", "../sysctl.conf");
+        }
         let mut accounts = "root:x:0:0:root:/root:/bin/bash\n".to_owned();
         let mut limits = String::new();
         for owner in owners {

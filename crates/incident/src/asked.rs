@@ -13,6 +13,8 @@ pub struct Options {
     pub offsets: Vec<String>,
     /// How far apart lines are that have no times, in seconds: `3`, or `3s`.
     pub interval: Option<String>,
+    /// Hosts whose stories are wanted, by name, short or whole; all without any.
+    pub hosts: Vec<String>,
 }
 
 /// How far it is.
@@ -45,6 +47,9 @@ pub enum Error {
     /// An offset of the clock of a host that is not there.
     #[error("--offset {0}: no host of that name is in what was read")]
     NoHost(String),
+    /// A host that is asked for and is not there, and some that are.
+    #[error("no host is named {0}; found {1}")]
+    NotFound(String, String),
     /// A time that clocks pass over, or that is beyond them.
     #[error("a time that no clock shows")]
     NoClock,

@@ -10,6 +10,8 @@ use hugewise_model::Engine;
 pub enum Format {
     /// atop's files.
     Atop,
+    /// collectl.
+    Collectl,
     /// Oracle's ExaWatcher.
     ExaWatcher(Tool),
     /// nmon's files.
@@ -38,6 +40,8 @@ pub enum Format {
 /// A tool whose output is collected as it prints it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
+    /// iostat, extended (`-x`).
+    Iostat,
     /// `/proc/meminfo`.
     Meminfo,
     /// ps.
@@ -55,12 +59,15 @@ impl Format {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Atop => "atop",
+            Self::Collectl => "collectl",
+            Self::ExaWatcher(Tool::Iostat) => "exawatcher iostat",
             Self::ExaWatcher(Tool::Meminfo) => "exawatcher meminfo",
             Self::ExaWatcher(Tool::Ps) => "exawatcher ps",
             Self::ExaWatcher(Tool::Slabinfo) => "exawatcher slabinfo",
             Self::ExaWatcher(Tool::Top) => "exawatcher top",
             Self::ExaWatcher(Tool::Vmstat) => "exawatcher vmstat",
             Self::Nmon => "nmon",
+            Self::OsWatcher(Tool::Iostat) => "oswatcher iostat",
             Self::OsWatcher(Tool::Meminfo) => "oswatcher meminfo",
             Self::OsWatcher(Tool::Ps) => "oswatcher ps",
             Self::OsWatcher(Tool::Slabinfo) => "oswatcher slabinfo",
@@ -71,6 +78,7 @@ impl Format {
             Self::Sadf => "sadf",
             Self::Sar => "sar",
             Self::Sysstat => "sysstat",
+            Self::Loop(Tool::Iostat) => "iostat",
             Self::Loop(Tool::Meminfo) => "meminfo",
             Self::Loop(Tool::Ps) => "ps",
             Self::Loop(Tool::Slabinfo) => "slabinfo",

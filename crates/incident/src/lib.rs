@@ -13,6 +13,7 @@ pub mod investigate;
 pub mod join;
 pub mod metric;
 mod page;
+mod rank;
 pub mod readers;
 pub mod rotation;
 pub mod series;
@@ -26,6 +27,7 @@ pub use format::{Format, Tool};
 pub use gather::clock::named_span;
 pub use investigate::investigate;
 pub use metric::{Metric, Unit};
+pub use rank::{MOST_STORIES, Rank};
 pub use readers::Refused;
 pub use series::{Clock, Column, Mark, MarkKind, Moment, Problem, Sample, Series, Use};
 pub use verdict::{

@@ -189,6 +189,8 @@ metrics! {
     Processes "processes" Count;
     /// Processes that serve a database session each, as `ps` names them: Oracle's dedicated servers, PostgreSQL's backends.
     Sessions "sessions" Count;
+    /// Requests that wait at the busiest disk, or that it works on.
+    DiskQueue "disk_queue" Count;
     /// Tasks that wait for a disk.
     Blocked "blocked" Count;
     /// Load average of 1 minute.

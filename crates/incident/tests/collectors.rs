@@ -280,6 +280,118 @@ fn pmrep_reads_an_archive() {
     assert!(refused.0.contains("pmrep"), "{refused}");
 }
 
+/// What collectl makes of its own raw file (`collectl -p FILE -P`) is what is read of it, up to what it rounds.
+#[test]
+fn collectls_raw_file_and_its_plot_say_the_same() {
+    let (raw, plot) = (series("collectl.raw.gz"), series("collectl.tab.xz"));
+    for series in [&raw, &plot] {
+        assert_eq!((series.format.as_str(), series.host.as_deref()), ("collectl", Some("vm")));
+        assert_eq!(series.version.as_deref(), Some("4.3.1-1"));
+        assert!(series.kernel.as_deref().is_some_and(|kernel| kernel.starts_with("6.18.")), "{:?}", series.kernel);
+        assert_eq!(series.clock.offset_at(series.samples()[0].at), Some(0));
+        assert_eq!(series.problems, []);
+    }
+    // The first look has no rates, and no row in the plot.
+    assert_eq!(raw.samples().len(), plot.samples().len() + 1);
+    for (metric, rounded) in [
+        (Metric::CpuUser, 1.0),
+        (Metric::CpuNice, 1.0),
+        (Metric::CpuSystem, 2.0),
+        (Metric::CpuIdle, 1.0),
+        (Metric::MemTotal, 0.0),
+        (Metric::MemFree, 0.0),
+        (Metric::Cached, 0.0),
+        (Metric::Slab, 0.0),
+        (Metric::Anon, 0.0),
+        (Metric::Committed, 0.0),
+        (Metric::Mapped, 0.0),
+        (Metric::Buffers, 0.0),
+        (Metric::Dirty, 0.0),
+        (Metric::AnonHuge, 0.0),
+        // It leaves itself out.
+        (Metric::RunQueue, 1.0),
+        (Metric::Blocked, 0.0),
+        (Metric::Load1, 0.01),
+        (Metric::Forks, 1.0),
+        (Metric::ContextSwitches, 1.0),
+        (Metric::Faults, 1.0),
+        (Metric::PagedIn, 1024.0),
+        (Metric::PagedOut, 1024.0),
+    ] {
+        let pairs = together(&raw, &plot, metric);
+        assert!(pairs.len() >= plot.samples().len(), "{metric:?}: {}", pairs.len());
+        for (own, its) in pairs {
+            // It counts by whole milliseconds of its own clock.
+            assert!((own - its).abs() <= rounded + its * 0.002, "{metric:?}: {own}, {its}");
+        }
+    }
+    // What the kernel says and a plot does not.
+    assert!(raw.value(Metric::PageTables, 0).unwrap() > 1e6 && raw.value(Metric::HugeTotal, 0).is_some());
+    assert!(raw.column(Metric::AllocStall).is_some() && plot.column(Metric::PageTables).is_none());
+}
+
+/// Offsets of zones, -P at a terminal, seconds of UTC, another separator, and -on, whose counts are of an interval.
+#[test]
+fn collectls_plots_are_read_however_they_were_asked_for() {
+    let read = |text: &str| readers::read(text.as_bytes(), "x").unwrap().remove(0);
+    let head = |zone: &str, options: &str| {
+        format!(
+            "####\n# Collectl:   V4.3.1-1  HiRes: 1  Options: -P\n# Host:       db1  DaemonOpts: \n\
+            # Date:       20261121-080000  Secs: 1 TZ: {zone}\n# SubSys:     cm Options: {options} Interval: 10 NumCPUs: 2\n####\n"
+        )
+    };
+    let rows = "#Date Time [CPU]User% [CPU]Sys% [CPU]Soft% [CPU]Ctx/sec [MEM]Free\n\
+        20261121 08:00:10 1 2 3 40 1000\n20261121 08:00:20.500 1 2 4 50 2000\n20261121 08:00:3";
+    let at = |series: &Series| series.samples().iter().map(|sample| sample.at.0).collect::<Vec<_>>();
+    // date -u -d '2026-11-21 08:00:10' +%s
+    let eight = 1_795_248_010_000_i64;
+    let series = read(&(head("+0530", "z") + rows));
+    assert_eq!(at(&series), [eight - 19_800_000, eight - 19_789_500]);
+    assert_eq!((series.value(Metric::CpuSystem, 1), series.value(Metric::MemFree, 1)), (Some(6.0), Some(2_048_000.0)));
+    assert_eq!(series.samples()[0].interval, Some(std::time::Duration::from_secs(10)));
+    assert_eq!(series.problems.len(), 1, "the last line is torn");
+    let counts = read(&(head("+0000", "zn") + rows));
+    assert_eq!((counts.value(Metric::ContextSwitches, 0), counts.value(Metric::CpuUser, 0)), (None, Some(1.0)));
+    let terminal = read(&format!("waiting for 1 second sample...\n{rows}\n"));
+    assert_eq!((at(&terminal)[0], &terminal.clock), (eight, &Clock::Wall { zone: None }));
+    let utc = read("#UTC,[CPU]User%,[CPU]Sys%\n1795248010,1,2\n1795248020,3,4\n");
+    assert_eq!((at(&utc)[0], utc.value(Metric::CpuUser, 1)), (eight, Some(3.0)));
+}
+
+/// Cut off anywhere, with bytes turned, with dates and numbers that no host has: read as far as it makes sense, or refused.
+#[test]
+fn collectls_files_in_ruins_bring_nothing_down() {
+    for name in ["collectl.raw.gz", "collectl.tab.xz"] {
+        let whole = fixture(name);
+        for at in (0..whole.len()).step_by(97) {
+            let mut turned = whole.clone();
+            turned[at] ^= 0x15;
+            for bytes in [&turned[..], &whole[..at]] {
+                if let Ok(all) = readers::read(bytes, name) {
+                    assert!(all.iter().all(|series| series.samples().len() <= 12));
+                }
+            }
+        }
+    }
+    let raw =
+        |body: &str| readers::read(format!("# Collectl:   V4\n# Date: x TZ: +99999999999\n{body}").as_bytes(), "x");
+    assert!(raw("").is_err() && raw(">>> 1795626371.009 <<<\n").is_err());
+    for body in [
+        ">>> 99999999999.9 <<<\ncpu 1 2 3 4\n>>> 1795626371 <<<\ncpu 18446744073709551615 18446744073709551615 1 18446744073709551615 1\nctxt 5\n",
+        ">>> 1795626371 <<<\ncpu\nload x\nprocesses -1\nMemFree: 99999999999999999999 kB\nHugepagesize: 18446744073709551615 kB\nHugePages_Total: 9\n",
+        "#Date Time [CPU]User%\n99999999 08:00:00 1\n20261399 08:00:00 1\n20261121 99:00:00 1\n20261121 08:00:00 1e999\n",
+    ] {
+        if let Ok(all) = raw(body) {
+            let series = &all[0];
+            let sound = |metric: &Metric| {
+                let values = (0..series.samples().len()).filter_map(|row| series.value(*metric, row));
+                values.into_iter().all(|value| value.is_finite() && value >= 0.0)
+            };
+            assert!(Metric::ALL.iter().all(sound), "{body}");
+        }
+    }
+}
+
 #[test]
 fn nmons_file_is_read_sorted_or_not() {
     let series = series("db1.nmon.xz");

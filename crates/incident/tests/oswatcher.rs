@@ -224,10 +224,55 @@ fn tools_and_the_kernels_files_behind_one_date_are_two_series() {
     }
 }
 
+/// sysstat 12.6.1 beside `dd oflag=direct`: the report since the boot is left out, and the mean of the two others is of the host.
+#[test]
+fn iostats_report_since_the_boot_is_left_out() {
+    let (_, text) = file("oswiostat");
+    let series = series("oswiostat");
+    assert_eq!((series.format.as_str(), series.host.as_deref()), ("oswatcher iostat", Some(HOST)));
+    assert_eq!((series.samples().len(), &series.problems), (3, &Vec::new()));
+    let column = |name: &str| {
+        let heading = text.lines().find(|line| line.starts_with("Device")).unwrap();
+        heading.split_ascii_whitespace().position(|word| word == name).unwrap()
+    };
+    for (metric, name, factor) in
+        [(Metric::PagedIn, "rkB/s", 1024.0), (Metric::PagedOut, "wkB/s", 1024.0), (Metric::DiskQueue, "aqu-sz", 1.0)]
+    {
+        let of = |line: &str| line.split_ascii_whitespace().nth(column(name)).unwrap().parse::<f64>().unwrap();
+        let all: Vec<f64> = text.lines().filter(|line| line.starts_with("vda ")).map(of).collect();
+        assert_eq!(all.len(), 9);
+        let means: Vec<f64> = all.chunks(3).map(|three| (three[1] + three[2]) / 2.0 * factor).collect();
+        for (row, mean) in means.iter().enumerate() {
+            let value = series.value(metric, row).unwrap();
+            assert!((value - mean).abs() <= 1e-6 * mean.max(1.0), "{metric:?} {row}: {value} {mean}");
+        }
+    }
+    assert!(series.value(Metric::PagedOut, 0).unwrap() > 1e6, "dd wrote all the time");
+    assert!(series.value(Metric::CpuIdle, 0).unwrap() <= 100.0);
+    // Processors: two seconds that iostat itself waited.
+    assert_eq!(series.samples()[0].interval, Some(std::time::Duration::from_secs(2)));
+}
+
+/// ExaWatcher's iostat goes on behind one date: a sample a report, and the first is since the boot.
+#[test]
+fn iostat_that_runs_on_is_a_sample_a_report() {
+    let report = |kib: u32| format!("Device r/s w/s rkB/s wkB/s aqu-sz %util\nsda 1.0 1.0 0.0 {kib}.0 1.5 9.0\n\n");
+    let mut text = String::from(
+        "# Starting Time:\t11/21/2026 22:47:35\n# Sample Interval(s): 5\nzzz <11/21/2026 22:47:35> Count:6\n",
+    );
+    (1..=6).for_each(|kib| text += &report(kib));
+    let series = readers::read(text.as_bytes(), "2026_11_21_22_47_35_IostatExaWatcher_cell1.dat").unwrap().remove(0);
+    assert_eq!((series.format.as_str(), series.host.as_deref()), ("exawatcher iostat", Some("cell1")));
+    let kib: Vec<f64> = values(&series, Metric::PagedOut).into_iter().map(|value| value.unwrap() / 1024.0).collect();
+    assert_eq!(kib, [2.0, 3.0, 4.0, 5.0, 6.0]);
+    let steps: Vec<i64> = series.samples().windows(2).map(|two| two[1].at.0 - two[0].at.0).collect();
+    assert_eq!(steps, [5000; 4]);
+}
+
 #[test]
 fn what_cannot_be_read_is_refused_with_the_reason() {
     for (text, why) in [
-        ("zzz ***Sat Nov 21 23:00:00 CST 2026\navg-cpu:  %user\n", "of iostat, which is not read"),
+        ("zzz ***Sat Nov 21 23:00:00 CST 2026\n07:00:01 CPU %usr\n", "of mpstat, which is not read"),
         ("Linux OSWbb v8.0.1 db1\nSNAP_INTERVAL 30\n", "no dates"),
         ("top - 10:41:54 up 4 days,  4:38,  9 users,  load average: 35.92, 21.68, 16.81\n", "no dates"),
     ] {

@@ -7,6 +7,7 @@
 mod crc;
 pub mod field;
 pub mod kernel;
+pub mod latest;
 pub mod notes;
 pub mod record;
 pub mod ring;
@@ -18,6 +19,7 @@ pub mod testing;
 mod varint;
 
 pub use field::{Field, Unit};
+pub use latest::{Latest, latest};
 pub use notes::{Event, EventKind, Instance, Instances, Process, Processes};
 pub use record::{Error, Options, record};
 pub use sample::{Pool, Sample};

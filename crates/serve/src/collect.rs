@@ -3,6 +3,7 @@
 //! However many ask at once, the host is read by one of them, and at most once in a [`LEAST_AGE`]: the others
 //! wait for it and share what it found. A reading costs what `hugewise check` costs, and no `smaps`.
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,7 @@ type Listener = Box<dyn Fn(&Arc<Reading>, Option<&Arc<Point>>) + Send + Sync>;
 pub struct Collector {
     open: Open,
     listeners: Vec<Listener>,
+    recorder: Option<PathBuf>,
     /// Held while the host is read.
     turn: Mutex<Turn>,
     kept: Mutex<Kept>,
@@ -55,7 +57,14 @@ impl Collector {
     /// Of whatever a source shows; it is opened anew for each reading.
     pub fn new(open: impl Fn() -> Box<dyn Source> + Send + Sync + 'static, span: Span) -> Self {
         let kept = Mutex::new(Kept { latest: None, history: History::new(span) });
-        Self { open: Box::new(open), listeners: Vec::new(), turn: Mutex::default(), kept }
+        Self { open: Box::new(open), listeners: Vec::new(), recorder: None, turn: Mutex::default(), kept }
+    }
+
+    /// Looks also at the flight recorder in a folder.
+    #[must_use]
+    pub fn beside(mut self, recorder: &Path) -> Self {
+        self.recorder = Some(recorder.to_owned());
+        self
     }
 
     /// Tells somebody of each reading, in the thread that has made it.
@@ -90,7 +99,12 @@ impl Collector {
         }
         let number = turn.count.saturating_add(1);
         let before = self.latest();
-        let reading = Arc::new(Reading::after(before.as_deref(), &turn.files, (self.open)().as_ref(), number));
+        let reading = Reading::after(before.as_deref(), &turn.files, (self.open)().as_ref(), number);
+        let reading = match &self.recorder {
+            Some(recorder) => reading.beside(recorder),
+            None => reading,
+        };
+        let reading = Arc::new(reading);
         drop(before);
         turn.count = number;
         let point = {

@@ -7,6 +7,7 @@
 pub mod collect;
 pub mod history;
 mod reading;
+mod recorder;
 pub mod textfile;
 
 #[cfg(feature = "http")]

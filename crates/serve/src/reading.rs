@@ -1,5 +1,6 @@
 //! A host at one moment, with everything that is said of it.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hugewise_advice::sizing::{self, Request, SizeError, Sizing};
@@ -11,8 +12,11 @@ use hugewise_host::process::Earlier;
 use hugewise_host::source::Once;
 use hugewise_host::{Door, Source};
 use hugewise_model::{Host, Instance, Observed, Unread};
+use hugewise_record::Latest;
 use hugewise_report::openmetrics::{CollectorRun, CpuSeconds, Metered};
 use hugewise_report::{Checked, SizeReport};
+
+use crate::recorder;
 
 /// From an older reading nothing is taken: as every process has its turn in one of [`Earlier::TURNS`] readings, no sum of
 /// memory gets older than some ten minutes, no limit or cgroup older than some twenty, and what a process
@@ -38,6 +42,8 @@ pub struct Reading {
     pub stat: Observed<Stat>,
     /// Everything that is there and could not be read, sorted.
     pub unread: Vec<Unread>,
+    /// The flight recorder's last minute, where one was looked for and is there.
+    pub recorder: Option<Latest>,
     /// What each part of the reading took.
     pub collectors: Vec<CollectorRun>,
 }
@@ -75,7 +81,20 @@ impl Reading {
         unread.sort();
         unread.dedup();
         let (taken, collectors) = (Instant::now(), clock.0);
-        Self { number, taken, host, instances: found.instances, assessment, sizing, stat, unread, collectors }
+        let (instances, recorder) = (found.instances, None);
+        Self { number, taken, host, instances, assessment, sizing, stat, unread, recorder, collectors }
+    }
+
+    /// The same with what the flight recorder in a folder has seen.
+    #[must_use]
+    pub(crate) fn beside(self, recorder: &Path) -> Self {
+        let mut clock = Clock(self.collectors);
+        let found = clock.time("recorder", || recorder::read(recorder), |found| usize::from(found.is_err()));
+        if matches!(found, Ok(None)) {
+            // No recorder runs here.
+            clock.0.pop();
+        }
+        Self { recorder: found.ok().flatten(), collectors: clock.0, ..self }
     }
 
     /// As the reports of `check` take it.
@@ -88,7 +107,8 @@ impl Reading {
     pub fn metered(&self) -> Metered<'_> {
         let cpu = self.stat.get().and_then(|stat| cpu_seconds(&stat, rustix::param::clock_ticks_per_second()));
         let version = env!("CARGO_PKG_VERSION");
-        Metered { checked: self.checked(), collectors: &self.collectors, readings: self.number, cpu, version }
+        let (collectors, recorder) = (&self.collectors, self.recorder.as_ref());
+        Metered { checked: self.checked(), collectors, readings: self.number, cpu, recorder, version }
     }
 
     /// What if: sizes the instances of this reading by another request, and shows the answer.

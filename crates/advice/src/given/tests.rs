@@ -266,9 +266,15 @@ fn that_sqlplus_and_srvctl_give_other_limits_is_a_finding_and_its_cure_names_the
 /// A user was added to the group, and the agent runs as it was started: sqlplus from a new log-in gets the pages.
 #[test]
 fn the_agent_keeps_the_groups_that_it_was_started_with() {
-    for (groups, then, told) in
-        [(vec![54321, 54330], (All, All), false), (vec![54321], (NoPages, All), true), (vec![], (All, All), false)]
-    {
+    for (name, groups, is_read, then, told) in [
+        ("oraagent.bin", vec![54321, 54330], true, (All, All), false),
+        ("oraagent.bin", vec![54321], true, (NoPages, All), true),
+        ("oraagent.bin", vec![], true, (NoPages, All), true),
+        // ps tells no groups.
+        ("oraagent.bin", vec![], false, (All, All), false),
+        // Without an agent the stack starts one, which gets the groups of its user then.
+        ("other", vec![0], true, (All, All), false),
+    ] {
         let file = Observed::Known((Limit::Unlimited, Place { file: "/etc/init.d/ohasd".into(), line: 3 }));
         let mut scene = by_clusterware(Limit::Unlimited, file);
         let host = &mut scene.case.host;
@@ -284,8 +290,12 @@ fn the_agent_keeps_the_groups_that_it_was_started_with() {
         scene.case.host.accounts.groups.insert(54330, group);
         for process in scene.case.processes().into_iter().filter(|it| it.name == "oraagent.bin") {
             process.groups = groups.clone();
+            process.name = name.into();
+            if !is_read {
+                process.memlock = Observed::Absent;
+            }
         }
-        assert_eq!(scene.then(), then, "{groups:?}: {:?}", scene.moments());
+        assert_eq!(scene.then(), then, "{name} {groups:?}: {:?}", scene.moments());
         let assessment = crate::assess(&scene.case.host, &scene.case.instances);
         let found = assessment.findings.iter().find(|it| it.code.as_str() == "HW305");
         assert_eq!(found.is_some(), told, "{groups:?}");

@@ -1,8 +1,9 @@
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Finding, Instance, Lack, Level, Remedy};
+use hugewise_model::{Asked, Finding, Instance, Lack, Level, Limit, Remedy};
 
 use crate::login::{self, Allowance};
 use crate::permission::{Memlock, Right};
+use crate::words::apart;
 use crate::{Docs, Facts, Missing, Rule, demand, given, permission};
 
 pub(crate) static RULE: Rule = Rule {
@@ -58,16 +59,23 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     if by_agent == by_log_in {
         return Ok(None);
     }
-    let ((works, with), (fails, not_with)) = match by_agent {
-        true => (("Clusterware", "srvctl"), ("a log-in", "sqlplus")),
-        false => (("a log-in", "sqlplus"), ("Clusterware", "srvctl")),
+    let (with, not_with) = if by_agent { ("srvctl", "sqlplus") } else { ("sqlplus", "srvctl") };
+    let too_small = if by_agent { &log_in } else { &agent };
+    let needed = match too_small.limit.get() {
+        Some(Limit::At(limit)) => apart(limit, needs).1,
+        _ => needs.to_string(),
     };
+    let given = |found: &Allowance| match found.limit.get() {
+        Some(Limit::At(limit)) if found == too_small => apart(limit, needs).0,
+        limit => limit.map_or_else(String::new, |limit| limit.to_string()),
+    };
+    let (by_clusterware, by_log_in) = (given(&agent), given(&log_in));
     let summary = format!(
-        "{} has enough memlock for its {needs} from {works}, but not from {fails}: started with {with} it gets huge pages, \
-         with {not_with} it does not",
+        "{} needs a memlock limit of {needed} and is given {by_clusterware} by Clusterware, {by_log_in} by a log-in: started with \
+         {with} it gets huge pages, with {not_with} it does not",
         instance.title()
     );
-    let short = format!("{works} gives it enough memlock, {fails} does not");
+    let short = format!("its memlock is {by_clusterware} from Clusterware, {by_log_in} from a log-in");
     let evidence = vec![
         format!("Clusterware: {}", agent.in_words()),
         format!("log-in of {}: {}", instance.owner_in_words(), log_in.in_words()),
@@ -94,7 +102,7 @@ fn by_group(instance: &Instance, what: String) -> Finding {
 }
 
 #[cfg(test)]
-use hugewise_model::{Bytes, KernelRelease, Limit, Observed, process::SoftHard};
+use hugewise_model::{Bytes, KernelRelease, Observed, process::SoftHard};
 
 #[cfg(test)]
 pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {

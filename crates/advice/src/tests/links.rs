@@ -83,6 +83,24 @@ fn memlock_decides_on_old_kernels_alone() {
     assert_eq!(broken(&case), Some(LinkName::Permission));
 }
 
+/// Its owner has come to the group since it was started: a restart from a new log-in is all that it takes.
+#[test]
+fn a_server_keeps_the_groups_that_it_was_started_with() {
+    let mut case = quiet();
+    case.oracle("PROD", gib(8), 20);
+    case.pool(5000, 5000);
+    case.host.kernel_settings.hugetlb_shm_group = Observed::Known(54330);
+    let members = vec![case.instances[0].owner.clone()];
+    let group = hugewise_model::host::Group { name: "hugepages".into(), members, ..Default::default() };
+    case.host.accounts.groups.insert(54330, group);
+    for (groups, told) in [(vec![54321], true), (vec![54321, 54330], false)] {
+        case.processes()[0].groups = groups;
+        let (state, evidence) = link(&case, LinkName::Permission);
+        let without = "is not in vm.hugetlb_shm_group=54330: it was started before its user was";
+        assert_eq!((state, evidence.contains(without)), (LinkState::Ok, told), "{evidence}");
+    }
+}
+
 #[test]
 fn files_need_a_mount_of_their_page_size() {
     let mut case = postgresql(4000, 4000);

@@ -266,7 +266,7 @@ pub struct Instruction {
     pub text: String,
     /// What has to happen before it works.
     pub risk: Risk,
-    /// Title of the instance; null for the host.
+    /// Title of the instance; null for the host, and for several, which the title names.
     pub instance: Option<String>,
 }
 

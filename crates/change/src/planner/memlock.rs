@@ -6,6 +6,7 @@ use hugewise_advice::login::Allowance;
 use hugewise_advice::permission::{self, Memlock};
 use hugewise_advice::situation::starting;
 use hugewise_advice::standing::Standing;
+use hugewise_advice::words::list;
 use hugewise_advice::{demand, given, login};
 use hugewise_engines::Kind;
 use hugewise_host::Door;
@@ -24,6 +25,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
     let mut owners = BTreeSet::new();
     let mut units = BTreeSet::new();
+    let mut to_others: Vec<(Vec<String>, Vec<&Instance>)> = Vec::new();
     for instance in takes_sysv(ask) {
         let wanted = ask.calls_for(&remedy(instance));
         if !wanted && !lacks(ask, instance) {
@@ -53,18 +55,30 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
         if instance.containered {
             let lines = ["# the limit of its container: --ulimit memlock=-1 (Docker, Podman)".to_owned()];
-            draft.instruct_for(remedy(instance), title(instance), &lines, Risk::Restart, Some(instance));
+            draft.instruct_for(remedy(instance), title(&[instance]), &lines, Risk::Restart, Some(instance));
             continue;
         }
         let starter = Kind::of(instance.engine).starter.as_ref();
-        if let Some(lines) = starter.and_then(|starter| (starter.limits)(ask.host, instance)) {
-            draft.instruct_for(remedy(instance), title(instance), &lines, Risk::Restart, Some(instance));
-            continue;
+        let others = starter.and_then(|starter| (starter.limits)(ask.host, instance));
+        let by_others = others.is_some();
+        // What starts it and a log-in each need a limit that is large enough: either may be the next to start it.
+        let left_to_others = others.filter(|_| !given::suffices(ask.host, instance, ask.assessment.situation.locked()));
+        let is_whole = left_to_others.is_none();
+        if let Some(lines) = left_to_others {
+            match to_others.iter_mut().find(|(same, _)| *same == lines) {
+                Some((_, whose)) => whose.push(instance),
+                None => to_others.push((lines, vec![instance])),
+            }
         }
         if owners.insert(instance.owner.clone()) {
-            log_in(ask, draft, instance);
-        } else if let Some(step) = draft.steps.iter_mut().find(|step| step.id == LOG_INS) {
+            log_in(ask, draft, instance, is_whole);
+        } else if let Some(step) = draft.steps.iter_mut().find(|step| step.id == LOG_INS)
+            && is_whole
+        {
             step.carry(remedy(instance), When::Now);
+        }
+        if by_others {
+            continue;
         }
         let unit = instance.unit.as_deref();
         let unit = unit.or_else(|| given::unit_of(ask.host, instance).map(|unit| unit.name.as_str()));
@@ -78,17 +92,27 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             draft.settled.push((remedy(instance), Whom::These(vec![instance.id()])));
         }
     }
+    for (lines, whose) in to_others {
+        draft.told.extend(whose.iter().map(|instance| remedy(instance)));
+        draft.instruct(title(&whose), &lines, Risk::Restart, alone(&whose).map(Instance::title));
+    }
+}
+
+/// The one of them, where it is one.
+fn alone<'a>(whose: &[&'a Instance]) -> Option<&'a Instance> {
+    match whose {
+        [one] => Some(one),
+        _ => None,
+    }
 }
 
 fn remedy(instance: &Instance) -> Remedy {
     Remedy::RaiseMemlock(instance.id())
 }
 
-/// How the titles of what is to be done by hand end.
-pub(super) const LOCK: &str = "lock its memory";
-
-fn title(instance: &Instance) -> String {
-    format!("let {} {LOCK}", instance.title())
+fn title(whose: &[&Instance]) -> String {
+    let names: Vec<String> = whose.iter().map(|instance| instance.title()).collect();
+    format!("let {} lock {} memory", list(&names), if names.len() == 1 { "its" } else { "their" })
 }
 
 /// Whether its next start may come with too small a limit, on a kernel or for a server that looks at it.
@@ -106,7 +130,8 @@ fn lacks(ask: &Ask<'_>, instance: &Instance) -> bool {
 }
 
 /// The limit of log-ins. All owners' rules are in one file, and one step makes it.
-fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
+/// `is_whole`: whether it is all that the server needs.
+fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, is_whole: bool) {
     let owner = &instance.owner;
     let plain = owner.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c)) && !owner.starts_with('-');
     if instance.owner_is_number() {
@@ -115,12 +140,12 @@ fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
             format!("# no account file or directory knows user {owner}; if that is correct, set the limit by number:"),
             format!("# in a file under /etc/security/limits.d: {owner}:{owner} - memlock unlimited"),
         ];
-        draft.instruct_for(remedy(instance), title(instance), &lines, Risk::Restart, Some(instance));
+        draft.instruct_for(remedy(instance), title(&[instance]), &lines, Risk::Restart, Some(instance));
         return;
     }
     let Some(uid) = permission::process_of(ask.host, instance).map(|process| process.uid).filter(|_| plain) else {
         let lines = [format!("# in a file under /etc/security/limits.d: {owner} - memlock unlimited")];
-        draft.instruct_for(remedy(instance), title(instance), &lines, Risk::Restart, Some(instance));
+        draft.instruct_for(remedy(instance), title(&[instance]), &lines, Risk::Restart, Some(instance));
         return;
     };
     let needs = ask.assessment.situation.locked().at_most(ask.host, instance).all();
@@ -146,13 +171,17 @@ fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
     if let Some(step) = at.and_then(|at| draft.steps.get_mut(at)) {
         step.changes = vec![change.into()];
         step.title = format!("{}, {owner}", step.title);
-        step.carry(remedy(instance), When::Now);
+        if is_whole {
+            step.carry(remedy(instance), When::Now);
+        }
         return;
     }
     let why = format!("{needs} of huge pages count against the limit when the server is started from a login");
     let title = format!("unlimited memlock for logins of {owner}");
     let mut step = Drafted::from(Step::new(LOG_INS, title, Risk::Restart, why)).change(change);
-    step.carry(remedy(instance), When::Now);
+    if is_whole {
+        step.carry(remedy(instance), When::Now);
+    }
     draft.step(step);
 }
 

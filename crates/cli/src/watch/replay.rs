@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use hugewise_incident::{
-    Clock, Confidence, Facts, History, Incident, InstanceFacts, Investigation, Metric, Moment, Options, Series,
+    Clock, Confidence, Error, Facts, History, Incident, InstanceFacts, Investigation, Metric, Moment, Options, Series,
 };
 use hugewise_model::instance::SessionModel;
 use hugewise_model::{Bytes, Finding, HugePageUse, Level, PageCount, PageSize};
@@ -24,6 +24,7 @@ pub(super) fn frames(paths: &[PathBuf], host: Option<&str>, options: &Options) -
         Ok(investigation) if investigation.hosts.iter().any(has_samples) => of_archives(&investigation, host),
         // No samples: captures, then, or nothing of either kind, with what is wrong about it.
         Ok(_) => captures(paths, host),
+        Err(error @ Error::NotFound(..)) => Err(Failure::new(error.to_string())),
         Err(error) => captures(paths, host)
             .map_err(|failure| Failure::new(format!("{error}; and as a capture: {}", failure.message()))),
     }
@@ -50,7 +51,9 @@ fn captures(paths: &[PathBuf], host: Option<&str>) -> Result<Vec<Frame>, Failure
 fn of_archives(investigation: &Investigation, host: Option<&str>) -> Result<Vec<Frame>, Failure> {
     let told: Vec<&History> = investigation.hosts.iter().filter(|history| has_samples(history)).collect();
     let names: Vec<Option<String>> = told.iter().map(|history| history.host.clone()).collect();
-    let meant = the_one(&names, host)?;
+    // A name may leave its domain out.
+    let meant = host.and_then(|host| told.iter().find(|history| history.is_named(host))?.host.as_deref());
+    let meant = the_one(&names, meant.or(host))?;
     // Samples of one host by two clocks that cannot be brought together are two histories: the longer one.
     let samples = |history: &&&History| history.series.iter().map(|series| series.samples().len()).sum::<usize>();
     let history = told.iter().filter(|history| history.host == meant).max_by_key(samples);

@@ -48,6 +48,99 @@ fn many_hosts_are_a_table_and_a_story_on_demand() {
     assert!((0..1000).all(|number| page.out.contains(&format!(">db{number}<"))));
 }
 
+/// What vmstat wrote on each of eighty hosts, in a folder each: no file says whose it is. Every tenth stood in the kernel for an
+/// hour.
+#[test]
+fn a_folder_is_a_host_where_no_file_names_one() {
+    let folder = TempDir::new().unwrap();
+    for number in 0..80 {
+        let mut text = String::from(
+            "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----\n \
+             r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC\n",
+        );
+        for minute in 0..600 {
+            let system = if number % 10 == 0 && (300..360).contains(&minute) { 80 } else { 2 + minute % 3 };
+            writeln!(
+                text,
+                " 1  0      0 {} 200000 8000000    0    0     5    40  900 1500 10 {system} {} 0 0 2026-11-21 {:02}:{:02}:00",
+                4_000_000 + number,
+                90 - system,
+                minute / 60,
+                minute % 60
+            )
+            .unwrap();
+        }
+        put(folder.path(), &format!("all/db{number}/vmstat.txt"), text);
+    }
+    let table = within(folder.path(), &["all"]);
+    assert_eq!(table.code, 1, "{}", table.err);
+    let bad = |line: &&str| line.contains("kernel-cpu");
+    let told: Vec<&str> =
+        table.out.lines().filter(bad).map(|line| line.split_ascii_whitespace().next().unwrap()).collect();
+    assert_eq!(told, ["db0", "db10", "db20", "db30", "db40", "db50", "db60", "db70"]);
+    // A host far behind the worst has its whole story when it is asked for.
+    let story = within(folder.path(), &["all", "--host", "db79"]);
+    let says = ["db79 ", "600 samples", "Nothing found.", "taken for db79's by where it lies"];
+    let flat = story.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(story.code == 0 && says.iter().all(|said| flat.contains(said)), "{}", story.out);
+    // Two given one by one are two; one alone needs no name.
+    let report = json(folder.path(), &["all/db1/vmstat.txt", "all/db2/vmstat.txt"]);
+    let hosts: Vec<String> = crate::sources(&report).into_iter().map(|(_, host, _)| host).collect();
+    assert_eq!(hosts, ["db1", "db2"]);
+    assert_eq!(crate::sources(&json(folder.path(), &["all/db1"]))[0].1, "-");
+}
+
+/// OSWatcher's iostat: from 09:00 to 09:05 forty requests wait at a disk that writes 48 KiB a second. vmstat without times, in a
+/// folder, is read by whoever says how far apart its lines are; whoever does not is told.
+#[test]
+fn a_disk_that_gives_nothing_and_lines_without_times() {
+    let folder = TempDir::new().unwrap();
+    let mut text = String::from("Linux OSWbb v8.0.1 db1\nSNAP_INTERVAL 30\nCPU_CORES 4\nVCPUS 4\n");
+    for snapshot in 0..240 {
+        let stalls = (120..130).contains(&snapshot);
+        let (kib, queue, wait) = if stalls { (48, 40, 60) } else { (900 + snapshot % 7, 1, 1) };
+        let (hour, minute, second) = (8 + snapshot / 120, snapshot / 2 % 60, snapshot % 2 * 30);
+        writeln!(text, "zzz ***Sat Nov 21 {hour:02}:{minute:02}:{second:02} UTC 2026").unwrap();
+        for _ in 0..3 {
+            let idle = 90 - wait;
+            writeln!(
+                text,
+                "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n 8.0 0.0 2.0 {wait}.0 0.0 {idle}.0\n"
+            )
+            .unwrap();
+            writeln!(text, "Device r/s rkB/s w/s wkB/s aqu-sz %util\nsda 1.0 0.0 12.0 {kib}.00 {queue}.00 99.0\n")
+                .unwrap();
+        }
+    }
+    put(folder.path(), "osw/oswiostat/db1_iostat_26.11.21.0800.dat", &text);
+    let report = json(folder.path(), &["osw"]);
+    let incidents = report["incidents"].as_array().unwrap();
+    assert_eq!(incidents.len(), 1, "{report:#}");
+    assert_eq!(incidents[0]["verdict"], "disk-stall", "{report:#}");
+    let from = incidents[0]["from"].as_str().unwrap();
+    assert!(from.starts_with("2026-11-21T08:59") || from.starts_with("2026-11-21T09:00"), "{from}");
+    assert!(report.to_string().contains("40 requests waited at a disk; usual here 1"), "{report:#}");
+
+    let mut vmstat = String::from(
+        "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----\n \
+         r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n",
+    );
+    for line in 0..30 {
+        writeln!(
+            vmstat,
+            " 1  0      0 {} 200000 8000000    0    0     5    40  900 1500 10  2 88  0  0",
+            4_000_000 + line
+        )
+        .unwrap();
+    }
+    put(folder.path(), "plain/vmstat.out", vmstat);
+    let told = within(folder.path(), &["plain"]);
+    assert!(told.code == 2 && told.err.contains("--interval 3s"), "{}", told.err);
+    let report = json(folder.path(), &["plain", "--interval", "10s", "--from", "2026-11-21 08:00"]);
+    assert_eq!(crate::sources(&report), [("vmstat".to_owned(), "-".to_owned(), 30)]);
+    assert!(report["sources"][0]["to"].as_str().unwrap().starts_with("2026-11-21T08:04:50"), "{report:#}");
+}
+
 /// The same freeze on two hosts at 08:32:50 by their clocks: one moment, unless one of the clocks is known to be ahead.
 #[test]
 fn hosts_are_compared_by_corrected_clocks() {

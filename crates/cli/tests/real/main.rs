@@ -20,6 +20,7 @@ mod browser;
 mod capture;
 mod cgroup;
 mod change;
+mod clusterware;
 mod container;
 mod crash;
 mod doors;

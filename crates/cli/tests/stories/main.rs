@@ -16,6 +16,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod clusters;
 mod configuring_huge_pages;
 mod estates;
 mod huge_pages_speed_start_of_web_servers;

@@ -61,6 +61,14 @@ impl Played {
         self.estate.files().unwrap().below(&["/proc/", "/sys/"]).write(&self.host.root).unwrap();
     }
 
+    /// Pages that the pool is to have now, by the plan.
+    pub(crate) fn pages_planned(&self, more: &[&str]) -> u64 {
+        let plan = self.host.plan(more);
+        let steps = plan["steps"].as_array().unwrap();
+        let step = steps.iter().find(|step| step["id"] == "pool-2M-now").unwrap_or_else(|| panic!("{plan:#}"));
+        step["changes"][0]["after"].as_str().unwrap_or_else(|| panic!("{step:#}")).parse().unwrap()
+    }
+
     /// Pages that the boot's files set.
     pub(crate) fn pages_at_boot(&self) -> u64 {
         let files = ["/etc/sysctl.conf", "/etc/sysctl.d/99-zz-hugewise.conf"];

@@ -24,7 +24,7 @@ pub(crate) fn differing(seen: &Seen, plan: &Plan) -> Vec<String> {
         unread: &[],
         root: None,
     };
-    let metered = Metered { checked: checked(), collectors: &[], readings: 1, cpu: None, version: "1" };
+    let metered = Metered { checked: checked(), collectors: &[], readings: 1, cpu: None, recorder: None, version: "1" };
     let metrics = hugewise_report::openmetrics::write(&metered, Format::Prometheus);
     let sized = sized(seen);
     let refused = plan.refusal.is_some();

@@ -5,10 +5,10 @@ use hugewise_model::configuration::Place;
 use hugewise_model::instance::{Demand, DemandSource, Mechanism, SessionModel, Setting, Trait};
 use hugewise_model::{Bytes, Engine, Host, Instance, Observed};
 
-use super::{Parameters, SETTINGS, Title, asked, demand, traits};
+use super::{Parameters, SETTINGS, Title, asked, demand, homes, traits};
 use crate::description::{DescribeError, Described, Description};
 use crate::settings::shown;
-use crate::{Beside, Scene, SizeOption, Sizes, described, options, versions};
+use crate::{Beside, Scene, SizeOption, Sizes, described, options};
 
 /// The options that describe one.
 pub(super) static SIZES: Sizes = Sizes {
@@ -90,7 +90,7 @@ fn by_file(scene: &Scene<'_>, path: &str) -> Result<Described, DescribeError> {
     described::must_make_sense(&broken, "correct that file, or describe the instance with --sga")?;
 
     let mut instance = described::instance(scene, Engine::Oracle, sid.to_owned());
-    instance.version = path.rsplit_once("/dbs/").and_then(|(home, _)| versions::in_path(home)).into();
+    instance.version = path.rsplit_once("/dbs/").and_then(|(home, _)| homes::version(home)).into();
     for name in SETTINGS {
         if let Some((file, one)) = parameters.effective(sid, name) {
             let place = Some(Place { file: file.to_owned(), line: one.line });

@@ -1,9 +1,12 @@
 //! The folders of an Oracle home: where its instances keep their parameter files, and where they write their alert logs.
 
+use std::collections::BTreeSet;
+
 use hugewise_host::Source;
 use hugewise_host::capture::shape::Shape;
 
 use crate::options::file_name;
+use crate::versions;
 
 /// Below a home, the file that names its base, and whether the home is read-only (Installation Guide for Linux 18c to 23ai,
 /// "About orabasetab").
@@ -12,8 +15,30 @@ const TABLE: &str = "/install/orabasetab";
 /// Below a home, where adrci keeps the ADR bases that it has opened, a path a line: tried as one more place, and no more.
 const ADR_BASES: &str = "/log/diag/adrci_dir.mif";
 
+/// Databases of a base whose logs are looked for.
+const MOST_DATABASES: usize = 512;
+
 /// Bases of such a file that are tried.
 const MOST_BASES: usize = 8;
+
+/// The release that a home's path tells: `19.3.0` below `product`, or as SAP's layout has it in its last folder, `112_64`, `11204`,
+/// `12102` or `19` below `/oracle/SID` (SAP, "Oracle Database Software Installation", ORACLE_HOME).
+pub(super) fn version(home: &str) -> Option<String> {
+    versions::in_path(home).or_else(|| {
+        let (_, folder) = home.strip_prefix("/oracle/")?.trim_end_matches('/').split_once('/')?;
+        let digits = folder.split_once('_').map_or(folder, |(digits, _)| digits);
+        let fits = (2..=5).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let (major, rest) = digits.split_at_checked(2).filter(|_| fits)?;
+        Some(rest.chars().fold(major.to_owned(), |version, part| format!("{version}.{part}")))
+    })
+}
+
+/// `/oracle/C11` of a program below it that runs as `orac11`: SAP's installer makes an account for each database.
+pub(super) fn of_sap_account<'a>(program: &'a str, account: &str) -> Option<&'a str> {
+    let (sid, _) = program.strip_prefix("/oracle/")?.split_once('/')?;
+    let is_its = account.strip_prefix("ora").is_some_and(|name| name.eq_ignore_ascii_case(sid) && sid.len() == 3);
+    program.get(.."/oracle/".len() + sid.len()).filter(|_| is_its)
+}
 
 /// What a home's own file says of it: `HOME:BASE:NAME:Y`, Y for one that is read-only.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +73,55 @@ impl Home {
             Some(Entry { base, is_read_only: true }) => format!("{base}/dbs"),
             _ => format!("{}/dbs", self.path),
         }
+    }
+
+    /// The same with folders that other instances of its owner write their logs below.
+    pub(super) fn with_bases(mut self, more: impl IntoIterator<Item = String>) -> Self {
+        for base in more {
+            if !self.bases.contains(&base) && self.bases.len() < MOST_BASES {
+                self.bases.push(base);
+            }
+        }
+        self
+    }
+
+    /// Names of the instances of a database that have written an alert log here: the folders of its ADR home, which has the
+    /// database's unique name in small letters.
+    pub(super) fn instances_of(&self, source: &dyn Source, database: &str) -> Vec<String> {
+        let folder = |base: String| format!("{base}/diag/rdbms/{}", database.to_lowercase());
+        let names = |folder: String| {
+            let names = source.list(&folder).into_known().unwrap_or_default();
+            names.into_iter().filter(move |sid| has_log(source, &format!("{folder}/{sid}/trace/alert_{sid}.log")))
+        };
+        let mut all: Vec<String> =
+            self.destinations(None).into_iter().flat_map(|base| names(folder(base)).collect::<Vec<_>>()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Those of these instances that have written an alert log here.
+    pub(super) fn have_run(&self, source: &dyn Source, of: &BTreeSet<String>) -> BTreeSet<String> {
+        let names =
+            |folder: &str| source.list(folder).into_known().unwrap_or_default().into_iter().take(MOST_DATABASES);
+        let mut found = BTreeSet::new();
+        for base in self.destinations(None) {
+            for kind in ["rdbms", "asm"] {
+                let folder = format!("{base}/diag/{kind}");
+                for database in names(&folder) {
+                    let folder = format!("{folder}/{database}");
+                    let is_here = |sid: &String| has_log(source, &format!("{folder}/{sid}/trace/alert_{sid}.log"));
+                    found.extend(names(&folder).filter(|sid| of.contains(sid) && is_here(sid)));
+                }
+            }
+            let folder = format!("{base}/admin");
+            for database in names(&folder) {
+                let logs = names(&format!("{folder}/{database}/bdump"));
+                let sids = logs.filter_map(|log| Some(log.strip_prefix("alert_")?.strip_suffix(".log")?.to_owned()));
+                found.extend(sids.filter(|sid| of.contains(sid)));
+            }
+        }
+        found
     }
 
     /// Folders that may have `diag`, the likeliest first: DIAGNOSTIC_DEST, which is the base where nothing sets it, and
@@ -89,6 +163,12 @@ impl Home {
         logs.extend(destinations.iter().flat_map(|base| below(format!("{base}/admin"), &old)));
         logs
     }
+}
+
+/// Whether an alert log is there, by the folder that it lies in.
+pub(super) fn has_log(source: &dyn Source, path: &str) -> bool {
+    let Some((folder, name)) = path.rsplit_once('/') else { return false };
+    source.list(folder).known().is_some_and(|names| names.iter().any(|one| one == name))
 }
 
 fn bases_in(text: &str) -> Vec<String> {
@@ -185,6 +265,61 @@ mod tests {
             assert!(is_alert_log(path), "{path}");
         }
         assert!(!is_alert_log("/u01/app/oracle/diag/rdbms/prod/PROD/trace/PROD_ora_1.trc"));
+    }
+
+    #[test]
+    fn saps_account_is_that_of_its_database() {
+        let program = "/oracle/C11/19.0.0/bin/oracle";
+        assert_eq!(of_sap_account(program, "orac11"), Some("/oracle/C11"));
+        for (program, account) in [
+            (program, "oraq11"),
+            (program, "c11"),
+            ("/home/orac11/oracle/C11/bin/oracle", "orac11"),
+            ("/oracle/", "ora"),
+            ("/oracle//bin/oracle", "ora"),
+            ("/oracle/GANIZER/bin/oracle", "oraganizer"),
+        ] {
+            assert_eq!(of_sap_account(program, account), None, "{program} {account}");
+        }
+    }
+
+    #[test]
+    fn who_has_run_here_is_told_by_alert_logs_of_every_layout() {
+        let of = |sids: &[&str]| sids.iter().map(|sid| (*sid).to_owned()).collect::<BTreeSet<String>>();
+        let base = "/u01/app/oracle";
+        let source = MapSource::new()
+            .file(&format!("{base}/diag/rdbms/prod/PROD1/trace/alert_PROD1.log"), "log")
+            .file(&format!("{base}/diag/rdbms/dev/DEV/trace/DEV_ora_1.trc"), "trace")
+            .file(&format!("{base}/admin/OLD/bdump/alert_OLD.log"), "log")
+            .file("/logs/diag/rdbms/far/FAR/trace/alert_FAR.log", "log");
+        let home = Home::read(&source, "", HOME);
+        let asked = of(&["PROD1", "DEV", "OLD", "FAR", "NONE"]);
+        assert_eq!(home.have_run(&source, &asked), of(&["PROD1", "OLD"]));
+        assert_eq!(home.have_run(&source, &of(&["NONE"])), of(&[]));
+        // DIAGNOSTIC_DEST of another instance of the same software.
+        let home = home.with_bases(["/logs".to_owned()]);
+        assert_eq!(home.have_run(&source, &asked), of(&["FAR", "PROD1", "OLD"]));
+        assert_eq!(home.instances_of(&source, "PROD"), ["PROD1"]);
+        assert!(home.instances_of(&source, "DEV").is_empty());
+    }
+
+    /// As SAP's guides for 10.2 to 19c name the folders.
+    #[test]
+    fn the_release_is_told_by_the_path_in_saps_layout_too() {
+        for (home, release) in [
+            (HOME, Some("19.0.0")),
+            ("/oracle/C11/102_64", Some("10.2")),
+            ("/oracle/C11/112_64", Some("11.2")),
+            ("/oracle/C11/11204", Some("11.2.0.4")),
+            ("/oracle/C11/12102/", Some("12.1.0.2")),
+            ("/oracle/C11/19", Some("19")),
+            ("/oracle/C11/19.0.0", Some("19.0.0")),
+            ("/oracle/client/lib", None),
+            ("/oracle/PROD/db1", None),
+            ("/opt/ora/112", None),
+        ] {
+            assert_eq!(version(home).as_deref(), release, "{home}");
+        }
     }
 
     #[test]

@@ -16,6 +16,14 @@ use crate::settings::shown;
 /// The line before the parameters.
 const HEADER: &str = "System parameters with non-default values:";
 
+/// Between a log and the moment of the start in it, where that stands for a file.
+const IN_LOG: &str = ", last start";
+
+/// Whether a setting's place is a start in a log, which nobody can change.
+pub(super) fn is_place(file: &str) -> bool {
+    file.contains(IN_LOG)
+}
+
 /// What the last start in a log has noted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LastStart {
@@ -35,7 +43,7 @@ pub(super) fn read(source: &dyn Source, root: &str, logs: &[String]) -> Option<L
         let (excerpt, _) = search.next_mark(&[(HEADER.as_bytes(), &log::FORMAT)]).ok()??;
         let (stamp, parameters) = of_lines(&of_text(excerpt.lines()))?;
         let when = stamp.map(|stamp| format!(" of {stamp}")).unwrap_or_default();
-        Some(LastStart { source: format!("{path}, last start{when}"), parameters })
+        Some(LastStart { source: format!("{path}{IN_LOG}{when}"), parameters })
     })
 }
 

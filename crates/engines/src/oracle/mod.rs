@@ -31,7 +31,7 @@ use hugewise_model::{
 
 use crate::next::{self, Files, Size};
 use crate::settings::shown;
-use crate::{By, Found, Kind, Scene, Start, options, segments, touched, versions};
+use crate::{By, Found, Kind, Scene, Start, options, segments, touched};
 use homes::Home;
 use last_start::LastStart;
 use parameters::Assignment;
@@ -50,6 +50,7 @@ pub static KIND: Kind = Kind {
     companions: &[asleep::LAUNCHER, "ohasd.bin", "crsd.bin", "oraagent.bin"],
     forms: kept::FORMS,
     accounts: &["oracle", "grid"],
+    folder_of_account: homes::of_sap_account,
     settings: SETTINGS,
     describe: Some((By::Sizes(&described::SIZES), described::describe)),
     program_of_main: Some("oracle"),
@@ -88,8 +89,11 @@ pub static KIND: Kind = Kind {
                      connection pooling (DBMS_CONNECTION_POOL, from 11.1 on)",
     asks_by: "use_large_pages=TRUE",
     insists_by: Some("use_large_pages=ONLY"),
-    // An ASM that refuses to start keeps every database of its node down.
-    can_insist: |instance| Release::of(instance).has_parameter() && !instance.traits.contains(&Trait::Asm),
+    // An ASM that refuses to start keeps every database of its node down; the management database is Clusterware's own.
+    can_insist: |instance| {
+        let of_clusterware = [Trait::Asm, Trait::Gimr].iter().any(|it| instance.traits.contains(it));
+        Release::of(instance).has_parameter() && !of_clusterware
+    },
     starter: Some(starter::STARTER),
     thp_in_words: Some(
         "never up to 18c and on UEK before UEK7, madvise on UEK7 and newer from 19c on (Oracle Database installation guides for \
@@ -207,7 +211,7 @@ fn instance(scene: &Scene<'_>, found: &mut Found, pmon: &Process, of: &Title<'_>
     let executable = pmon.executable.known().map(|path| options::as_process_names(pmon, path));
     let executable = executable.map(|path| path.trim_end_matches(" (deleted)"));
     if let Some(home) = executable.and_then(|path| path.strip_suffix("/bin/oracle")) {
-        instance.version = versions::in_path(home).into();
+        instance.version = homes::version(home).into();
         let place = Some(Place { file: format!("/proc/{}/exe", pmon.pid), line: 0 });
         let setting = Setting { name: "oracle_home".into(), value: home.to_owned(), place };
         instance.settings.insert("oracle_home".into(), setting);
@@ -484,8 +488,13 @@ impl Parameters {
         let any = files.iter().any(|file| parameters.add(scene, &mut door, pmon, &format!("{folder}/{file}"), 0));
         if !any {
             parameters.complete = false;
+            let config = match sid {
+                _ if sid.starts_with("+A") => "srvctl config asm",
+                _ if sid.starts_with('-') => "srvctl config mgmtdb",
+                _ => "srvctl config database",
+            };
             let why = format!(
-                "no {} in {folder}; srvctl config database names a spfile in ASM, CREATE PFILE FROM SPFILE puts it there",
+                "no {} in {folder}; {config} names a spfile in ASM, CREATE PFILE FROM SPFILE puts it there",
                 files.join(", ")
             );
             door.tell(format!("parameters of oracle {sid}"), Reason::untold(why));

@@ -5,7 +5,7 @@ use hugewise_model::instance::{Setting, Trait};
 use hugewise_model::{Bytes, Host, Instance};
 
 use super::described::{estimated, size};
-use super::{AMM, asked, asks_for_amm, is_positive};
+use super::{AMM, asked, asks_for_amm, asleep, is_positive, last_start, starter};
 use crate::options::file_name;
 use crate::proposal::{Change, Proposal, Proposed};
 use crate::work;
@@ -34,8 +34,11 @@ impl Kept {
         if instance.setting_value("spfile").is_some_and(|path| !path.is_empty()) {
             return Self::Spfile;
         }
-        let read = instance.settings.values().filter(|setting| setting.name != "oracle_home");
-        let files: Vec<&str> = read.filter_map(|setting| Some(setting.place.as_ref()?.file.as_str())).collect();
+        let places = instance.settings.values().filter_map(|setting| Some(setting.place.as_ref()?.file.as_str()));
+        // What was seen of a process, or of a start that is over, is no file that the next start reads.
+        let files: Vec<&str> = places
+            .filter(|file| !file.starts_with("/proc/") && !last_start::is_place(file) && !is_table(file))
+            .collect();
         let named = |start: &str| files.iter().find(|file| file_name(file).starts_with(start));
         match (named("spfile"), named("init").or(files.first())) {
             (Some(_), _) => Self::Spfile,
@@ -53,11 +56,22 @@ pub(super) fn ask(host: &Host, instance: &Instance, must: bool) -> Vec<String> {
         return without_amm(host, instance, &kept);
     }
     let value = if must { "ONLY" } else { "TRUE" };
-    set(instance, &kept, "use_large_pages", value)
+    set(host, instance, &kept, "use_large_pages", value)
 }
 
-fn set(instance: &Instance, kept: &Kept, name: &str, value: &str) -> Vec<String> {
-    let alter = format!("ALTER SYSTEM SET {name}={value} SCOPE=SPFILE;");
+/// Whether it is the list of a host's instances, which has their homes.
+fn is_table(file: &str) -> bool {
+    asleep::TABLES.contains(&file)
+}
+
+/// Where `ALTER SYSTEM` writes: of a cluster's instances this one alone, as hugewise knows no other node.
+fn scope(host: &Host, instance: &Instance) -> String {
+    let own = starter::runs_clusterware(host).then(|| format!(" SID='{}'", instance.name));
+    format!("SCOPE=SPFILE{}", own.unwrap_or_default())
+}
+
+fn set(host: &Host, instance: &Instance, kept: &Kept, name: &str, value: &str) -> Vec<String> {
+    let alter = format!("ALTER SYSTEM SET {name}={value} {};", scope(host, instance));
     match kept {
         Kept::Spfile => vec![format!("# in sqlplus / as sysdba: {alter}")],
         Kept::Text(file) => match instance.settings.get(name) {
@@ -85,7 +99,9 @@ pub(super) fn off_amm(instance: &Instance) -> String {
     match set.as_slice() {
         [] => "sga_target instead of memory_target".into(),
         _ if !is_positive(instance, "sga_target") => format!("sga_target instead of {names}"),
-        [Setting { place: Some(place), .. }] => format!("take {names} out ({place})"),
+        [Setting { place: Some(place), .. }] if !last_start::is_place(&place.file) => {
+            format!("take {names} out ({place})")
+        }
         _ => format!("take {names} out"),
     }
 }
@@ -182,17 +198,18 @@ fn without_amm(host: &Host, instance: &Instance, kept: &Kept) -> Vec<String> {
                 Some(place) => format!("# in {place}: take {} out", setting.name),
                 None => format!("# in {file}: take {} out", setting.name),
             });
-            gone.chain(targets.iter().flat_map(|one| set(instance, kept, one.name, &one.value))).collect()
+            gone.chain(targets.iter().flat_map(|one| set(host, instance, kept, one.name, &one.value))).collect()
         }
         Kept::Spfile | Kept::Unknown => {
             // RESET of what is not set fails (ORA-32010); of what could not be read nobody knows.
             let unread = set_here(instance).next().is_none();
             let reset = AMM.into_iter().filter(|name| unread || instance.settings.contains_key(*name));
             let mut lines = vec!["# in sqlplus / as sysdba:".to_owned()];
-            lines.extend(reset.map(|name| format!("# ALTER SYSTEM RESET {name} SCOPE=SPFILE;")));
-            lines.extend(
-                targets.iter().map(|one| format!("# ALTER SYSTEM SET {}={} SCOPE=SPFILE;", one.name, one.value)),
-            );
+            // A value for all instances of a cluster is not this one's alone to be reset.
+            let all = if starter::runs_clusterware(host) { " SID='*'" } else { "" };
+            lines.extend(reset.map(|name| format!("# ALTER SYSTEM RESET {name} SCOPE=SPFILE{all};")));
+            let scope = scope(host, instance);
+            lines.extend(targets.iter().map(|one| format!("# ALTER SYSTEM SET {}={} {scope};", one.name, one.value)));
             if *kept == Kept::Unknown {
                 lines.push("# without an spfile (ORA-32001): the same in its init.ora".into());
             }

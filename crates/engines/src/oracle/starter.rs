@@ -8,6 +8,7 @@ use crate::Starter;
 
 pub(super) const STARTER: Starter = Starter {
     whose: "Oracle's own tools have to do it",
+    by: "Clusterware",
     how,
     limits: |host, instance| {
         is_clustered(host, instance).then(|| limits(host, host.configuration.clusterware.as_ref()))
@@ -61,8 +62,8 @@ fn agent<'a>(host: &'a Host, instance: &Instance) -> Option<&'a Process> {
 
 /// What a person does about the limit that Clusterware gives: `#` lines and commands.
 fn limits(host: &Host, clusterware: Option<&Clusterware>) -> Vec<String> {
-    const WHOSE: &str = "Oracle Clusterware starts this database, with the limits that Clusterware has itself: a rule in \
-                         limits.d or a drop-in for its unit may not reach it.";
+    const WHOSE: &str = "What Oracle Clusterware starts, by srvctl or at the boot, has the limits that Clusterware has itself: no \
+                         rule of limits.d reaches these, and a drop-in for its unit may not.";
     let line = |file: &str| match file.ends_with("_env.txt") {
         true => "CRS_LIMIT_MEMLOCK=unlimited",
         false => "ulimit -l unlimited, before it starts the stack",

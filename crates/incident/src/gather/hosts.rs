@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::tz::TimeZone;
 
 use super::clock;
+use super::folders::{self, Nameless};
 use super::setup::Setup;
 use crate::series::Offset;
 use crate::verdict::{Ahead, Facts};
@@ -29,6 +30,8 @@ const ABOUT: i64 = 120_000;
 pub(crate) struct Piece {
     /// The job that read it, its entry in a tar, and its place among the file's series.
     pub(crate) key: (usize, String, usize),
+    /// The folders that its file lies in, from the outermost on.
+    pub(crate) folders: Vec<String>,
     /// Of those that were given themselves, or of which folder.
     pub(crate) group: Option<usize>,
     /// The captured host that it lies in.
@@ -102,15 +105,23 @@ pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Optio
         }
     }
 
+    let alone = |group: &Option<usize>| beside.get(group).filter(|names| names.len() == 1);
+    let mut nameless = Vec::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        if let Some(span) = piece.span.filter(|_| named(piece).is_none() && alone(&piece.group).is_none()) {
+            nameless.push(Nameless { at, folders: &piece.folders, format: piece.hull.format, span });
+        }
+    }
+    let by_folder = folders::names(&nameless);
+    let in_folders = in_folders(&pieces, &by_folder, &named);
+
     type Key = (bool, Option<String>, Option<Option<usize>>);
     let mut hosts: BTreeMap<Key, (Vec<Piece>, Vec<String>)> = BTreeMap::new();
-    for piece in pieces {
+    for (at, piece) in pieces.into_iter().enumerate() {
         let name = named(&piece);
-        let only = || {
-            let names = beside.get(&piece.group).filter(|names| names.len() == 1)?;
-            names.first().cloned()
-        };
-        let key = match name.clone().or_else(only) {
+        let only = || alone(&piece.group)?.first().cloned();
+        let of_folder = || in_folders.get(&at).cloned().map(whole);
+        let key = match name.clone().or_else(of_folder).or_else(only) {
             Some(name) => (false, Some(name), None),
             None => (true, None, Some(piece.group)),
         };
@@ -138,7 +149,7 @@ pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Optio
         let mut notes = Vec::new();
         if let (Some(name), Some(first)) = (&name, taken.first()) {
             let more = if taken.len() > 1 { format!(" and {} more", taken.len() - 1) } else { String::new() };
-            notes.push(format!("{first}{more}: no host is named there; taken for {name}'s, the only one named beside"));
+            notes.push(format!("{first}{more}: no host is named there; taken for {name}'s by where it lies"));
         }
         let setup = setup.map(|(_, setup)| setup);
         let ahead = setup.and_then(|setup| setup.ahead.clone());
@@ -157,6 +168,26 @@ pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Optio
         }
     }
     sorted
+}
+
+/// Names of hosts by the folders of their files, where no file names one: the only name that others have there, or else the
+/// folder's own.
+fn in_folders(
+    pieces: &[Piece],
+    by_folder: &BTreeMap<usize, (String, usize)>,
+    named: &dyn Fn(&Piece) -> Option<String>,
+) -> BTreeMap<usize, String> {
+    let mut said: BTreeMap<&[String], BTreeSet<String>> = BTreeMap::new();
+    for piece in pieces {
+        if let Some(name) = named(piece) {
+            said.entry(&piece.folders).or_default().insert(name);
+        }
+    }
+    let name = |(at, (folder, depth)): (&usize, &(String, usize))| {
+        let within = pieces.get(*at)?.folders.get(..*depth)?;
+        Some((*at, folders::only_name(&said, within).unwrap_or_else(|| folder.clone())))
+    };
+    by_folder.iter().filter_map(name).collect()
 }
 
 /// The name with its domain, where exactly one is known.
@@ -370,6 +401,7 @@ mod tests {
         series.clock = clock;
         Piece {
             key: (0, String::new(), 0),
+            folders: Vec::new(),
             group: None,
             root: None,
             hull: series,

@@ -2,6 +2,7 @@
 
 mod ahead;
 pub(crate) mod clock;
+mod folders;
 pub(crate) mod hosts;
 mod offset;
 mod places;
@@ -206,6 +207,7 @@ fn cut_up(mut found: Found, mut pieces: Vec<Piece>, jobs: &[Job]) -> (Found, Vec
     for (nth, series) in all.into_iter().enumerate() {
         pieces.push(Piece {
             key: (found.job, found.entry.clone(), nth),
+            folders: job.map_or_else(Vec::new, |job| folders::of(job, &found.entry)),
             // Those given themselves stand beside one another.
             group: job.filter(|job| !job.named || !found.entry.is_empty()).map(|job| job.given),
             root: found.root.clone(),

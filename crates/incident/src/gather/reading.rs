@@ -184,7 +184,9 @@ impl Reader<'_> {
         if promise == Promise::None && !named {
             return What::Unknown;
         }
-        match readers::read_with(Cursor::new(head).chain(rest), label, named.then_some(self.job.pasted)) {
+        // Who says how far apart lines are says it of all files.
+        let may = named || self.job.pasted.interval.is_some();
+        match readers::read_with(Cursor::new(head).chain(rest), label, may.then_some(self.job.pasted)) {
             Ok(series) => What::Series(series),
             Err(Refused(why)) if named => What::Refused(why),
             Err(Refused(why)) => self.lost(promise, why),

@@ -12,6 +12,7 @@ const FOLDERS: &[&str] = &[
     "/var/log/atop",
     "/var/log/pcp/pmlogger",
     "/var/log/nmon",
+    "/var/log/collectl",
     // hugewise's own recorder.
     "/var/lib/hugewise/record",
     // OSWatcher of Oracle's cloud, by hand, and with AHF or TFA; ExaWatcher.

@@ -3,6 +3,8 @@
 
 pub mod atop;
 mod calendar;
+pub mod collectl;
+mod iostat;
 mod lines;
 pub mod nmon;
 pub mod oswatcher;
@@ -98,6 +100,7 @@ fn read_known(format: Format, mut whole: &mut dyn Read, source: &str) -> Result<
         Format::Vmstat => vmstat::read(&mut whole, source).map(|series| vec![series]),
         Format::Atop => atop::file(&mut whole, source).map(|series| vec![series]),
         Format::AtopText => atop::read(&mut whole, source).map(|series| vec![series]),
+        Format::Collectl => collectl::read(&mut whole, source).map(|series| vec![series]),
         Format::Nmon => nmon::read(&mut whole, source).map(|series| vec![series]),
         Format::Recorder => recorder::read(&mut whole, source).map(|series| vec![series]),
         Format::Pcp => Err(Refused(
@@ -119,6 +122,7 @@ pub fn called(head: &[u8]) -> Option<&'static str> {
         Format::Sadf => return String::from_utf8_lossy(head).contains("sysstat").then_some("sadf's output"),
         Format::Vmstat => "vmstat's output",
         Format::Atop | Format::AtopText => "an atop file",
+        Format::Collectl => "a collectl file",
         Format::Nmon => "an nmon file",
         Format::Recorder => "a recording of hugewise record",
         Format::Pcp => "part of a PCP archive",
@@ -134,11 +138,11 @@ fn foreign(head: &[u8]) -> Option<&'static str> {
     let text = String::from_utf8_lossy(head);
     let first = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     let any = |what: &str| text.lines().take(40).any(|line| line.contains(what));
-    if any("# Collectl:") || first.starts_with("#<----") || first.starts_with("waiting for ") && any("#<----") {
-        Some("of collectl")
+    if first.starts_with("#<----") || first.starts_with("waiting for ") && (any("<----") || any("# CPU SUMMARY")) {
+        Some("a table that collectl prints (its files are read: raw, and -P)")
     } else if first.starts_with("\"Dstat ") || first.starts_with("\"pcp-dstat") || any("----total-cpu-usage----") {
         Some("of dstat")
-    } else if first.starts_with("avg-cpu:") || is_iostats_table(first) {
+    } else if first.starts_with("avg-cpu:") || iostat::is_disks(first) {
         Some("what iostat prints")
     } else if is_sar_of_another_system(&text, first) {
         Some("what sar prints on another system than Linux")
@@ -148,12 +152,6 @@ fn foreign(head: &[u8]) -> Option<&'static str> {
     } else {
         None
     }
-}
-
-/// `Device: tps kB_read/s`, `Device r/s rkB/s`; other tools name a device in their first line.
-fn is_iostats_table(first: &str) -> bool {
-    let mut words = first.split_ascii_whitespace();
-    matches!(words.next(), Some("Device" | "Device:")) && words.any(|word| matches!(word, "tps" | "r/s"))
 }
 
 /// Whether it is sar's of Solaris, AIX, HP-UX or macOS: they have `%wio`, or no column of processors before `%usr`.
@@ -188,7 +186,15 @@ impl Promise {
             None if foreign(head).is_some() => Self::Sure,
             None => Self::None,
             Some(Format::Pcp) => Self::Pcp,
-            Some(Format::Sysstat | Format::Atop | Format::AtopText | Format::Nmon | Format::Recorder) => Self::Sure,
+            Some(
+                Format::Sysstat
+                | Format::Atop
+                | Format::AtopText
+                | Format::Collectl
+                | Format::Nmon
+                | Format::Recorder
+                | Format::Vmstat,
+            ) => Self::Sure,
             Some(Format::OsWatcher) if oswatcher::is_watchers(head) => Self::Sure,
             Some(_) => Self::Likely,
         }
@@ -210,6 +216,8 @@ enum Format {
     Atop,
     /// What `atop -P` prints.
     AtopText,
+    /// collectl's files.
+    Collectl,
     /// nmon's files.
     Nmon,
     /// A ring of hugewise's own recorder.
@@ -244,6 +252,7 @@ impl Format {
         match text.first()? {
             b'<' | b'{' => Some(Self::Sadf),
             _ if oswatcher::begins(text) => Some(Self::OsWatcher),
+            _ if collectl::begins(text) => Some(Self::Collectl),
             _ if nmon::begins(text) => Some(Self::Nmon),
             _ if atop::begins(text) => Some(Self::AtopText),
             _ if text.starts_with(b"Linux ") && !text.starts_with(b"Linux version ") => Some(Self::Sar),
@@ -301,7 +310,6 @@ mod tests {
             (format!("{linux}avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n  1.0 0.0 1.0 0.0 0.0 98.0\n"), "iostat"),
             (format!("{linux}11/21/26 08:00:01\nDevice            r/s     rkB/s\nsda 1.0 2.0\n"), "iostat"),
             ("avg-cpu:  %user   %nice %system\n".to_owned(), "iostat"),
-            ("################################################################################\n# Collectl:   V4.3.1-1  HiRes: 1  Options: -f /tmp\n".to_owned(), "collectl"),
             ("waiting for 1 second sample...\n#<--------CPU--------><----------Disks----------->\n#cpu sys inter  ctxsw KBRead\n".to_owned(), "collectl"),
             ("\"Dstat 0.7.3 CSV output\"\n".to_owned(), "dstat"),
             ("AAA,progname,topas_nmon\nAAA,AIX,7.2.4.2\nAAA,host,ora1\nCPU_ALL,CPU Total ora1,User%,Sys%,Wait%,Idle%\nZZZZ,T0001,08:00:00,21-NOV-2026\nCPU_ALL,T0001,10,20,0,70\n".to_owned(), "AIX"),

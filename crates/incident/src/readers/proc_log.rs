@@ -157,11 +157,12 @@ struct Block {
     pages: Vec<(Metric, u64)>,
     page: Option<u64>,
     counters: Vec<(Metric, f64, u64)>,
+    gauges: Vec<(Metric, f64)>,
 }
 
 impl Block {
     fn is_empty(&self) -> bool {
-        self.bytes.is_empty() && self.pages.is_empty() && self.counters.is_empty()
+        self.bytes.is_empty() && self.pages.is_empty() && self.counters.is_empty() && self.gauges.is_empty()
     }
 }
 
@@ -205,6 +206,21 @@ impl<S: Fn(&str) -> Option<Stamp>> Reader<S> {
         Some(self.series.finished())
     }
 
+    /// Takes what another file of the kernel says behind the same date.
+    pub(super) fn gauge(&mut self, metric: Metric, value: f64) {
+        if self.block.gauges.len() < MOST_FIELDS {
+            self.block.gauges.push((metric, value));
+        }
+    }
+
+    /// The same of a counter, and how often its unit goes into the metric's.
+    pub(super) fn count(&mut self, metric: Metric, factor: f64, value: u64) {
+        match self.block.counters.iter_mut().find(|(of, ..)| *of == metric) {
+            Some((.., sum)) => *sum = sum.saturating_add(value),
+            None => self.block.counters.push((metric, factor, value)),
+        }
+    }
+
     pub(super) fn line(&mut self, line: &str) {
         if let Some(stamp) = (self.stamp)(line) {
             self.date(stamp);
@@ -231,10 +247,7 @@ impl<S: Fn(&str) -> Option<Stamp>> Reader<S> {
             Field::Pool(metric) if self.block.pages.len() < MOST_FIELDS => self.block.pages.push((metric, value)),
             Field::Memory(_) | Field::Pool(_) => {}
             Field::PoolPage => self.block.page = Some(Bytes::from_kib(value).get()),
-            Field::Counter(metric, factor) => match self.block.counters.iter_mut().find(|(of, ..)| *of == metric) {
-                Some((.., sum)) => *sum = sum.saturating_add(value),
-                None => self.block.counters.push((metric, factor, value)),
-            },
+            Field::Counter(metric, factor) => self.count(metric, factor, value),
         }
     }
 
@@ -291,6 +304,9 @@ impl<S: Fn(&str) -> Option<Stamp>> Reader<S> {
         self.series.push(at, passed);
         for (metric, bytes) in &block.bytes {
             self.series.set(*metric, Bytes(*bytes).as_f64());
+        }
+        for (metric, value) in &block.gauges {
+            self.series.set(*metric, *value);
         }
         let of = |metric| block.bytes.iter().find(|(of, _)| *of == metric).map(|(_, bytes)| *bytes);
         if let Some((total, free)) = of(Metric::SwapTotal).zip(of(Metric::SwapFree)) {

@@ -91,7 +91,7 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
         return Err(Refused("does not begin as what vmstat prints".into()));
     }
     if reader.series.samples().is_empty() && reader.without_time > 0 {
-        return Err(Refused("has no times: vmstat writes them with -t".into()));
+        return Err(Refused("has no times: vmstat writes them with -t; --interval 3s and --from say them".into()));
     }
     if reader.without_time > 0 {
         let lines = reader.without_time;

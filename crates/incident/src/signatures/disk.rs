@@ -35,7 +35,8 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
     for spike in rows.spikes(waiting, BLOCKED, BLOCKED / OUTSTANDING) {
         if spike.excess >= BLOCKED_EXCESS {
             found.push(signature(rows, &spike, Strength::Strong, |row| {
-                Some(format!("{:.0} tasks waited for a disk; usual here {:.0}", waiting(row)?, spike.usual))
+                let who = if is_queue(rows) { "requests waited at a disk" } else { "tasks waited for a disk" };
+                Some(format!("{:.0} {who}; usual here {:.0}", waiting(row)?, spike.usual))
             }));
         }
     }
@@ -59,10 +60,18 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
     found
 }
 
-/// Tasks that wait for a disk, as counted; as the load tells where processors have nothing to do.
+/// Whether requests are counted at disks, and tasks are not.
+fn is_queue(rows: &Rows<'_>) -> bool {
+    rows.column(Metric::Blocked).is_none() && rows.column(Metric::DiskQueue).is_some()
+}
+
+/// Tasks that wait for a disk, as counted; requests that wait there; as the load tells where processors have nothing to do.
 fn waiting(rows: &Rows<'_>, row: usize) -> Option<f64> {
     if rows.column(Metric::Blocked).is_some() {
         return rows.value(Metric::Blocked, row);
+    }
+    if is_queue(rows) {
+        return rows.value(Metric::DiskQueue, row);
     }
     let load = rows.value(Metric::Load1, row)?;
     let idle = rows.value(Metric::CpuIdle, row)? + rows.value(Metric::CpuIowait, row).unwrap_or(0.0);
@@ -73,7 +82,8 @@ fn waiting(rows: &Rows<'_>, row: usize) -> Option<f64> {
 fn signature(rows: &Rows<'_>, spike: &Spike, strength: Strength, words: impl Fn(usize) -> Option<String>) -> Signature {
     let mut moved: Vec<f64> = (spike.first..=spike.last).filter_map(|row| moved(rows, row)).collect();
     let moved = median(&mut moved);
-    let mut blocked: Vec<f64> = (spike.first..=spike.last).filter_map(|row| rows.value(Metric::Blocked, row)).collect();
+    let counted = |row| rows.value(Metric::Blocked, row).or_else(|| rows.value(Metric::DiskQueue, row));
+    let mut blocked: Vec<f64> = (spike.first..=spike.last).filter_map(counted).collect();
     let blocked = median(&mut blocked).unwrap_or(BLOCKED);
     let mut strength = strength;
     let mut caveats: Vec<String> = hides(rows.usual).into_iter().collect();

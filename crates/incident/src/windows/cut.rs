@@ -9,6 +9,8 @@ const OVERLAP: i64 = 12 * 3_600_000;
 /// A stretch of time of one host: its own, and what is seen of its neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
+    /// Its place among the windows of its host.
+    pub(super) number: usize,
     pub(super) own: (Option<Moment>, Option<Moment>),
     pub(super) seen: (Option<Moment>, Option<Moment>),
 }
@@ -41,11 +43,11 @@ pub(super) fn windows(host: &Machine, bounds: Bounds, most: usize) -> Vec<Window
     let mut from = bounds.from;
     let mut windows = Vec::new();
     for to in ends.into_iter().map(Some).chain([bounds.to]) {
-        let last = windows.len();
-        let first = last == 0;
+        let number = windows.len();
+        let first = number == 0;
         let more = |at: Option<Moment>, by: i64| at.map(|at| Moment(at.0.saturating_add(by)));
         let seen_from = if first { from } else { more(from, -OVERLAP).max(bounds.from) };
-        windows.push(Window { own: (from, to), seen: (seen_from, more(to, OVERLAP)) });
+        windows.push(Window { number, own: (from, to), seen: (seen_from, more(to, OVERLAP)) });
         from = to;
     }
     if let Some(last) = windows.last_mut() {

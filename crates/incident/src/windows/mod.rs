@@ -10,7 +10,7 @@ use self::cut::{Window, overlaps, windows};
 use self::merge::{join, joined, sources, whole};
 use crate::gather::clock;
 use crate::gather::hosts::{Bounds, Machine, Placed};
-use crate::{History, Moment, Series, Signature, signatures};
+use crate::{History, MOST_STORIES, Moment, Series, Signature, signatures};
 
 mod cut;
 mod merge;
@@ -22,17 +22,30 @@ pub type Rows<'a> = dyn FnMut(Option<&str>, &[Series]) + Send + 'a;
 const WINDOW: usize = 40 << 20;
 /// Windows at once: each is held in memory.
 const AT_ONCE: usize = 8;
-/// Rows of a series that was thinned.
+/// Rows of a series that was thinned where there are few hosts; of more hosts each has its share.
 const THINNED: usize = 8192;
+const FEW: usize = 8;
 /// A signature longer than this keeps no rows of its own when its series is thinned.
 const LONGEST_KEPT: i64 = 6 * 3_600_000;
 
 /// Where rows come from that were not kept.
 pub(crate) type Load<'a> = &'a (dyn Fn(&[&Placed]) -> Vec<(usize, Series)> + Sync);
 
-/// Makes the histories, with the signatures that are found in them; thinned where not all rows could be kept.
-pub(crate) fn histories(hosts: Vec<(Machine, Bounds)>, load: Load<'_>, rows: Option<&Mutex<Rows<'_>>>) -> Vec<History> {
-    of_windows(hosts, WINDOW, load, rows)
+/// Makes the history of each host, with the signatures that are found in it, and hands it on with its place as soon as it is
+/// whole: no more hosts are in memory than are looked at. Histories are thinned where not all rows could be kept.
+pub(crate) fn histories(
+    hosts: Vec<(Machine, Bounds)>,
+    load: Load<'_>,
+    rows: Option<&Mutex<Rows<'_>>>,
+    whole: &(dyn Fn(usize, History) + Sync),
+) {
+    of_windows(hosts, WINDOW, load, rows, whole);
+}
+
+/// A host on its way: the windows that are still to be looked at, and what was found in the others.
+struct Looked {
+    left: usize,
+    found: Vec<(usize, Found)>,
 }
 
 fn of_windows(
@@ -40,35 +53,45 @@ fn of_windows(
     most: usize,
     load: Load<'_>,
     rows: Option<&Mutex<Rows<'_>>>,
-) -> Vec<History> {
+    whole: &(dyn Fn(usize, History) + Sync),
+) {
     // A host that does not fit is read window by window; what was kept of it would only be in the way.
     let mut tasks: Vec<(usize, Window)> = Vec::new();
+    let mut looked: Vec<Mutex<Looked>> = Vec::new();
     for (at, (host, bounds)) in hosts.iter_mut().enumerate() {
         let windows = windows(host, *bounds, most);
         if windows.len() > 1 {
             host.pieces.iter_mut().for_each(|placed| placed.piece.kept = None);
         }
+        looked.push(Mutex::new(Looked { left: windows.len(), found: Vec::new() }));
         tasks.extend(windows.into_iter().map(|window| (at, window)));
     }
     let thin = hosts.iter().any(|(host, _)| host.pieces.iter().any(|placed| placed.piece.kept.is_none()));
+    let thinned = thin.then(|| THINNED * FEW / hosts.len().clamp(FEW, MOST_STORIES));
     let kept: Vec<Vec<Mutex<Option<Series>>>> = hosts
         .iter_mut()
         .map(|(host, _)| host.pieces.iter_mut().map(|placed| Mutex::new(placed.piece.kept.take())).collect())
         .collect();
     let next = AtomicUsize::new(0);
-    let found: Mutex<Vec<(usize, usize, Found)>> = Mutex::new(Vec::new());
     let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((of, window)) = tasks.get(at) else { return };
-            let (Some((host, _)), Some(kept)) = (hosts.get(*of), kept.get(*of)) else { return };
-            let mut whole = series(host, kept, window, load);
+        while let Some((of, window)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (Some((host, _)), Some(kept), Some(looked)) = (hosts.get(*of), kept.get(*of), looked.get(*of)) else {
+                return;
+            };
+            let mut all = series(host, kept, window, load);
             if !window.is_all() {
                 // Evidence of all windows is of one series.
-                whole.iter_mut().for_each(|series| series.source = sources(host, series));
+                all.iter_mut().for_each(|series| series.source = sources(host, series));
             }
-            let last = seen(host, whole, window, thin, rows);
-            found.lock().unwrap_or_else(PoisonError::into_inner).push((*of, at, last));
+            let found = seen(host, all, window, thinned, rows);
+            let mut looked = looked.lock().unwrap_or_else(PoisonError::into_inner);
+            looked.found.push((window.number, found));
+            looked.left = looked.left.saturating_sub(1);
+            if looked.left == 0 {
+                let parts = std::mem::take(&mut looked.found);
+                drop(looked);
+                whole(*of, history(host, parts));
+            }
         }
     };
     // Rows are handed on in the order of time.
@@ -80,25 +103,20 @@ fn of_windows(
         }
         work();
     });
-    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.sort_by_key(|(host, at, _)| (*host, *at));
-    let mut histories: Vec<History> = hosts.iter().map(|(host, _)| empty(host)).collect();
-    let mut parts: Vec<Vec<Found>> = hosts.iter().map(|_| Vec::new()).collect();
-    for (host, _, one) in found {
-        if let Some(parts) = parts.get_mut(host) {
-            parts.push(one);
-        }
+}
+
+/// What was found in the windows of a host, put together.
+fn history(host: &Machine, mut parts: Vec<(usize, Found)>) -> History {
+    parts.sort_by_key(|(number, _)| *number);
+    let mut history = empty(host);
+    let several = parts.len() > 1;
+    let mut all = Vec::new();
+    for (_, part) in parts {
+        all.extend(part.series);
+        history.signatures = joined(std::mem::take(&mut history.signatures), part.signatures);
     }
-    for ((history, parts), (host, _)) in histories.iter_mut().zip(parts).zip(&hosts) {
-        let several = parts.len() > 1;
-        let mut all = Vec::new();
-        for part in parts {
-            all.extend(part.series);
-            history.signatures = joined(std::mem::take(&mut history.signatures), part.signatures);
-        }
-        history.series = if several { whole(host, all) } else { all };
-    }
-    histories
+    history.series = if several { whole(host, all) } else { all };
+    history
 }
 
 fn empty(host: &Machine) -> History {
@@ -151,7 +169,13 @@ struct Found {
     signatures: Vec<Signature>,
 }
 
-fn seen(host: &Machine, series: Vec<Series>, window: &Window, thin: bool, rows: Option<&Mutex<Rows<'_>>>) -> Found {
+fn seen(
+    host: &Machine,
+    series: Vec<Series>,
+    window: &Window,
+    thinned: Option<usize>,
+    rows: Option<&Mutex<Rows<'_>>>,
+) -> Found {
     let mut history = empty(host);
     history.series = series;
     let mut signatures = signatures::find(&history);
@@ -166,13 +190,13 @@ fn seen(host: &Machine, series: Vec<Series>, window: &Window, thin: bool, rows: 
     if let Some(rows) = rows {
         (rows.lock().unwrap_or_else(PoisonError::into_inner))(host.name.as_deref(), &series);
     }
-    if thin {
+    if let Some(most) = thinned {
         let spans: Vec<(Moment, Moment)> = signatures
             .iter()
             .filter(|found| found.to.0.saturating_sub(found.from.0) <= LONGEST_KEPT)
             .map(|found| (found.from, found.to))
             .collect();
-        series.iter_mut().for_each(|series| series.thin(THINNED, &spans));
+        series.iter_mut().for_each(|series| series.thin(most, &spans));
     }
     Found { series, signatures }
 }
@@ -215,6 +239,7 @@ mod tests {
             let series = day(number, days / 2);
             Piece {
                 key: (usize::try_from(number).unwrap(), String::new(), 0),
+                folders: Vec::new(),
                 group: None,
                 root: None,
                 hull: series.hull(),
@@ -234,7 +259,11 @@ mod tests {
             wanted.iter().enumerate().map(|(at, placed)| (at, day(number(placed), days / 2))).collect()
         };
         let bounds = Bounds::default();
-        let mut history = of_windows(vec![(host(days, keep), bounds)], most, &load, rows).remove(0);
+        let whole = Mutex::new(None);
+        of_windows(vec![(host(days, keep), bounds)], most, &load, rows, &|_, history| {
+            *whole.lock().unwrap() = Some(history);
+        });
+        let mut history = whole.into_inner().unwrap().unwrap();
         join::incidents(&mut history);
         history
     }

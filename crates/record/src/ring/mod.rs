@@ -7,6 +7,7 @@
 mod block;
 mod file;
 mod header;
+mod newest;
 mod read;
 
 #[cfg(test)]
@@ -14,6 +15,7 @@ pub(crate) use block::events;
 pub(crate) use block::{Record, Writer};
 pub use file::{Folder, Opened, RingError, RingFile};
 pub use header::{About, Header, Kind};
+pub use newest::read_newest;
 pub use read::{Entry, Position, Refused, Summary, read, read_in_order};
 
 /// Bytes of a block, and of each copy of the header.

@@ -82,17 +82,7 @@ pub fn read(stream: &mut dyn Read, each: &mut dyn FnMut(Position, Entry<'_>)) ->
     }
     head.truncate(length);
     let header = Header::of_copies(&head).map_err(Refused)?;
-    let mut summary = Summary {
-        header,
-        blocks: 0,
-        empty: 0,
-        torn: 0,
-        first_torn: None,
-        odd: 0,
-        newest: None,
-        oldest: None,
-        cut: failed,
-    };
+    let mut summary = Summary::of(header, failed);
     let mut bytes = vec![0; BLOCK];
     let mut samples = Box::<[Sample; 2]>::default();
     for place in 0..summary.header.blocks {
@@ -119,32 +109,16 @@ pub fn read_in_order(file: &File, each: &mut dyn FnMut(Position, Entry<'_>)) -> 
 
 /// What a first look found, read again in order.
 fn from_oldest(file: &File, first: Summary, each: &mut dyn FnMut(Position, Entry<'_>)) -> Result<Summary, Refused> {
-    let at = |place: u64| FileAt { file, at: (place + HEADERS as u64) * BLOCK as u64 };
     let Some((newest, _)) = first.newest else { return Ok(first) };
     let blocks = first.header.blocks;
-    let mut summary =
-        Summary { blocks: 0, empty: 0, torn: 0, first_torn: None, odd: 0, newest: None, oldest: None, ..first };
+    let mut summary = Summary::of(first.header, first.cut);
     let mut bytes = vec![0; BLOCK];
     let mut samples = Box::<[Sample; 2]>::default();
     for step in 1..=blocks {
         let place = (newest % blocks + step) % blocks;
-        let mut came_since = false;
-        // A block that is being written is whole when it is looked at again.
-        for _ in 0..3 {
-            if fill(&mut at(place), &mut bytes).0 < BLOCK {
-                bytes.fill(0);
-            }
-            match Place::read(&bytes, summary.header.ring) {
-                Place::Torn => {}
-                Place::Whole(block) => {
-                    // Written since this began: it would stand before what is older.
-                    came_since = block.sequence > newest;
-                    break;
-                }
-                Place::Empty | Place::Foreign => break,
-            }
-        }
-        if came_since {
+        block_at(file, &summary.header, place, &mut bytes);
+        // Written since this began: it would stand before what is older.
+        if matches!(Place::read(&bytes, summary.header.ring), Place::Whole(block) if block.sequence > newest) {
             continue;
         }
         summary.block(place, &bytes, &mut samples, each);
@@ -152,10 +126,28 @@ fn from_oldest(file: &File, first: Summary, each: &mut dyn FnMut(Position, Entry
     Ok(summary)
 }
 
+/// The block at a place of a file. One that is being written is whole when it is looked at again.
+pub(super) fn block_at(file: &File, header: &Header, place: u64, bytes: &mut [u8]) {
+    for _ in 0..3 {
+        if fill(&mut FileAt::new(file, (place + HEADERS as u64) * BLOCK as u64), bytes).0 < BLOCK {
+            bytes.fill(0);
+        }
+        if !matches!(Place::read(bytes, header.ring), Place::Torn) {
+            return;
+        }
+    }
+}
+
 /// A file from a place on, whatever others do with its position.
-struct FileAt<'a> {
+pub(super) struct FileAt<'a> {
     file: &'a File,
     at: u64,
+}
+
+impl<'a> FileAt<'a> {
+    pub(super) const fn new(file: &'a File, at: u64) -> Self {
+        Self { file, at }
+    }
 }
 
 impl Read for FileAt<'_> {
@@ -167,6 +159,16 @@ impl Read for FileAt<'_> {
 }
 
 impl Summary {
+    /// Of a ring whose blocks are still to be read.
+    pub(super) const fn of(header: Header, cut: Option<String>) -> Self {
+        Self { header, blocks: 0, empty: 0, torn: 0, first_torn: None, odd: 0, newest: None, oldest: None, cut }
+    }
+
+    /// Takes a block by itself.
+    pub(super) fn one(&mut self, place: u64, bytes: &[u8], each: &mut dyn FnMut(Position, Entry<'_>)) {
+        self.block(place, bytes, &mut Box::default(), each);
+    }
+
     fn block(
         &mut self,
         place: u64,
@@ -222,7 +224,7 @@ impl Summary {
 }
 
 /// As much as the stream gives, and what kept it from giving all.
-fn fill(stream: &mut dyn Read, room: &mut [u8]) -> (usize, Option<String>) {
+pub(super) fn fill(stream: &mut dyn Read, room: &mut [u8]) -> (usize, Option<String>) {
     let mut length = 0;
     while let Some(rest) = room.get_mut(length..).filter(|rest| !rest.is_empty()) {
         match stream.read(rest) {

@@ -91,7 +91,14 @@ fn whole_page(text: &str, other: &str) -> String {
 fn metrics(sample: &Sample) -> String {
     let collectors = [CollectorRun { name: "host", took: Duration::from_millis(12), errors: 3 }];
     let cpu = Some(CpuSeconds { kernel: 1.5, idle: 10.0, user: 2.0 });
-    let metered = Metered { checked: sample.checked(), collectors: &collectors, readings: 7, cpu, version: "0.1.0" };
+    let metered = Metered {
+        checked: sample.checked(),
+        collectors: &collectors,
+        readings: 7,
+        cpu,
+        recorder: None,
+        version: "0.1.0",
+    };
     openmetrics::write(&metered, Format::Prometheus)
 }
 

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use hugewise_incident::{Format, History, Investigation, Moment, Source};
+use hugewise_incident::{Format, History, Investigation, MOST_STORIES, Moment, Source};
 use maud::{Markup, html};
 
 use super::{Extra, page_with};
@@ -25,8 +25,6 @@ pub(super) const SCRIPT: &str = include_str!("investigate/zoom.js");
 /// Columns that the charts of a page have together: a picture is hardly ever wider than half of that.
 const COLUMNS: u32 = 3000;
 
-/// Stories on one page: of a thousand hosts it stays small enough to be mailed.
-const MOST_STORIES: usize = 60;
 /// Files in the table of sources.
 const MOST_SOURCES: usize = 400;
 

@@ -6,6 +6,7 @@
 mod families;
 mod host;
 mod instances;
+mod recorder;
 
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ mod tests;
 use std::time::Duration;
 
 use hugewise_model::Level;
+use hugewise_record::Latest;
 
 use crate::Checked;
 use families::{Families, Kind, Labels};
@@ -39,7 +41,7 @@ impl Format {
 /// One part of a reading: how long it took, and what it could not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectorRun {
-    /// `host`, `engines`, `rules`, `sizing`, `cpu`.
+    /// `host`, `engines`, `rules`, `sizing`, `cpu`, `recorder`.
     pub name: &'static str,
     /// How long it took.
     pub took: Duration,
@@ -68,6 +70,8 @@ pub struct Metered<'a> {
     pub readings: u64,
     /// The processors' time, where it is known.
     pub cpu: Option<CpuSeconds>,
+    /// The flight recorder's last minute, where one runs here.
+    pub recorder: Option<&'a Latest>,
     /// Version of hugewise.
     pub version: &'a str,
 }
@@ -80,6 +84,9 @@ pub fn write(metered: &Metered<'_>, format: Format) -> String {
     host::write(&mut out, &metered.checked, metered.cpu);
     instances::write(&mut out, &metered.checked);
     verdicts(&mut out, &metered.checked);
+    if let Some(latest) = metered.recorder {
+        recorder::write(&mut out, latest);
+    }
     readings(&mut out, metered);
     out.end()
 }

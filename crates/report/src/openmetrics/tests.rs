@@ -10,7 +10,17 @@ use crate::samples::{self, Sample};
 fn text(sample: &Sample, format: Format) -> String {
     let collectors = [CollectorRun { name: "host", took: Duration::from_millis(12), errors: 3 }];
     let cpu = Some(CpuSeconds { kernel: 1.5, idle: 10.0, user: 2.0 });
-    write(&Metered { checked: sample.checked(), collectors: &collectors, readings: 7, cpu, version: "0.1.0" }, format)
+    write(
+        &Metered {
+            checked: sample.checked(),
+            collectors: &collectors,
+            readings: 7,
+            cpu,
+            recorder: None,
+            version: "0.1.0",
+        },
+        format,
+    )
 }
 
 /// Samples of the text: name with labels, value.
@@ -23,6 +33,42 @@ fn samples_of(text: &str) -> Vec<(&str, f64)> {
 fn assert_sample(text: &str, name: &str, value: f64) {
     let found: Vec<f64> = samples_of(text).into_iter().filter(|(it, _)| *it == name).map(|(_, value)| value).collect();
     assert_eq!(found, [value], "{name}");
+}
+
+#[test]
+fn the_recorders_minute_is_told_where_there_is_one() {
+    let latest = hugewise_record::Latest {
+        is_alive: true,
+        newest: Some(1_795_306_507_250),
+        samples: 60,
+        gap: Some(2000),
+        kernel: Some(0.25),
+        memory_stall: None,
+        direct_scan: Some(5000.0),
+        free: Some(5),
+        page_tables: Some(u64::MAX),
+    };
+    let sample = samples::prod();
+    let of = |recorder| {
+        let metered =
+            Metered { checked: sample.checked(), collectors: &[], readings: 1, cpu: None, recorder, version: "0.1.0" };
+        write(&metered, Format::OpenMetrics)
+    };
+    assert!(!of(None).contains("recorder"));
+    let text = of(Some(&latest));
+    for (name, value) in [
+        ("up", 1.0),
+        ("sample_timestamp_seconds", 1_795_306_507.25),
+        ("samples", 60.0),
+        ("gap_seconds", 2.0),
+        ("kernel_cpu_peak_ratio", 0.25),
+        ("direct_scan_peak_pages", 5000.0),
+        ("memory_free_least_bytes", 5120.0),
+    ] {
+        assert_sample(&text, &format!("hugewise_recorder_{name}"), value);
+    }
+    // The kernel does not tell it.
+    assert!(!text.contains("memory_stall"));
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! What an investigation found on many hosts: a line each, the worst first.
 
-use std::cmp::Reverse;
-
-use hugewise_incident::{History, Incident, Investigation, Moment};
+use hugewise_incident::{History, Incident, Investigation};
 
 /// With more hosts than this a report begins with their table, and tells the story of those that are asked for.
 pub(crate) const MANY: usize = 8;
@@ -34,21 +32,9 @@ impl HostLine<'_> {
 
 /// All hosts, those with the surest and the most incidents first, those without any last.
 pub(crate) fn ranked(investigation: &Investigation) -> Vec<HostLine<'_>> {
-    let lasts = |incident: &Incident| incident.to.since(incident.from).unwrap_or_default();
-    let worst = |history: &'_ History| -> Option<usize> {
-        (0..history.incidents.len())
-            .max_by_key(|at| history.incidents.get(*at).map(|one| (one.confidence, lasts(one), Reverse(*at))))
-    };
-    let mut lines: Vec<HostLine<'_>> = investigation
-        .hosts
-        .iter()
-        .map(|history| HostLine { history, worst: worst(history).and_then(|at| history.incidents.get(at)) })
-        .collect();
-    lines.sort_by_cached_key(|line| {
-        let confidence = line.worst.map(|incident| incident.confidence);
-        let when = line.worst.map_or(Moment::default(), |incident| incident.from);
-        (Reverse(confidence), Reverse(line.history.incidents.len()), line.history.host.clone(), when)
-    });
+    let line = |history| HostLine { history, worst: history.worst() };
+    let mut lines: Vec<HostLine<'_>> = investigation.hosts.iter().map(line).collect();
+    lines.sort_by_cached_key(|line| line.history.rank());
     lines
 }
 

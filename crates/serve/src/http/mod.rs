@@ -84,6 +84,8 @@ pub struct Options {
     pub listen: SocketAddr,
     /// How often the host is read when nobody asks.
     pub interval: Duration,
+    /// The folder of the flight recorder.
+    pub recorder: PathBuf,
     /// Who may ask, and how: a file in the format of the exporter-toolkit.
     pub web_config: Option<PathBuf>,
     /// Listen for other hosts without TLS or without a credential.
@@ -140,7 +142,7 @@ pub fn run(options: &Options, tell: impl Fn(News) + Send + Sync + 'static) -> Re
     make_room();
     let served = runtime.block_on(async {
         let end = signals().map_err(Error::System)?;
-        serve(options, Collector::live(span(options)), WAITS, tell, end).await
+        serve(options, Collector::live(span(options)).beside(&options.recorder), WAITS, tell, end).await
     });
     // A reading that hangs in the kernel must not keep the program from its end.
     runtime.shutdown_timeout(Duration::from_secs(1));

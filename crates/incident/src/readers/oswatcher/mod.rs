@@ -1,5 +1,5 @@
-//! Archives of OSWatcher and ExaWatcher, and logs that are made like them: a date, and behind it what vmstat, top, ps or
-//! the kernel's slabinfo or meminfo printed then.
+//! Archives of OSWatcher and ExaWatcher, and logs that are made like them: a date, and behind it what vmstat, iostat, top,
+//! ps or the kernel's slabinfo or meminfo printed then.
 //!
 //! A snapshot is a sample at its date, with nothing in it where the tool could not be run; what runs on behind one date
 //! (`top -n 720`) is a sample a pass. What tools print first, since the boot, is left out.
@@ -11,6 +11,7 @@ use std::io::Read;
 
 use self::named::Named;
 use self::snapshot::Snapshot;
+use super::iostat;
 use super::lines::{self, End};
 use super::proc_log;
 use super::ps;
@@ -35,6 +36,8 @@ enum Author {
 fn tool_of(line: &str) -> Option<Tool> {
     if is_vmstat(line) {
         Some(Tool::Vmstat)
+    } else if iostat::heading(line) {
+        Some(Tool::Iostat)
     } else if Pass::heading(line) {
         Some(Tool::Top)
     } else if Slabs::heading(line) {
@@ -121,7 +124,7 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, Refused>
         return Err(Refused(if text.lines().any(|line| named.stamp(line).is_some()) {
             let of = unread(&text).unwrap_or("a tool");
             format!(
-                "is of OSWatcher or made like it, of {of}, which is not read: vmstat, meminfo, top, ps and slabinfo are"
+                "is of OSWatcher or made like it, of {of}, which is not read: vmstat, iostat, meminfo, top, ps and slabinfo are"
             )
         } else {
             "has no dates".into()
@@ -150,8 +153,6 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, Refused>
 /// Tools of OSWatcher and ExaWatcher that are not read, by what they print.
 fn unread(text: &str) -> Option<&'static str> {
     const WORDS: &[(&str, &str)] = &[
-        ("avg-cpu:", "iostat"),
-        ("Device", "iostat"),
         ("%usr", "mpstat"),
         ("Active Internet connections", "netstat"),
         ("Kernel Interface table", "netstat"),

@@ -7,6 +7,7 @@ use hugewise_model::Bytes;
 
 use crate::Tool;
 use crate::readers::calendar::{DAY, time_of_day};
+use crate::readers::iostat;
 use crate::readers::slabinfo::Slabs;
 use crate::readers::stamp::Stamp;
 use crate::readers::top::Pass;
@@ -16,6 +17,8 @@ use crate::{Metric, Moment, Series};
 
 /// `vmstat 1 3`, the first line of which is since the boot: more lines run on.
 const MOST_LINES: usize = 3;
+/// `iostat -x 1 3`, the first report of which is since the boot: more run on.
+const MOST_REPORTS: usize = 3;
 /// `top -n 2`, the first pass of which is since the boot: more passes run on.
 const MOST_PASSES: usize = 2;
 /// Commands that never have so many processes have no column.
@@ -52,6 +55,8 @@ pub(super) struct Snapshot {
     lines_out: u32,
     passes_out: u32,
     passes: Vec<Pass>,
+    reports: Vec<iostat::Report>,
+    reports_out: u32,
     table: Option<ps::Table>,
     slabs: Option<Slabs>,
     followed: BTreeSet<String>,
@@ -75,6 +80,8 @@ impl Snapshot {
             lines_out: 0,
             passes_out: 0,
             passes: Vec::new(),
+            reports: Vec::new(),
+            reports_out: 0,
             table: None,
             slabs: None,
             followed: BTreeSet::new(),
@@ -99,6 +106,7 @@ impl Snapshot {
         }
         match tool {
             Tool::Vmstat => self.vmstat(line),
+            Tool::Iostat => self.iostat(line),
             Tool::Top => self.top(line),
             Tool::Ps => match &mut self.table {
                 Some(table) if !ps::Table::heading(line) => table.line(line),
@@ -127,6 +135,33 @@ impl Snapshot {
         self.lines.push(Line { time: self.time.take(), values });
         if self.lines_out > 0 || self.lines.len() > MOST_LINES {
             self.lines_run_on();
+        }
+    }
+
+    fn iostat(&mut self, line: &str) {
+        if iostat::heading(line) && self.reports.last().is_none_or(|report| report.ends_at(line)) {
+            if self.reports_out > 0 || self.reports.len() >= MOST_REPORTS {
+                self.reports_run_on();
+            }
+            self.reports.push(iostat::Report::default());
+        }
+        if let Some(report) = self.reports.last_mut() {
+            report.line(line);
+        }
+    }
+
+    /// Makes a row of each report of iostat but the first, which is since the boot.
+    fn reports_run_on(&mut self) {
+        for report in std::mem::take(&mut self.reports) {
+            let counted = self.at.zip(self.delay()).map(|((at, ..), delay)| {
+                let passed = i64::from(delay).saturating_mul(i64::from(self.reports_out)).saturating_mul(1000);
+                Moment(at.0.saturating_add(passed))
+            });
+            if let Some(at) = counted.filter(|_| self.reports_out > 0) {
+                self.row(at);
+                iostat::set(&mut self.series, &[report]);
+            }
+            self.reports_out = self.reports_out.saturating_add(1);
         }
     }
 
@@ -203,13 +238,22 @@ impl Snapshot {
     /// Makes what stands behind the date into a sample. `whole` says whether it is there to its end.
     pub(super) fn end(&mut self, whole: bool) {
         let Some((at, wall, clipped)) = self.at.take() else { return };
-        let ran_on = self.lines_out > 0 || self.passes_out > 0;
+        let ran_on = self.lines_out > 0 || self.passes_out > 0 || self.reports_out > 0;
         if self.passes_out > 0 {
             self.at = Some((at, wall, clipped));
             self.passes_run_on(whole);
             self.at = None;
         }
+        if self.reports_out > 0 {
+            self.at = Some((at, wall, clipped));
+            self.reports_run_on();
+            self.at = None;
+        }
         let lines = std::mem::take(&mut self.lines);
+        let mut reports = std::mem::take(&mut self.reports);
+        // Its last line may be lost.
+        reports.truncate(reports.len().saturating_sub(usize::from(!whole)));
+        self.reports_out = 0;
         let passes = std::mem::take(&mut self.passes);
         let (table, slabs) = (self.table.take().filter(|_| whole), self.slabs.take().filter(|_| whole));
         (self.lines_out, self.passes_out, self.time) = (0, 0, None);
@@ -218,7 +262,10 @@ impl Snapshot {
         }
         let rates = lines.get(1..).unwrap_or_default();
         let span = u32::try_from(rates.len()).ok().zip(self.delay()).map(|(lines, delay)| lines.saturating_mul(delay));
+        let reported = u32::try_from(reports.len().saturating_sub(1)).ok().filter(|reports| *reports > 0);
+        let reported = reported.zip(self.delay()).map(|(reports, delay)| reports.saturating_mul(delay));
         let interval = match (&lines[..], &passes[..]) {
+            ([], []) if reported.is_some() => reported.map(|seconds| Duration::from_secs(seconds.into())),
             // A list has no rates: it is of the moment, and its interval the loop's.
             ([], []) => self.series.samples().last().and_then(|last| at.since(last.at)),
             ([], [first, second]) => first
@@ -239,6 +286,11 @@ impl Snapshot {
             vmstat::set(&mut self.series, &self.columns, &means, true);
             vmstat::set(&mut self.series, &self.columns, &last.values, false);
             self.since_boot |= rates.is_empty();
+        }
+        match reports.as_slice() {
+            [] => {}
+            [_] => self.since_boot = true,
+            [_, reports @ ..] => iostat::set(&mut self.series, reports),
         }
         if let Some(last) = passes.last() {
             let shares = passes.len() > 1 || clipped;

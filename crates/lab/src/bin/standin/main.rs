@@ -3,6 +3,9 @@
 //! It starts processes that look like the server's, each attached to the same segments, prints `ready` on
 //! standard output when all are, and ends with everything removed when its standard input closes.
 
+mod clients;
+mod stack;
+
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
@@ -11,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
+use clients::Clients;
 use hugewise_lab::segment::{self, Kind, Pages, Segment};
 use hugewise_lab::session::{self, Sessions};
 use hugewise_lab::standin;
@@ -42,6 +46,9 @@ struct Arguments {
     /// Client sessions, beside the server's background processes.
     #[arg(long, default_value_t = 4)]
     sessions: u32,
+    /// The sessions serve clients over TCP, so many of them, which have the sessions in turn.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=250))]
+    clients: u8,
     /// Start so many at a time, each lot but the first when a line comes on standard input.
     #[arg(long, value_name = "COUNT")]
     by: Option<NonZeroUsize>,
@@ -109,6 +116,9 @@ fn main() -> io::Result<ExitCode> {
     if let Some(code) = standin::if_wanted() {
         return Ok(code);
     }
+    if stack::if_named()? {
+        return Ok(ExitCode::SUCCESS);
+    }
     match session::orders() {
         Some(orders) => be_a_session(&orders)?,
         None => be_the_server(&Arguments::parse())?,
@@ -131,13 +141,14 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
 
     let sid = &arguments.look;
     let mut titles = Vec::new();
+    let mut clients = Clients::new(arguments.clients)?;
     if !arguments.only_sessions {
         titles.extend(["pmon", "dbw0", "lgwr", "smon"].map(|role| format!("ora_{role}_{sid}")));
     }
     titles.extend((0..arguments.sessions).map(|_| format!("oracle{sid} (LOCAL=NO)")));
     // PMON cleans up after dead processes. Here it removes the segments, should the server be killed. Nothing comes where
     // nobody asks for the next lot any more.
-    let start = |first: &str, others: &str| -> io::Result<Option<Sessions>> {
+    let mut start = |first: &str, others: &str| -> io::Result<Option<Sessions>> {
         let mut sessions = Sessions::new()?;
         for (at, title) in titles.iter().enumerate() {
             let lot_is_full = at > 0 && arguments.by.is_some_and(|by| at % by == 0);
@@ -146,6 +157,8 @@ fn be_the_server(arguments: &Arguments) -> io::Result<()> {
             }
             let does = if at == 0 { first } else { others };
             let touch = if arguments.sparse { SPARSE.to_owned() } else { arguments.touch.to_string() };
+            // It is its own as long as the session lives.
+            let _connection = if title.starts_with("oracle") { clients.connect()? } else { None };
             sessions.start(title, &format!("{does} {touch} {names}"))?;
         }
         sessions.wait_until_attached()?;
