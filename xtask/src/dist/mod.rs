@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         timed("binary, again", || binary::again(&release, &binary))?;
     }
     timed("archive", || packages::archive(&release, &binary))?;
-    timed("deb", || packages::deb(&release, &release.version, &release.out))?;
+    timed("deb", || packages::deb(&release, &format!("{}-1", release.version), &packages::deb_file(&release)))?;
     timed("rpm", || packages::rpm(&release))?;
     timed("installer", || installer::build(&release, arguments.releases.as_deref()))?;
     list(&release.out)?;

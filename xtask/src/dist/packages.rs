@@ -1,7 +1,7 @@
 //! The archive, the Debian package and the RPM.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{DEBIAN, MACHINE, Release, TARGET};
 use crate::{Failure, shell};
@@ -40,12 +40,21 @@ pub(super) fn archive(release: &Release, binary: &Path) -> Result<(), Failure> {
     Ok(fs::remove_dir_all(top)?)
 }
 
-/// The Debian package, in that version.
-pub(super) fn deb(release: &Release, version: &str, folder: &Path) -> Result<(), Failure> {
+/// Where the Debian package of a release goes.
+pub(super) fn deb_file(release: &Release) -> PathBuf {
+    release.out.join(format!("hugewise_{}-1_{DEBIAN}.deb", release.version))
+}
+
+/// Where the RPM goes.
+pub(super) fn rpm_file(release: &Release) -> PathBuf {
+    release.out.join(format!("hugewise-{}-1.{MACHINE}.rpm", release.version))
+}
+
+/// A Debian package in that version.
+pub(super) fn deb(release: &Release, version: &str, file: &Path) -> Result<(), Failure> {
     let mut cargo_deb = shell::command(shell::tool(CARGO_DEB, &[])?);
     cargo_deb.args(["--no-build", "--no-strip", "--package", "hugewise", "--target", TARGET, "--deb-version", version]);
     cargo_deb.env("CARGO_TARGET_DIR", &release.build).env("SOURCE_DATE_EPOCH", release.epoch.to_string());
-    let file = folder.join(format!("hugewise_{version}_{DEBIAN}.deb"));
     shell::run(cargo_deb.arg("--output").arg(file))
 }
 
@@ -55,6 +64,5 @@ pub(super) fn rpm(release: &Release) -> Result<(), Failure> {
     cargo_rpm.args(["--package", "crates/cli", "--target", TARGET, "--arch", MACHINE]);
     cargo_rpm.arg("--target-dir").arg(&release.build);
     cargo_rpm.args(["--source-date", &release.epoch.to_string()]);
-    let file = release.out.join(format!("hugewise-{}-1.{MACHINE}.rpm", release.version));
-    shell::run(cargo_rpm.arg("--output").arg(file))
+    shell::run(cargo_rpm.arg("--output").arg(rpm_file(release)))
 }

@@ -13,20 +13,33 @@ pub(super) const SUITES: [&str; 4] = ["bullseye", "bookworm", "trixie", "sid"];
 /// Packages that a root has beside the least that Debian is.
 const PACKAGES: &str = "ca-certificates,systemd,rpm";
 
+/// In one version: another one may see more.
+const RPMLINT: &str = "2.10.0";
+
 /// A captured host for those commands that need one with something wrong.
 const FIXTURE: &str = "fixtures/hosts/no-pool-postgresql";
 
 /// Tries all in each suite, and says which held.
 pub(super) fn run(release: &Release, suites: &[String]) -> Result<(), Failure> {
+    super::timed("lintian and rpmlint", || lint(release))?;
     let next = release.build.join("next");
     fs::create_dir_all(&next)?;
-    // Only the version is another: what an upgrade does is seen with it.
-    let newer = format!("{}+next", release.version);
-    packages::deb(release, &newer, &next)?;
+    // Only Debian's revision is another: what an upgrade does is seen with it.
+    let newer = format!("{}-2", release.version);
+    packages::deb(release, &newer, &next.join(format!("hugewise_{newer}_{DEBIAN}.deb")))?;
     for suite in suites {
         super::timed(&format!("tried in Debian {suite}"), || in_suite(release, suite, &newer, &next))?;
     }
     Ok(())
+}
+
+/// What the distributions' own programs say of the packages: nothing that is not explained beside them.
+fn lint(release: &Release) -> Result<(), Failure> {
+    let (deb, rpm) = (packages::deb_file(release), packages::rpm_file(release));
+    let mut lintian = tools::of_debian("/usr/bin/lintian", "lintian")?;
+    shell::run(lintian.args(["--allow-root", "--fail-on", "error,warning"]).arg(deb))?;
+    let mut rpmlint = tools::of_python("rpmlint", RPMLINT)?;
+    shell::run(rpmlint.arg("--strict").arg("--config").arg(shell::root().join("packaging/rpm/rpmlint.toml")).arg(rpm))
 }
 
 fn in_suite(release: &Release, suite: &str, newer: &str, next: &Path) -> Result<(), Failure> {

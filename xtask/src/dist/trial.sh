@@ -37,7 +37,7 @@ used() {
 }
 
 echo '-- the Debian package'
-dpkg -i /dist/hugewise_@VERSION@_@DEBIAN@.deb
+dpkg -i /dist/hugewise_@VERSION@-1_@DEBIAN@.deb
 used @VERSION@
 test -z "$(dpkg -s hugewise | grep '^Depends: .')"
 for unit in hugewise-serve hugewise-record; do
