@@ -15,7 +15,14 @@ fn ask(bytes: &[u8]) -> usize {
     let mut lines = text.split('\n').map(|line| (!line.is_empty()).then(|| line.to_owned()));
     let mut next = || lines.next().flatten();
     let (zone, from, to, interval) = (next(), next(), next(), next());
-    let options = hugewise_incident::Options { zone, from, to, interval, offsets: next().into_iter().collect(), hosts: Vec::new() };
+    let options = hugewise_incident::Options {
+        zone,
+        from,
+        to,
+        interval,
+        offsets: next().into_iter().collect(),
+        hosts: Vec::new(),
+    };
     hugewise_fuzz::with_file(LOG, |path| {
         hugewise_incident::investigate(&[path.to_owned()], &options, &|_| {}).map_or(0, |found| found.sources.len())
     })
