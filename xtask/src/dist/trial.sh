@@ -23,9 +23,9 @@ used() {
     grep -q HW201 /tmp/check
     hugewise plan --root /db | grep -q 'vm.nr_hugepages = 537'
     hugewise size --root /db | grep -q '537'
-    # This root itself: nothing runs here, or what runs cannot be seen; but it is answered.
+    # This root itself has the kernel's pools and switches of whatever machine this is: it is answered, however.
     code=0; hugewise check >/tmp/check || code=$?
-    test "$code" = 0 -o "$code" = 3
+    test "$code" = 0 -o "$code" = 1 -o "$code" = 3
     hugewise undo --list | grep -q .
     # A root without an init of its own is no host to change.
     fails hugewise apply --yes
