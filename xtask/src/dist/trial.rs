@@ -59,7 +59,9 @@ fn in_suite(release: &Release, suite: &str, newer: &str, next: &Path) -> Result<
         .replace("@DEBIAN@", DEBIAN)
         .replace("@MACHINE@", MACHINE);
     fs::write(dist.join("trial.sh"), script)?;
-    let mounted = "mount -t proc proc \"$1/proc\" && mount -t sysfs -o ro sysfs \"$1/sys\" && exec chroot \"$1\" /bin/sh -eu /dist/trial.sh";
+    // rpm takes itself out of the root's mounts, for which the root has to be one.
+    let mounted = "mount --bind \"$1\" \"$1\" && mount -t proc proc \"$1/proc\" && mount -t sysfs -o ro sysfs \"$1/sys\" && \
+                   exec chroot \"$1\" /bin/sh -eu /dist/trial.sh";
     let mut unshare = shell::command("unshare");
     unshare.args(["--mount", "--pid", "--fork", "sh", "-c", mounted, "sh"]).arg(&root);
     unshare
