@@ -31,8 +31,7 @@ impl Play {
     };
 }
 
-/// A processor of 125 million instructions a second, of which the collectors take a seventh. QEMU is about as quick, so that
-/// time passes as usual while it is busy.
+/// A processor of 125 million instructions a second: at half of that the collectors left it no rest.
 const SHIFT: u8 = 3;
 /// One of 250 million, for what has to be many in a second.
 const QUICK: u8 = 2;
