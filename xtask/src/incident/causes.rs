@@ -10,6 +10,8 @@ pub(super) struct Play {
     pub(super) causes: &'static [Cause],
     /// Whether disks matter in it: then idle time does not pass at once.
     pub(super) disks: bool,
+    /// Nanoseconds of an instruction, as a power of two.
+    pub(super) shift: u8,
     /// Requests a second of a disk of its own.
     pub(super) slow_disk: Option<u32>,
     /// Seconds for which the machine stands still after the quiet, and then starts anew; that is the cause.
@@ -17,9 +19,22 @@ pub(super) struct Play {
 }
 
 impl Play {
-    const PLAIN: Self =
-        Self { name: "", before: "", quiet: QUIET, causes: &[], disks: false, slow_disk: None, hangs: None };
+    const PLAIN: Self = Self {
+        name: "",
+        before: "",
+        quiet: QUIET,
+        causes: &[],
+        disks: false,
+        shift: SHIFT,
+        slow_disk: None,
+        hangs: None,
+    };
 }
+
+/// A processor of 125 million instructions a second: at half of that the collectors left it no rest.
+const SHIFT: u8 = 3;
+/// One of 250 million, for what has to be many in a second.
+const QUICK: u8 = 2;
 
 /// With what follows, enough rows at the longest interval for what is usual.
 const QUIET: u32 = 420;
@@ -103,13 +118,6 @@ echo always >/sys/kernel/mm/transparent_hugepage/defrag
 
 const PROCESSORS: &[Cause] = &[
     Cause {
-        name: "fork-storm",
-        verdict: Some("fork-storm"),
-        also: &["kernel-cpu"],
-        does: "stress-ng --quiet --fork 4 --timeout ${lasts}s\n",
-        ..Cause::PLAIN
-    },
-    Cause {
         name: "user-cpu",
         verdict: Some("user-cpu"),
         also: &[],
@@ -168,6 +176,23 @@ const SESSIONS: &[Cause] = &[Cause { name: "quiet", does: "sleep $lasts\n", last
 
 pub(super) const PLAYS: &[Play] = &[
     Play { name: "processors", causes: PROCESSORS, ..Play::PLAIN },
+    Play {
+        name: "forks",
+        shift: QUICK,
+        causes: &[Cause {
+            name: "fork-storm",
+            verdict: Some("fork-storm"),
+            also: &["kernel-cpu"],
+            // A small program forks quickly even where each instruction is emulated.
+            does: "for one in 1 2 3; do
+    timeout ${lasts}s sh -c 'while :; do ( : ); done' & loops=\"$loops $!\"
+done
+wait $loops || true
+",
+            ..Cause::PLAIN
+        }],
+        ..Play::PLAIN
+    },
     Play { name: "memory", causes: MEMORY, ..Play::PLAIN },
     Play {
         name: "sessions",

@@ -26,6 +26,8 @@ pub(super) enum Cell {
     MissedWrongly,
     /// What is said is not what was done.
     Misnamed(String),
+    /// The collector does not run at that interval.
+    NotPlayed,
 }
 
 impl Cell {
@@ -42,6 +44,7 @@ impl fmt::Display for Cell {
             Self::Silent => f.write_str("silent"),
             Self::Missed(_) => f.write_str("missed"),
             Self::MissedWrongly => f.write_str("MISSED"),
+            Self::NotPlayed => f.write_str("-"),
             Self::Misnamed(what) => write!(f, "MISNAMED: {what}"),
         }
     }
@@ -107,6 +110,10 @@ pub(super) fn run(folder: &Path, truths: &[Truth]) -> Result<Vec<Row>, Failure> 
     }
     for collector in Collector::ALL {
         for interval in INTERVALS {
+            if !collector.samples_at(interval) {
+                rows.iter_mut().for_each(|row| row.cells.push((collector, interval, Cell::NotPlayed)));
+                continue;
+            }
             let archive = collector.archive(folder, interval);
             let told = told(&archive).map_err(|failure| format!("{}: {failure}", archive.display()))?;
             for (row, cell) in rows.iter_mut().zip(judge(&known, collector, interval, &told)) {

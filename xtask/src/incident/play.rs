@@ -11,9 +11,6 @@ use crate::{Failure, shell};
 
 /// When the machine's clock begins: nothing in its archives depends on the day on which it is played.
 pub(super) const BEGINS: &str = "2026-11-02T08:00:00";
-/// Nanoseconds of an instruction, as a power of two: a processor of 62 million instructions a second, which two processors
-/// share. QEMU is about as quick here, so that time passes as usual while it is busy.
-const SHIFT: u8 = 4;
 /// Seconds of nothing after each cause: incidents of the longest interval do not meet.
 const BETWEEN: u32 = 240;
 /// How long one may take here.
@@ -83,7 +80,7 @@ const fn hardware(play: &Play) -> Hardware {
         memory_mib: 1024,
         nodes: 1,
         cpu: "max,la57=off",
-        clock: Clock::Instructions { shift: SHIFT, leaps: !play.disks },
+        clock: Clock::Instructions { shift: play.shift, leaps: !play.disks },
         leaves: true,
         slow_disk: play.slow_disk,
     }
@@ -92,7 +89,7 @@ const fn hardware(play: &Play) -> Hardware {
 fn script(play: &Play, causes: &[&Cause]) -> String {
     let Play { before, quiet, .. } = play;
     let causes: String = causes.iter().map(|cause| one(cause)).collect();
-    format!("export LANG=C TZ=UTC\n{before}{START}sleep {quiet}\n{causes}{STOP}{LEAVE}")
+    format!("{ENVIRONMENT}{before}{START}sleep {quiet}\n{causes}{STOP}{LEAVE}")
 }
 
 fn one(cause: &Cause) -> String {
@@ -100,15 +97,19 @@ fn one(cause: &Cause) -> String {
     format!("lasts={lasts}\nfrom=$(date +%s)\n{does}echo truth {name} $from $(date +%s)\nsleep {BETWEEN}\n")
 }
 
-/// What stands on the disk is what is left. It resets itself: until it heard from us, much time could pass in there.
+/// What stands on the disk is what is left. It resets itself, once it has said its time: until it heard from us, much time
+/// could pass in there.
 fn before_hang(play: &Play) -> String {
-    let reset = "(sleep 2; echo b >/proc/sysrq-trigger) >/dev/null 2>&1 &";
-    format!("export LANG=C TZ=UTC\n{START}sleep {}\nsync\ndate +%s\n{reset}\n", play.quiet)
+    let reset = "(sleep 30; echo b >/proc/sysrq-trigger) >/dev/null 2>&1 &";
+    format!("{ENVIRONMENT}{START}sleep {}\nsync\ndate +%s\n{reset}\n", play.quiet)
 }
 
 fn after_hang(cause: &Cause) -> String {
-    format!("export LANG=C TZ=UTC\n{START}sleep {}\n{STOP}{LEAVE}", cause.lasts)
+    format!("{ENVIRONMENT}{START}sleep {}\n{STOP}{LEAVE}", cause.lasts)
 }
+
+/// As [`Collector::samples_at`](super::collectors::Collector::samples_at) has it.
+const ENVIRONMENT: &str = "export LANG=C TZ=UTC atops='10 60'\n";
 
 const LEAVE: &str = "tar -cf /dev/vdc -C /var/log/collected .\nsync\n";
 

@@ -104,3 +104,55 @@ fn seen(series: &Series, column: &Column, from: Moment, to: Moment) -> Option<Se
     let before = before.or_else(|| column.get(rows.start));
     Some(Seen { before, most })
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{Format, History, Metric};
+
+    const MIB: f64 = 1_048_576.0;
+
+    /// A recorder's look every so many seconds at how much page tables of programs grew, in MiB.
+    fn looks(source: &str, apart: i64, grown: &[(&str, &[f64])]) -> Series {
+        let mut series = Series::new(source, Format::Recorder);
+        for row in 0..grown.iter().map(|(_, all)| all.len()).max().unwrap() {
+            let at = i64::try_from(row).unwrap() * apart;
+            series.push(Moment::from_seconds(at), Some(Duration::from_secs(apart.unsigned_abs())));
+            series.set(Metric::MemTotal, 1000.0 * MIB);
+            for (program, all) in grown {
+                if let Some(mib) = all.get(row).filter(|mib| **mib > 0.0) {
+                    series.set_use(program, Use::PageTablesGrown, mib * MIB);
+                }
+            }
+        }
+        series
+    }
+
+    fn told(series: Vec<Series>, from: i64, to: i64) -> Vec<String> {
+        let history = History { series, ..History::default() };
+        of(&Observations::of(&history), Moment::from_seconds(from), Moment::from_seconds(to))
+    }
+
+    /// By hand, with looks 300 s apart and a window of 1200 to 1500 s: those at 600 (ten minutes before) to 1500 s count, which are
+    /// 10 + 20 + 30 + 40 MiB; that at 300 s and that at 1800 s do not.
+    #[test]
+    fn page_tables_are_summed_over_the_window_and_ten_minutes_before() {
+        let seconds = looks("seconds", 300, &[("oraclePROD", &[0.0, 80.0, 10.0, 20.0, 30.0, 40.0, 80.0])]);
+        assert_eq!(told(vec![seconds], 1200, 1500), ["oraclePROD took at least 100.0 MiB of page tables"]);
+    }
+
+    /// 2 % of 1000 MiB are 20 MiB. Two files of one recorder saw the same growth, of which the larger sum is the surer.
+    #[test]
+    fn two_looks_at_the_same_programs_are_not_added_up() {
+        let seconds =
+            looks("seconds", 300, &[("oraclePROD", &[30.0, 30.0]), ("java", &[19.0, 0.0]), ("mysqld", &[0.0, 40.0])]);
+        let minutes = looks("minutes", 300, &[("oraclePROD", &[55.0])]);
+        let lines =
+            ["oraclePROD took at least 60.0 MiB of page tables", "mysqld took at least 40.0 MiB of page tables"];
+        assert_eq!(told(vec![seconds.clone(), minutes.clone()], 0, 300), lines);
+        assert_eq!(told(vec![minutes, seconds], 0, 300), lines);
+    }
+}

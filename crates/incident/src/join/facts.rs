@@ -267,11 +267,12 @@ impl Window<'_> {
             let cached = series.value(Metric::Cached, row)? - series.value(Metric::Shmem, row)?;
             Some(cached.max(0.0) + series.value(Metric::Buffers, row).unwrap_or(0.0))
         };
-        let free = self.values(Metric::MemFree).map(|(series, row, free)| {
-            let told = series.value(Metric::MemAvailable, row);
-            told.unwrap_or_else(|| free + caches(series, row).unwrap_or(0.0))
+        let told = self.values(Metric::MemFree).filter_map(|(series, row, free)| {
+            series.value(Metric::MemAvailable, row).or_else(|| Some(free + caches(series, row)?))
         });
-        free.min_by(f64::total_cmp).map(|bytes| bytes / total)
+        // Who tells of free memory alone says nothing of what caches would give up.
+        let free = || self.values(Metric::MemFree).map(|(_, _, free)| free).min_by(f64::total_cmp);
+        told.min_by(f64::total_cmp).or_else(free).map(|bytes| bytes / total)
     }
 
     /// Kills of the source that tells most of them.

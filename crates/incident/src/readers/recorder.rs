@@ -208,14 +208,9 @@ struct Stretch {
 }
 
 /// What its processes have in common in their names: Oracle's sessions are `oraclePROD (LOCAL=NO)`, of which the kernel keeps 15
-/// bytes, or from 12.2 on `oracle_4711_prod`.
+/// bytes.
 fn program(command: &str) -> String {
-    let number =
-        command.strip_prefix("oracle_").map(|rest| rest.trim_start_matches(|digit: char| digit.is_ascii_digit()));
-    match number {
-        Some(instance) if instance.starts_with('_') => format!("oracle{instance}"),
-        _ => command.split(" (").next().unwrap_or(command).to_owned(),
-    }
+    command.split(" (").next().unwrap_or(command).to_owned()
 }
 
 /// Who has a column.
@@ -616,10 +611,8 @@ mod tests {
 
     #[test]
     fn sessions_of_one_server_are_one_program() {
-        let programs =
-            ["oracle_4711_prod", "oracle_12_prod", "oracle_agent", "oraclePROD (LOC", "postgres", "(sd-pam)"]
-                .map(program);
-        assert_eq!(programs, ["oracle_prod", "oracle_prod", "oracle_agent", "oraclePROD", "postgres", "(sd-pam)"]);
+        let programs = ["oraclePROD (LOC", "oraclePROD", "postgres", "(sd-pam)"].map(program);
+        assert_eq!(programs, ["oraclePROD", "oraclePROD", "postgres", "(sd-pam)"]);
     }
 
     /// By hand: 24 are listed at once, of which the 8 largest of the second look still have room; 40 columns of a day of 86,400

@@ -1,6 +1,6 @@
 //! Troubles of memory that look alike, each told apart, and those of processors and disks.
 
-use hugewise_incident::{Confidence, History, Verdict};
+use hugewise_incident::{Confidence, Format, History, Metric, Series, Tool, Verdict};
 
 use super::made::{GIB, Keeps, MIB, Second, every, investigated, noise, says, seen, verdicts};
 
@@ -68,6 +68,37 @@ fn a_cgroup_at_its_limit_on_a_host_with_free_memory() {
     assert!(!incident.next.join("\n").contains("hugewise size"), "{:?}", incident.next);
     // Beside others that have work, not all tasks wait.
     only(|calm| Second { stalled: (92.0, 3.0), taken_back: 8000.0, ..calm }, ALL, Verdict::CgroupLimit);
+}
+
+/// As on a host on huge pages whose processors were busy for a quarter of an hour: kswapd scanned 250 pages a second in all that
+/// time, as it did not get a processor, and nobody else had to reclaim.
+#[test]
+fn kswapd_that_waits_for_a_processor_is_no_stall_of_memory() {
+    let busy = |calm| Second { user: 60.0, system: 38.0, kswapd: 250.0, stalled: (95.0, 0.0), ..calm };
+    for interval in [1, 10, 60] {
+        assert_eq!(verdicts(&at_noon(busy, interval, ALL)), [], "{interval} s");
+    }
+    // A process that reclaims itself waits.
+    let waits = |calm| Second { direct: 400.0, free: 0.09 * GIB, cached: 0.5 * GIB, ..busy(calm) };
+    assert_eq!(verdicts(&at_noon(waits, 10, ALL)), [Verdict::ReclaimStorm]);
+}
+
+/// An old sar tells of free memory alone, of which a host with full caches has little; the kernel says beside it what could
+/// be had.
+#[test]
+fn who_tells_of_free_memory_alone_does_not_say_that_it_was_short() {
+    let waits = |calm: Second| Second { direct: 3.0, stalled: (92.0, 60.0), free: 0.7 * GIB, ..calm };
+    let host = |second| if (NOON..NOON + 300).contains(&second) { waits(calm(second)) } else { calm(second) };
+    let moments = every(10, NOON - 6 * 3600, NOON + 6 * 3600);
+    let sar = seen(&host, &moments, ALL);
+    assert_eq!(verdicts(&investigated(vec![sar.clone()])), [Verdict::ReclaimStorm]);
+    let mut meminfo = Series::new("meminfo.log", Format::Loop(Tool::Meminfo));
+    for (sample, at) in sar.samples().iter().zip(&moments) {
+        meminfo.push(sample.at, None);
+        meminfo.set(Metric::MemFree, host(*at).free);
+        meminfo.set(Metric::MemAvailable, 9.0 * GIB);
+    }
+    assert_ne!(verdicts(&investigated(vec![sar, meminfo])), [Verdict::ReclaimStorm]);
 }
 
 #[test]
