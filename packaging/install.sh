@@ -123,6 +123,7 @@ printf 'verified %s\n' "$archive"
 put() {
     target=$prefix/$3
     mkdir -p "$(dirname "$target")"
+    rm -f -- "$target.new"
     cp "$folder/$name/$2" "$target.new"
     chmod "$1" "$target.new"
     mv -f "$target.new" "$target"
