@@ -29,7 +29,7 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
     let mut found = Vec::new();
     let mut all = |metric, least, sum: f64, strength, strong: f64, words: fn(f64) -> String| {
         let Some(column) = rows.column(metric) else { return };
-        let spikes = rows.spikes(|row| column.get(row), least, least / 6.0);
+        let spikes = rows.spikes(|row| column.get(row), least, least / 6.0, strong.max(least));
         for spike in spikes.iter().filter(|spike| spike.excess >= sum) {
             let strength = if spike.peak >= strong { Strength::Strong } else { strength };
             found.push(signature(rows, spike, strength, |row| column.get(row).map(words)));

@@ -10,6 +10,8 @@ use crate::{Kind, Metric, Signature, Strength};
 
 /// Tasks that wait for a disk: a few always do where one is busy, and a database's writers are some more.
 const BLOCKED: f64 = 8.0;
+/// So many that a disk is in trouble whatever is usual: a database's writers and a dozen of sessions are fewer.
+const ALONE: f64 = 16.0;
 /// A minute of them.
 const BLOCKED_EXCESS: f64 = BLOCKED * 60.0;
 /// Percent of time in which all tasks wait for a disk, or processors are idle over it, and a minute of it.
@@ -32,11 +34,11 @@ pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
 fn of(rows: &Rows<'_>) -> Vec<Signature> {
     let waiting = |row: usize| waiting(rows, row);
     let mut found: Vec<Signature> = Vec::new();
-    for spike in rows.spikes(waiting, BLOCKED, BLOCKED / OUTSTANDING) {
+    for spike in rows.spikes(waiting, BLOCKED, BLOCKED / OUTSTANDING, ALONE) {
         if spike.excess >= BLOCKED_EXCESS {
             found.push(signature(rows, &spike, Strength::Strong, |row| {
                 let who = if is_queue(rows) { "requests waited at a disk" } else { "tasks waited for a disk" };
-                Some(format!("{:.0} {who}; usual here {:.0}", waiting(row)?, spike.usual))
+                Some(format!("{:.0} {who}{}", waiting(row)?, spike.usual(0)))
             }));
         }
     }
@@ -45,14 +47,10 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
         (Metric::CpuIowait, "processors were idle over requests to disks in"),
     ];
     for (metric, words) in part {
-        for spike in rows.spikes(|row| rows.value(metric, row), WAITED, WAITED / OUTSTANDING) {
+        for spike in rows.spikes(|row| rows.value(metric, row), WAITED, WAITED / OUTSTANDING, f64::INFINITY) {
             if spike.excess >= WAITED_EXCESS {
                 found.push(signature(rows, &spike, Strength::Clear, |row| {
-                    Some(format!(
-                        "{words} {:.0} % of the time; usual here {:.0}",
-                        rows.value(metric, row)?,
-                        spike.usual
-                    ))
+                    Some(format!("{words} {:.0} % of the time{}", rows.value(metric, row)?, spike.usual(0)))
                 }));
             }
         }
@@ -86,7 +84,7 @@ fn signature(rows: &Rows<'_>, spike: &Spike, strength: Strength, words: impl Fn(
     let mut blocked: Vec<f64> = (spike.first..=spike.last).filter_map(counted).collect();
     let blocked = median(&mut blocked).unwrap_or(BLOCKED);
     let mut strength = strength;
-    let mut caveats: Vec<String> = hides(rows.usual).into_iter().collect();
+    let mut caveats: Vec<String> = hides(rows.usual).into_iter().chain(spike.unusual_or_not()).collect();
     match moved {
         Some(moved) if moved >= MOVED => {
             strength = Strength::Weak;

@@ -23,7 +23,7 @@ pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
 fn of(rows: &Rows<'_>, told: Option<f64>) -> Vec<Signature> {
     let processors = told.unwrap_or(PROCESSORS);
     let Some(column) = rows.column(Metric::Forks) else { return Vec::new() };
-    let spikes = rows.spikes(|row| column.get(row), FORKS * processors, FORKS * processors / 6.0);
+    let spikes = rows.spikes(|row| column.get(row), FORKS * processors, FORKS * processors / 6.0, STRONG * processors);
     let strength = |spike: &Spike| match (spike.settled(rows), spike.peak >= STRONG * processors) {
         (false, _) => Strength::Weak,
         (true, false) => Strength::Clear,
@@ -49,11 +49,11 @@ fn of(rows: &Rows<'_>, told: Option<f64>) -> Vec<Signature> {
             .into_iter()
             .filter_map(|row| {
                 let rate = column.get(row)?;
-                let words = format!("{rate:.0} processes and threads began a second; usual here {:.1}", spike.usual);
+                let words = format!("{rate:.0} processes and threads began a second{}", spike.usual(1));
                 Some(rows.evidence(row, words))
             })
             .collect(),
-        caveats: caveats.clone(),
+        caveats: caveats.iter().cloned().chain(spike.unusual_or_not()).collect(),
     };
     spikes.iter().filter(|spike| spike.excess >= FORKED * processors).map(signature).collect()
 }

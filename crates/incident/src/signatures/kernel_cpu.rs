@@ -1,7 +1,7 @@
 //! Time in the kernel far above what the archive has otherwise.
 
 use super::observations::Observations;
-use super::rows::{MINUTE, OUTSTANDING, Rows, Spike, apart};
+use super::rows::{MINUTE, OUTSTANDING, Rows, Spike, USUAL, apart};
 use super::{hides, weaker};
 use crate::baseline::Baseline;
 use crate::page::bytes;
@@ -29,9 +29,6 @@ const STEAL: f64 = 10.0;
 /// Pages a second: what moves to and from swap is the trouble itself and explains nothing.
 const SWAPS: f64 = 500.0;
 
-/// What stands before the usual %system in evidence.
-const USUAL: &str = "; usual here ";
-
 /// The usual %system that a signature tells: of all rows, those among them that were thinned away since.
 pub(crate) fn usual(signature: &Signature) -> Option<f64> {
     let words = signature.evidence.iter().filter_map(|evidence| evidence.what.split_once(USUAL));
@@ -44,7 +41,7 @@ pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {
     let Some(system) = rows.column(Metric::CpuSystem) else { return Vec::new() };
-    let mut spikes = rows.spikes(|row| system.get(row), LEAST, FLOOR);
+    let mut spikes = rows.spikes(|row| system.get(row), LEAST, FLOOR, STRONG);
     spikes.retain(|spike| spike.excess >= EXCESS);
     if spikes.is_empty() {
         return Vec::new();
@@ -57,7 +54,7 @@ fn signature(rows: &Rows<'_>, spike: &Spike, disks: &Disks) -> Signature {
     let user = rows.value(Metric::CpuUser, spike.peak_row);
     let alone = spike.peak >= STRONG && spike.excess >= STRONG_EXCESS && user.is_none_or(|user| spike.peak > user);
     let mut strength = if alone { Strength::Strong } else { Strength::Clear };
-    let mut caveats: Vec<String> = hides(rows.usual).into_iter().collect();
+    let mut caveats: Vec<String> = hides(rows.usual).into_iter().chain(spike.unusual_or_not()).collect();
     let otherwise = [disks.explain(rows, spike.peak_row), stolen(rows, spike), lasting(rows, spike)];
     for caveat in otherwise.into_iter().flatten() {
         strength = weaker(strength);
@@ -70,7 +67,7 @@ fn signature(rows: &Rows<'_>, spike: &Spike, disks: &Disks) -> Signature {
     let evidence = spike.rows().into_iter().filter_map(|row| {
         let system = rows.value(Metric::CpuSystem, row)?;
         let user = rows.value(Metric::CpuUser, row).map(|user| format!(", %user {user:.1}")).unwrap_or_default();
-        Some(rows.evidence(row, format!("%system {system:.1}{user}{USUAL}{:.1}", spike.usual)))
+        Some(rows.evidence(row, format!("%system {system:.1}{user}{}", spike.usual(1))))
     });
     Signature {
         kind: Kind::KernelCpu,

@@ -191,7 +191,7 @@ fn queue(rows: &Rows<'_>, row: usize) -> Option<f64> {
 
 fn rates(rows: &Rows<'_>, metric: Metric, least: f64, sum: f64, strength: Strength, words: &str) -> Vec<Signature> {
     let Some(column) = rows.column(metric) else { return Vec::new() };
-    let spikes = rows.spikes(|row| column.get(row), least, least / 6.0);
+    let spikes = rows.spikes(|row| column.get(row), least, least / 6.0, f64::INFINITY);
     let signature = |spike: &Spike| Signature {
         kind: Kind::Logins,
         from: rows.from(spike.first),
@@ -202,7 +202,7 @@ fn rates(rows: &Rows<'_>, metric: Metric, least: f64, sum: f64, strength: Streng
             .into_iter()
             .filter_map(|row| {
                 let rate = column.get(row)?;
-                Some(rows.evidence(row, format!("{rate:.1} {words} a second; usual here {:.1}", spike.usual)))
+                Some(rows.evidence(row, format!("{rate:.1} {words} a second{}", spike.usual(1))))
             })
             .collect(),
         caveats: hides(rows.usual).into_iter().collect(),

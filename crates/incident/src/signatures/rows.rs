@@ -23,6 +23,8 @@ pub(super) const SILENT: i64 = 20 * MINUTE;
 const LONGEST: i64 = 365 * DAY;
 /// Hits that are nearer to each other than this are one spike: a storm of minutes has calm seconds.
 const BRIDGE: i64 = MINUTE;
+/// What stands before the usual value in evidence.
+pub(super) const USUAL: &str = "; usual here ";
 /// How many spreads above the median stand out: of five quiet series of 10-minute samples, 453 intervals, none did.
 pub(super) const OUTSTANDING: f64 = 6.0;
 
@@ -185,19 +187,30 @@ impl<'a> Rows<'a> {
         Baseline::of(&mut values, floor)
     }
 
-    /// Where values are at least `least` and far above what is usual.
-    pub(super) fn spikes(&self, value: impl Fn(usize) -> Option<f64>, least: f64, floor: f64) -> Vec<Spike> {
+    /// Where values are at least `least` and far above what is usual. `alone` is what is trouble whatever is usual: it is asked
+    /// where too few rows tell what that is, and where most of them are of the trouble itself.
+    pub(super) fn spikes(
+        &self,
+        value: impl Fn(usize) -> Option<f64>,
+        least: f64,
+        floor: f64,
+        alone: f64,
+    ) -> Vec<Spike> {
         let mut spikes = Spikes::default();
         for (judged, learnt) in self.days() {
             // Most days have nothing that could stand out, and what is usual takes as long as all else.
             if !judged.clone().any(|row| value(row).is_some_and(|value| value >= least)) {
                 continue;
             }
-            let Some(usual) = self.baseline(&value, learnt, floor) else { continue };
+            let usual = self.baseline(&value, learnt, floor).filter(|usual| usual.median < alone);
             for row in judged {
                 let Some(value) = value(row) else { continue };
-                if value >= least && usual.z(value) > OUTSTANDING {
-                    spikes.hit(self, row, value, usual.median);
+                let stands_out = match usual {
+                    Some(usual) => value >= least && usual.z(value) > OUTSTANDING,
+                    None => value >= alone,
+                };
+                if stands_out {
+                    spikes.hit(self, row, value, usual.map(|usual| usual.median));
                 }
             }
         }
@@ -209,7 +222,7 @@ impl<'a> Rows<'a> {
         let mut spikes = Spikes::default();
         for row in 0..self.samples().len() {
             if let Some(value) = value(row).filter(|value| *value >= least) {
-                spikes.hit(self, row, value, 0.0);
+                spikes.hit(self, row, value, None);
             }
         }
         spikes.0
@@ -229,7 +242,8 @@ pub(super) struct Spike {
     /// The highest value and its row.
     pub(super) peak: f64,
     pub(super) peak_row: usize,
-    pub(super) usual: f64,
+    /// What is usual there, where enough rows without trouble tell it.
+    pub(super) usual: Option<f64>,
     /// What is above the usual, times seconds.
     pub(super) excess: f64,
 }
@@ -238,6 +252,16 @@ impl Spike {
     /// Whether some of it is of a host that had settled behind its start.
     pub(super) fn settled(&self, rows: &Rows<'_>) -> bool {
         rows.settled(self.first) || rows.settled(self.last)
+    }
+
+    /// What stands behind a value in evidence.
+    pub(super) fn usual(&self, decimals: usize) -> String {
+        self.usual.map(|usual| format!("{USUAL}{usual:.decimals$}")).unwrap_or_default()
+    }
+
+    /// That nothing tells what is usual, where it is so.
+    pub(super) fn unusual_or_not(&self) -> Option<String> {
+        self.usual.is_none().then(|| "nothing tells what is usual here: too few rows, or most of them like these".to_owned())
     }
 
     /// The rows that tell it: the first, the highest and the last.
@@ -252,8 +276,8 @@ impl Spike {
 struct Spikes(Vec<Spike>);
 
 impl Spikes {
-    fn hit(&mut self, rows: &Rows<'_>, row: usize, value: f64, usual: f64) {
-        let excess = (value - usual) * rows.seconds(row);
+    fn hit(&mut self, rows: &Rows<'_>, row: usize, value: f64, usual: Option<f64>) {
+        let excess = (value - usual.unwrap_or(0.0)) * rows.seconds(row);
         let bridge = BRIDGE.max(rows.usual + rows.usual / 2);
         match self.0.last_mut() {
             Some(spike) if apart(rows.at(spike.last), rows.at(row)) <= bridge => {

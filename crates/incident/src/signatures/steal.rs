@@ -18,7 +18,7 @@ pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
 
 fn of(rows: &Rows<'_>) -> Vec<Signature> {
     let Some(column) = rows.column(Metric::CpuSteal) else { return Vec::new() };
-    let spikes = rows.spikes(|row| column.get(row), STOLEN, STOLEN / OUTSTANDING);
+    let spikes = rows.spikes(|row| column.get(row), STOLEN, STOLEN / OUTSTANDING, STRONG);
     let signature = |spike: &Spike| Signature {
         kind: Kind::Steal,
         from: rows.from(spike.first),
@@ -29,12 +29,11 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
             .into_iter()
             .filter_map(|row| {
                 let stolen = column.get(row)?;
-                let words =
-                    format!("the hypervisor took {stolen:.0} % of the processors; usual here {:.0}", spike.usual);
+                let words = format!("the hypervisor took {stolen:.0} % of the processors{}", spike.usual(0));
                 Some(rows.evidence(row, words))
             })
             .collect(),
-        caveats: hides(rows.usual).into_iter().collect(),
+        caveats: hides(rows.usual).into_iter().chain(spike.unusual_or_not()).collect(),
     };
     spikes.iter().filter(|spike| spike.excess >= EXCESS).map(signature).collect()
 }

@@ -31,7 +31,7 @@ fn of(rows: &Rows<'_>, processors: Option<f64>) -> Vec<Signature> {
         Some(if user >= USER && idle < IDLE { queue / each } else { 0.0 })
     };
     let signature = |spike: &Spike| {
-        let mut caveats: Vec<String> = hides(rows.usual).into_iter().collect();
+        let mut caveats: Vec<String> = hides(rows.usual).into_iter().chain(spike.unusual_or_not()).collect();
         if processors.is_none() {
             caveats
                 .push(format!("how many processors there are is not told: it was judged as if there were {each:.0}"));
@@ -58,6 +58,6 @@ fn of(rows: &Rows<'_>, processors: Option<f64>) -> Vec<Signature> {
             caveats,
         }
     };
-    let spikes = rows.spikes(queue, QUEUE, QUEUE / OUTSTANDING);
+    let spikes = rows.spikes(queue, QUEUE, QUEUE / OUTSTANDING, QUEUE);
     spikes.iter().filter(|spike| spike.excess >= EXCESS).map(signature).collect()
 }

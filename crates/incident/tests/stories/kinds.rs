@@ -130,6 +130,25 @@ fn three_samples_say_nothing_and_it_is_said() {
     assert_eq!(verdicts(&investigated(vec![Series::new("empty", hugewise_incident::Format::Sysstat)])), []);
 }
 
+/// What is pasted into a ticket is of the trouble: a few rows, or a table that begins with it.
+#[test]
+fn trouble_is_told_where_nothing_tells_what_is_usual() {
+    let storm = |from: i64| {
+        move |second: i64| if second > from { Second { system: 92.0, user: 4.0, ..calm(second) } } else { calm(second) }
+    };
+    let rows = |count: i64| (0..count).map(|row| 1 + 10 * row).collect::<Vec<i64>>();
+    // Of 40 rows the last 20; of 5 rows the last 3; all of 30 rows.
+    for (count, from) in [(40, 191), (5, 11), (30, 0)] {
+        let history = investigated(vec![seen(&storm(from), &rows(count), Keeps::default())]);
+        assert_eq!(verdicts(&history), [Verdict::KernelCpu], "{count} rows: {:#?}", history.incidents);
+        let [incident] = &history.incidents[..] else { unreachable!() };
+        assert_eq!(incident.confidence, Confidence::Low);
+        says(&format!("{:?}", incident.signatures), &["nothing tells what is usual here"]);
+    }
+    let calm = investigated(vec![seen(&calm, &rows(5), Keeps::default())]);
+    assert_eq!(verdicts(&calm), []);
+}
+
 #[test]
 fn what_is_looked_at_and_what_cannot_be_told() {
     let old = Keeps { scans: false, tables: false, ..Keeps::default() };
