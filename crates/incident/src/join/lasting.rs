@@ -69,12 +69,14 @@ fn large(observations: &Observations<'_>, signatures: Vec<Signature>) -> Inciden
     // Without the memory they are of, there is the amount.
     let amount =
         || signatures.iter().flat_map(|one| &one.evidence).next().map_or_else(String::new, |row| row.what.clone());
-    let mut summary = facts.tables.map_or_else(amount, summary::share);
     let grew = observations.history.series.iter().filter_map(|series| Growth::of(series, observations.memory));
     let grew = grew.max_by(|one, other| one.by().total_cmp(&other.by()));
-    if let Some(growth) = &grew {
-        summary = format!("{summary}; {}", growth.words());
-    }
+    let mut summary = match (facts.tables, &grew) {
+        (Some(tables), None) => summary::share(tables),
+        (Some(tables), Some(growth)) => format!("{}; they {}", summary::share(tables), growth.words()),
+        (None, Some(growth)) => format!("page tables {}", growth.words()),
+        (None, None) => amount(),
+    };
     if let Some(pool) = facts.pool {
         summary = format!("{summary}; {}", summary::pool(pool));
     }
@@ -144,7 +146,7 @@ impl Growth {
             120..=7199 => format!("{} minutes", seconds / 60),
             _ => format!("{} hours", seconds / 3600),
         };
-        format!("they grew from {} to {} in {long}", bytes(self.from.1), bytes(self.to.1))
+        format!("grew from {} to {} in {long}", bytes(self.from.1), bytes(self.to.1))
     }
 }
 

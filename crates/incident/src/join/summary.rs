@@ -114,8 +114,11 @@ pub(super) fn pool(pool: Pool) -> String {
 }
 
 fn processors(facts: &Facts<'_>) -> Option<String> {
-    let (peak, usual) = facts.system.zip(facts.usual)?;
-    Some(format!("%system rose from {usual:.0} to {peak:.0}"))
+    let peak = facts.system.filter(|_| facts.strength(Kind::KernelCpu).is_some())?;
+    Some(match facts.usual {
+        Some(usual) => format!("%system rose from {usual:.0} to {peak:.0}"),
+        None => format!("%system was up to {peak:.0}"),
+    })
 }
 
 fn free(facts: &Facts<'_>) -> Option<String> {

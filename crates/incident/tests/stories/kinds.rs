@@ -143,6 +143,7 @@ fn trouble_is_told_where_nothing_tells_what_is_usual() {
         assert_eq!(verdicts(&history), [Verdict::KernelCpu], "{count} rows: {:#?}", history.incidents);
         let [incident] = &history.incidents[..] else { unreachable!() };
         assert_eq!(incident.confidence, Confidence::Low);
+        says(&incident.summary, &["nothing says with what: %system was up to 92"]);
         says(&format!("{:?}", incident.signatures), &["nothing tells what is usual here"]);
     }
     let calm = investigated(vec![seen(&calm, &rows(5), Keeps::default())]);
