@@ -22,6 +22,8 @@ const MOVED: f64 = 20.0 * 1_048_576.0;
 /// Bytes a second for each task that waits, above which it is a page here and a page there that is read, and not a disk that
 /// gives nothing.
 const EACH: f64 = 0.5 * 1_048_576.0;
+/// Percent of the time in which somebody waits for a disk where it is more than a moment of tasks that end together.
+const SHOWS: f64 = 20.0;
 /// %idle and %iowait with which the load is of tasks that wait.
 const IDLE: f64 = 50.0;
 /// Load of a minute that processors which are idle are not the cause of, beyond the tasks that run.
@@ -100,6 +102,10 @@ fn signature(rows: &Rows<'_>, spike: &Spike, strength: Strength, words: impl Fn(
             caveats.push("how much disks moved is not told".to_owned());
         }
     }
+    if let Some(waited) = time_waited(rows, spike).filter(|waited| *waited < SHOWS) {
+        strength = Strength::Weak;
+        caveats.push(format!("tasks are counted at one moment; somebody waited for a disk in {waited:.0} % of the time"));
+    }
     if !spike.settled(rows) {
         strength = Strength::Weak;
         caveats.push("the host or the collector had just started".to_owned());
@@ -116,6 +122,20 @@ fn signature(rows: &Rows<'_>, spike: &Spike, strength: Strength, words: impl Fn(
         evidence: evidence.collect(),
         caveats,
     }
+}
+
+/// Percent of the time in which somebody waited for a disk, where that was measured: %iowait tells it only of processors that
+/// had nothing else to do.
+fn time_waited(rows: &Rows<'_>, spike: &Spike) -> Option<f64> {
+    let waited = |row: usize| {
+        let iowait = || {
+            let iowait = rows.value(Metric::CpuIowait, row)?;
+            let idle = rows.value(Metric::CpuIdle, row)?;
+            Some(iowait).filter(|_| idle + iowait >= SHOWS)
+        };
+        rows.value(Metric::PressureIoSome, row).or_else(iowait)
+    };
+    median(&mut (spike.first..=spike.last).filter_map(waited).collect::<Vec<_>>())
 }
 
 /// Bytes a second to and from disks, swap among them.

@@ -19,6 +19,8 @@ const EXCESS: f64 = 300.0;
 const STRONG: f64 = 50.0;
 /// Percent times seconds of a strong one: half a minute at the least height.
 const STRONG_EXCESS: f64 = 1500.0;
+/// The part of a spike that is high where it is one: what a job of each minute takes in ten seconds has a sixth.
+const DENSE: f64 = 0.25;
 /// Longer than this, in milliseconds, it is rather the day's work; the storms that were told of lasted minutes.
 const LONG: i64 = 4 * HOUR;
 const HOUR: i64 = 60 * MINUTE;
@@ -59,6 +61,10 @@ fn signature(rows: &Rows<'_>, spike: &Spike, disks: &Disks) -> Signature {
     for caveat in otherwise.into_iter().flatten() {
         strength = weaker(strength);
         caveats.push(caveat);
+    }
+    if spike.peak < STRONG && spike.dense(|row| rows.value(Metric::CpuSystem, row)) < DENSE {
+        strength = Strength::Weak;
+        caveats.push("it came and went, and was low in between".to_owned());
     }
     if !spike.settled(rows) {
         strength = Strength::Weak;

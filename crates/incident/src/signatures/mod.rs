@@ -87,7 +87,7 @@ fn merged(mut found: Vec<Signature>) -> Vec<Signature> {
     let mut all: Vec<Signature> = Vec::new();
     for mut next in found {
         match all.last_mut() {
-            Some(last) if next.kind == last.kind && next.from <= last.to => {
+            Some(last) if next.kind == last.kind && is_one(last, &next) => {
                 last.to = last.to.max(next.to);
                 last.strength = last.strength.max(next.strength);
                 last.evidence.append(&mut next.evidence);
@@ -104,6 +104,11 @@ fn merged(mut found: Vec<Signature>) -> Vec<Signature> {
         tidy(&mut signature.evidence);
     }
     all
+}
+
+/// What overlaps, and what follows at once and is as strong: what is weak makes nothing longer that it only touches.
+fn is_one(last: &Signature, next: &Signature) -> bool {
+    next.from < last.to || (next.from == last.to && (next.strength == last.strength || next.to == next.from))
 }
 
 /// Puts evidence in the order of time, each once, and keeps the first and the last where it is too much.

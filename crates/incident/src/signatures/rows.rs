@@ -23,6 +23,8 @@ pub(super) const SILENT: i64 = 20 * MINUTE;
 const LONGEST: i64 = 365 * DAY;
 /// Hits that are nearer to each other than this are one spike: a storm of minutes has calm seconds.
 const BRIDGE: i64 = MINUTE;
+/// The part of a spike's height that is little. A storm's first interval has a third of it and more.
+const LITTLE: f64 = 0.25;
 /// What stands before the usual value in evidence.
 pub(super) const USUAL: &str = "; usual here ";
 /// How many spreads above the median stand out: of five quiet series of 10-minute samples, 453 intervals, none did.
@@ -196,7 +198,7 @@ impl<'a> Rows<'a> {
         floor: f64,
         alone: f64,
     ) -> Vec<Spike> {
-        let mut spikes = Spikes::default();
+        let mut hits = Vec::new();
         for (judged, learnt) in self.days() {
             // Most days have nothing that could stand out, and what is usual takes as long as all else.
             if !judged.clone().any(|row| value(row).is_some_and(|value| value >= least)) {
@@ -210,22 +212,59 @@ impl<'a> Rows<'a> {
                     None => value >= alone,
                 };
                 if stands_out {
-                    spikes.hit(self, row, value, usual.map(|usual| usual.median));
+                    hits.push(Hit { row, value, usual: usual.map(|usual| usual.median) });
                 }
             }
         }
-        spikes.0
+        self.gathered(hits)
     }
 
     /// Where values are at least `least`, whatever is usual.
     pub(super) fn above(&self, value: impl Fn(usize) -> Option<f64>, least: f64) -> Vec<Spike> {
-        let mut spikes = Spikes::default();
-        for row in 0..self.samples().len() {
-            if let Some(value) = value(row).filter(|value| *value >= least) {
-                spikes.hit(self, row, value, None);
+        let hits = (0..self.samples().len()).filter_map(|row| {
+            let value = value(row).filter(|value| *value >= least)?;
+            Some(Hit { row, value, usual: None })
+        });
+        self.gathered(hits.collect())
+    }
+
+    /// Hits that are near to each other as spikes, in the order of time.
+    ///
+    /// A job of every minute that stands out a little would reach from one trouble to the next: what is little beside the
+    /// highest that it is near to makes spikes of its own.
+    fn gathered(&self, hits: Vec<Hit>) -> Vec<Spike> {
+        let bridge = BRIDGE.max(self.usual + self.usual / 2);
+        let near = |one: &Hit, next: &Hit| apart(self.at(one.row), self.at(next.row)) <= bridge;
+        let mut spikes: Vec<Spike> = Vec::new();
+        let mut groups: Vec<Vec<Hit>> = hits.chunk_by(near).map(<[Hit]>::to_vec).collect();
+        while let Some(group) = groups.pop() {
+            let Some(highest) = group.iter().max_by(|one, other| one.value.total_cmp(&other.value)) else { continue };
+            let much = |hit: &&Hit| hit.height() >= LITTLE * highest.height();
+            let high: Vec<Hit> = group.iter().filter(much).copied().collect();
+            let cores: Vec<(usize, usize)> =
+                high.chunk_by(near).filter_map(|core| Some((core.first()?.row, core.last()?.row))).collect();
+            let mut little: Vec<Vec<Hit>> = vec![Vec::new(); cores.len() + 1];
+            let mut inside: Vec<Vec<Hit>> = vec![Vec::new(); cores.len()];
+            for hit in group {
+                let place = cores.partition_point(|(_, last)| *last < hit.row);
+                let within = cores.get(place).is_some_and(|(first, _)| *first <= hit.row);
+                if let Some(hits) = if within { inside.get_mut(place) } else { little.get_mut(place) } {
+                    hits.push(hit);
+                }
             }
+            spikes.extend(inside.iter().filter_map(|hits| self.spike(hits)));
+            groups.extend(little.into_iter().filter(|hits| !hits.is_empty()));
         }
-        spikes.0
+        spikes.sort_by_key(|spike| spike.first);
+        spikes
+    }
+
+    fn spike(&self, hits: &[Hit]) -> Option<Spike> {
+        // Of several as high the first.
+        let highest = hits.iter().rev().max_by(|one, other| one.value.total_cmp(&other.value))?;
+        let excess = hits.iter().map(|hit| hit.height() * self.seconds(hit.row)).sum();
+        let (first, last) = (hits.first()?.row, hits.last()?.row);
+        Some(Spike { first, last, peak: highest.value, peak_row: highest.row, usual: highest.usual, excess })
     }
 
     /// A row's word for a signature.
@@ -254,6 +293,13 @@ impl Spike {
         rows.settled(self.first) || rows.settled(self.last)
     }
 
+    /// The part of its height that its rows have on average: a job of every minute has little.
+    pub(super) fn dense(&self, value: impl Fn(usize) -> Option<f64>) -> f64 {
+        let usual = self.usual.unwrap_or(0.0);
+        let heights: Vec<f64> = (self.first..=self.last).filter_map(value).map(|value| value - usual).collect();
+        heights.iter().sum::<f64>() / heights.len().max(1) as f64 / (self.peak - usual)
+    }
+
     /// What stands behind a value in evidence.
     pub(super) fn usual(&self, decimals: usize) -> String {
         self.usual.map(|usual| format!("{USUAL}{usual:.decimals$}")).unwrap_or_default()
@@ -272,23 +318,18 @@ impl Spike {
     }
 }
 
-#[derive(Default)]
-struct Spikes(Vec<Spike>);
+/// A row that stands out.
+#[derive(Clone, Copy, Debug)]
+struct Hit {
+    row: usize,
+    value: f64,
+    usual: Option<f64>,
+}
 
-impl Spikes {
-    fn hit(&mut self, rows: &Rows<'_>, row: usize, value: f64, usual: Option<f64>) {
-        let excess = (value - usual.unwrap_or(0.0)) * rows.seconds(row);
-        let bridge = BRIDGE.max(rows.usual + rows.usual / 2);
-        match self.0.last_mut() {
-            Some(spike) if apart(rows.at(spike.last), rows.at(row)) <= bridge => {
-                spike.last = row;
-                spike.excess += excess;
-                if value > spike.peak {
-                    (spike.peak, spike.peak_row, spike.usual) = (value, row, usual);
-                }
-            }
-            _ => self.0.push(Spike { first: row, last: row, peak: value, peak_row: row, usual, excess }),
-        }
+impl Hit {
+    /// Above what is usual.
+    fn height(&self) -> f64 {
+        self.value - self.usual.unwrap_or(0.0)
     }
 }
 

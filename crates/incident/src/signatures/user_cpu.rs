@@ -25,7 +25,9 @@ pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
 fn of(rows: &Rows<'_>, processors: Option<f64>) -> Vec<Signature> {
     let each = processors.unwrap_or(PROCESSORS);
     let queue = |row: usize| {
-        let queue = rows.value(Metric::RunQueue, row).or_else(|| rows.value(Metric::Load1, row))?;
+        // The queue is of one moment, at which collectors and jobs of the minute wake together; the load is of the minute.
+        let queues = rows.value(Metric::RunQueue, row).into_iter().chain(rows.value(Metric::Load1, row));
+        let queue = queues.min_by(f64::total_cmp)?;
         let user = rows.value(Metric::CpuUser, row)? + rows.value(Metric::CpuNice, row).unwrap_or(0.0);
         let idle = rows.value(Metric::CpuIdle, row)? + rows.value(Metric::CpuIowait, row).unwrap_or(0.0);
         Some(if user >= USER && idle < IDLE { queue / each } else { 0.0 })

@@ -1,8 +1,10 @@
 //! Troubles of memory that look alike, each told apart, and those of processors and disks.
 
-use hugewise_incident::{Confidence, Format, History, Metric, Series, Tool, Verdict};
+use std::fmt::Write;
 
-use super::made::{GIB, Keeps, MIB, Second, every, investigated, noise, says, seen, verdicts};
+use hugewise_incident::{Confidence, Format, History, Metric, Series, Tool, Verdict, readers};
+
+use super::made::{GIB, Keeps, MIB, Second, every, investigated, noise, says, seen, verdicts, window};
 
 const NOON: i64 = 12 * 3600;
 const ALL: Keeps =
@@ -209,6 +211,56 @@ fn programs_and_the_hypervisor_take_processors_too() {
     let incident =
         &only(|calm| Second { user: 15.0, steal: 70.0, queue: 8.0, ..calm }, ALL, Verdict::Steal).incidents[0];
     says(&incident.summary, &["it took up to 70 % of them"]);
+}
+
+/// Thirty programs that end together are in state D for a moment, and a collector may count just then.
+#[test]
+fn tasks_that_are_counted_at_a_moment_are_no_stall_of_disks() {
+    let ending = |calm| Second { iowait: 4.0, blocked: 25.0, paged: 30_000.0, ..calm };
+    for interval in [1, 10, 60] {
+        assert_eq!(verdicts(&at_noon(ending, interval, ALL)), [], "{interval}");
+    }
+}
+
+/// A job that takes ten seconds of every minute stands out at each of its runs.
+#[test]
+fn a_job_of_every_minute_makes_no_trouble_longer() {
+    let host = |second: i64| {
+        let calm = calm(second);
+        let (storm, job) = ((NOON..NOON + 200).contains(&second), second % 60 < 10);
+        let system = if storm { 90.0 } else if job { calm.system + 14.0 } else { calm.system };
+        Second { system, ..calm }
+    };
+    let history = investigated(vec![seen(&host, &every(10, NOON - 3600, NOON + 3600), ALL)]);
+    assert_eq!(verdicts(&history), [Verdict::KernelCpu], "{:#?}", history.incidents);
+    assert_eq!(window(&history.incidents[0]), ("12:00:01".into(), "12:03:21".into()));
+}
+
+/// Collectors and jobs wake at the same second and are in the queue that one of them counts.
+#[test]
+fn a_queue_of_one_moment_is_no_load() {
+    let sar = |load: f64| {
+        let mut text = "Linux 6.1.0 (vm) \t11/21/2026 \t_x86_64_\t(1 CPU)\n\n".to_owned();
+        let rows = |text: &mut String, heading: &str, calm: &str, busy: &str| {
+            writeln!(text, "09:00:00 {heading}").unwrap();
+            for row in 1..90 {
+                let (minute, second) = (row / 6, row % 6 * 10);
+                writeln!(text, "09:{minute:02}:{second:02} {}", if row < 45 { calm } else { busy }).unwrap();
+            }
+            text.push('\n');
+        };
+        rows(
+            &mut text,
+            "CPU %user %nice %system %iowait %steal %idle",
+            "all 3.00 0.00 2.00 0.00 0.00 95.00",
+            "all 96.00 0.00 4.00 0.00 0.00 0.00",
+        );
+        let busy = format!("11 130 {load:.2} 3.00 1.00 0");
+        rows(&mut text, "runq-sz plist-sz ldavg-1 ldavg-5 ldavg-15 blocked", "0 120 0.20 0.20 0.20 0", &busy);
+        investigated(readers::read(text.as_bytes(), "sar21").unwrap())
+    };
+    assert_eq!(verdicts(&sar(3.4)), []);
+    assert_eq!(verdicts(&sar(10.8)), [Verdict::UserCpu]);
 }
 
 #[test]
