@@ -39,7 +39,11 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
     for spike in rows.spikes(waiting, BLOCKED, BLOCKED / OUTSTANDING, ALONE) {
         if spike.excess >= BLOCKED_EXCESS {
             found.push(signature(rows, &spike, Strength::Strong, |row| {
-                let who = if is_queue(rows) { "requests waited at a disk" } else { "tasks waited for a disk" };
+                let who = match (rows.column(Metric::Blocked).is_some(), is_queue(rows)) {
+                    (true, _) => "tasks waited for a disk",
+                    (false, true) => "requests waited at a disk",
+                    (false, false) => "tasks waited, by the load of a minute, while processors were idle",
+                };
                 Some(format!("{:.0} {who}{}", waiting(row)?, spike.usual(0)))
             }));
         }
@@ -104,7 +108,8 @@ fn signature(rows: &Rows<'_>, spike: &Spike, strength: Strength, words: impl Fn(
     }
     if let Some(waited) = time_waited(rows, spike).filter(|waited| *waited < SHOWS) {
         strength = Strength::Weak;
-        caveats.push(format!("tasks are counted at one moment; somebody waited for a disk in {waited:.0} % of the time"));
+        caveats
+            .push(format!("tasks are counted at one moment; somebody waited for a disk in {waited:.0} % of the time"));
     }
     if !spike.settled(rows) {
         strength = Strength::Weak;

@@ -307,7 +307,9 @@ impl Spike {
 
     /// That nothing tells what is usual, where it is so.
     pub(super) fn unusual_or_not(&self) -> Option<String> {
-        self.usual.is_none().then(|| "nothing tells what is usual here: too few rows, or most of them like these".to_owned())
+        self.usual
+            .is_none()
+            .then(|| "nothing tells what is usual here: too few rows, or most of them like these".to_owned())
     }
 
     /// The rows that tell it: the first, the highest and the last.

@@ -228,7 +228,13 @@ fn a_job_of_every_minute_makes_no_trouble_longer() {
     let host = |second: i64| {
         let calm = calm(second);
         let (storm, job) = ((NOON..NOON + 200).contains(&second), second % 60 < 10);
-        let system = if storm { 90.0 } else if job { calm.system + 14.0 } else { calm.system };
+        let system = if storm {
+            90.0
+        } else if job {
+            calm.system + 14.0
+        } else {
+            calm.system
+        };
         Second { system, ..calm }
     };
     let history = investigated(vec![seen(&host, &every(10, NOON - 3600, NOON + 3600), ALL)]);

@@ -16,7 +16,7 @@ use super::layout::Field::{
     Tables, Total,
 };
 use super::layout::{Field, LAYOUTS, Layout};
-use crate::{Clock, Refused, Series};
+use crate::{Clock, Metric, Refused, Series};
 
 /// Length of the header in all these versions.
 const HEADER: usize = 480;
@@ -158,7 +158,25 @@ impl Header {
         reader.reset = flags & SINCE_BOOT != 0;
         reader.begin(time, u64::from(seconds), None);
         self.figures(layout, &plain, u64::from(seconds), reader);
+        self.tasks(&record, &mut reader.series);
+        if let Some(clones) = i64_at(&plain, 24).filter(|clones| *clones >= 0 && seconds > 0 && !reader.reset) {
+            reader.series.set(Metric::Forks, float(clones) / f64::from(seconds));
+        }
         if skipped < rest { Err(cut()) } else { Ok(true) }
+    }
+
+    /// What stands in each record's own header: `#proc` and `#trun` of atop's screen. `#tslpu` has the kernel's idle threads among
+    /// tasks that wait for disks until 2.9, and is not taken.
+    fn tasks(&self, record: &[u8], series: &mut Series) {
+        let first = self.record == RECORDS[0];
+        if let Some(running) = u32_at(record, if first { 40 } else { 44 }) {
+            series.set(Metric::RunQueue, f64::from(running));
+        }
+        // All that there were in the interval; those that ended in it are gone at its end.
+        let [all, ended] = [40, 60].map(|place| u32_at(record, place).filter(|_| !first));
+        if let Some((all, ended)) = all.zip(ended) {
+            series.set(Metric::Processes, f64::from(all.saturating_sub(ended)));
+        }
     }
 
     /// Hands on what `atop -P` would print, label by label.
