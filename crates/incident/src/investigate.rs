@@ -24,7 +24,7 @@ pub fn investigate(
     options: &Options,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Investigation, Error> {
-    investigated(gather::gather(paths, options, progress)?, &options.hosts, None)
+    investigated(gather::gather(paths, options, true, progress)?, &options.hosts, None)
 }
 
 /// The same, and hands on all rows on the way, a host's in the order of time: the investigation keeps a part of them where
@@ -38,7 +38,7 @@ pub fn with_rows(
     progress: &(dyn Fn(Progress) + Sync),
     rows: &Mutex<Rows<'_>>,
 ) -> Result<Investigation, Error> {
-    investigated(gather::gather(paths, options, progress)?, &options.hosts, Some(rows))
+    investigated(gather::gather(paths, options, false, progress)?, &options.hosts, Some(rows))
 }
 
 /// Names in each row of evidence the file that it is in, where its series is of several.

@@ -213,6 +213,42 @@ metrics! {
 }
 
 impl Metric {
+    /// Whether it is only told, in series: nothing is judged by it, and no chart has it.
+    pub(crate) const fn is_only_told(self) -> bool {
+        matches!(
+            self,
+            Self::CpuIrq
+                | Self::CpuSoftirq
+                | Self::CpuGuest
+                | Self::Active
+                | Self::Inactive
+                | Self::Dirty
+                | Self::Writeback
+                | Self::Anon
+                | Self::AnonHuge
+                | Self::Mapped
+                | Self::Slab
+                | Self::SlabReclaimable
+                | Self::KernelStack
+                | Self::VmallocUsed
+                | Self::Committed
+                | Self::HugeSurplus
+                | Self::SwapFree
+                | Self::SwapCached
+                | Self::Faults
+                | Self::MajorFaults
+                | Self::Freed
+                | Self::CompactSuccess
+                | Self::ThpFaultAlloc
+                | Self::ThpCollapse
+                | Self::ThpSplit
+                | Self::ContextSwitches
+                | Self::Interrupts
+                | Self::Load5
+                | Self::Load15
+        )
+    }
+
     /// Its place in [`Metric::ALL`].
     pub(crate) const fn index(self) -> usize {
         self as usize

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::time::Duration;
 
 use hugewise_model::{Bytes, PageSize};
@@ -147,22 +148,43 @@ impl Column {
         }
     }
 
-    /// Puts another column's values behind the first `base` rows.
-    fn extend(&mut self, base: usize, skipped: usize, theirs: &Self) {
-        let rows = theirs.values.len().saturating_sub(skipped);
-        if rows == 0 {
-            return;
-        }
+    /// Puts another column's values of some rows behind the first `base` rows.
+    fn extend(&mut self, base: usize, of: Range<usize>, theirs: &Self) {
+        let skipped = of.start;
+        let Some(values) = theirs.values.get(of).filter(|values| !values.is_empty()) else { return };
+        let rows = values.len();
         self.values.resize(base, 0.0);
-        self.values.extend(theirs.values.iter().skip(skipped));
+        self.values.extend_from_slice(values);
         self.present.resize((base + rows).div_ceil(64), 0);
-        for row in 0..rows {
-            let there = row + skipped;
-            let bit = theirs.present.get(there / 64).map_or(0, |word| word >> (there % 64) & 1);
-            if let Some(word) = self.present.get_mut((base + row) / 64) {
-                *word |= bit << ((base + row) % 64);
+        for row in (0..rows).step_by(64) {
+            let left = rows - row;
+            let bits = theirs.bits(skipped + row) & if left < 64 { (1 << left) - 1 } else { u64::MAX };
+            let (word, shift) = ((base + row) / 64, (base + row) % 64);
+            if let Some(word) = self.present.get_mut(word) {
+                *word |= bits << shift;
+            }
+            if let Some(word) = self.present.get_mut(word + 1).filter(|_| shift > 0) {
+                *word |= bits >> (64 - shift);
             }
         }
+    }
+
+    /// Which of 64 rows from one on have a value.
+    fn bits(&self, row: usize) -> u64 {
+        let word = |place: usize| self.present.get(place).copied().unwrap_or(0);
+        let (place, shift) = (row / 64, row % 64);
+        if shift == 0 { word(place) } else { word(place) >> shift | word(place + 1) << (64 - shift) }
+    }
+
+    /// Its values of some rows that follow one another.
+    fn part(&self, rows: Range<usize>) -> Self {
+        // It ends with its last value, as one that was filled row by row.
+        let last = (rows.start..rows.end.min(self.values.len())).rev().find(|row| self.get(*row).is_some());
+        let mut part = Self::default();
+        if let Some(last) = last {
+            part.extend(0, rows.start..last + 1, self);
+        }
+        part
     }
 
     /// By how many values it grows when `row` is set.
@@ -383,7 +405,7 @@ impl Series {
         self.seams.extend(part.seams.iter().filter(|seam| begins.is_some_and(|begins| **seam > begins)));
         self.samples.extend(part.samples.into_iter().skip(skipped));
         let joined = |mine: &mut Column, theirs: &Column| {
-            mine.extend(base, skipped, theirs);
+            mine.extend(base, skipped..theirs.values.len(), theirs);
         };
         if self.columns.len() < part.columns.len() {
             self.columns.resize_with(part.columns.len(), Column::default);

@@ -156,20 +156,6 @@ systemd-run --quiet --wait $limits --property=RuntimeMaxSec=$lasts \\
 ",
         ..Cause::PLAIN
     },
-    Cause {
-        name: "oom-kill",
-        verdict: Some("out-of-memory"),
-        also: &["reclaim-storm"],
-        // A program that asks for all of it at once is refused; one that grows is not.
-        does: "end=$((SECONDS + lasts))
-while [ $SECONDS -lt $end ]; do
-    choom -n 900 -- perl -e 'while (1) { push @kept, \"x\" x (1 << 20) }'
-    sleep 5
-done
-dmesg | grep -q 'Out of memory: Killed process' || exit 1
-",
-        ..Cause::PLAIN
-    },
 ];
 
 const SESSIONS: &[Cause] = &[Cause { name: "quiet", does: "sleep $lasts\n", lasts: 1500, ..Cause::PLAIN }];
@@ -194,6 +180,28 @@ wait $loops || true
         ..Play::PLAIN
     },
     Play { name: "memory", causes: MEMORY, ..Play::PLAIN },
+    Play {
+        name: "oom",
+        // Without it the kernel reads programs in again and again before it kills: for longer than a play lasts.
+        before: "echo y >/sys/kernel/mm/lru_gen/enabled
+echo 1000 >/sys/kernel/mm/lru_gen/min_ttl_ms
+",
+        causes: &[Cause {
+            name: "oom-kill",
+            verdict: Some("out-of-memory"),
+            also: &["reclaim-storm"],
+            // A program that asks for all of it at once is refused; one that grows is not.
+            does: "end=$((SECONDS + lasts))
+while [ $SECONDS -lt $end ]; do
+    choom -n 900 -- perl -e 'while (1) { push @kept, \"x\" x (1 << 20) }'
+    sleep 5
+done
+dmesg | grep -q 'Out of memory: Killed process' || exit 1
+",
+            ..Cause::PLAIN
+        }],
+        ..Play::PLAIN
+    },
     Play {
         name: "sessions",
         before: sessions!("16M", "310", "10"),

@@ -51,10 +51,11 @@ struct Passed {
     packed: usize,
 }
 
-/// Reads everything, and sorts it by hosts.
+/// Reads everything, and sorts it by hosts; what nothing is `judged` by may be left out.
 pub(crate) fn gather(
     paths: &[PathBuf],
     options: &Options,
+    judged: bool,
     progress: &(dyn Fn(Progress) + Sync),
 ) -> Result<Gathered, Error> {
     let zone = options.zone.as_deref().map(clock::zone).transpose()?;
@@ -67,7 +68,7 @@ pub(crate) fn gather(
     }
     let mut places = places::find(&found);
     let pasted = pasted(options, from)?;
-    places.jobs.iter_mut().for_each(|job| job.pasted = pasted);
+    places.jobs.iter_mut().for_each(|job| (job.pasted, job.judged) = (pasted, judged));
     let scratch = Scratch::default();
     let mut reading = Reading { jobs: places.jobs, sources: places.refused, ..Reading::default() };
     reading.read(0, &scratch, progress);

@@ -38,6 +38,8 @@ pub(crate) struct Job {
     pub(crate) size: u64,
     /// What is said of text that says no time itself.
     pub(crate) pasted: Pasted,
+    /// Whether what nothing is judged by may be left out.
+    pub(crate) judged: bool,
 }
 
 /// What was found.
@@ -69,6 +71,7 @@ pub(crate) fn find(paths: &[PathBuf]) -> Places {
                         named: true,
                         size: entry.size,
                         pasted: Pasted::default(),
+                        judged: false,
                     });
                 }
             }
@@ -103,6 +106,7 @@ fn folder(below: Arc<Below>, path: &Path, given: usize, seen: &mut BTreeSet<(u64
             named: false,
             size: 0,
             pasted: Pasted::default(),
+            judged: false,
         });
     }
     for entry in walk.files {
@@ -113,6 +117,15 @@ fn folder(below: Arc<Below>, path: &Path, given: usize, seen: &mut BTreeSet<(u64
             walk.hosts.iter().filter(|host| entry.path.starts_with(host)).max_by_key(|host| host.as_os_str().len());
         let (root, label) = (root.map(|root| label(root)), label(&entry.path));
         let at = Where::Below(Arc::clone(&below), entry.path);
-        places.jobs.push(Job { at, label, given, root, named: false, size: entry.size, pasted: Pasted::default() });
+        places.jobs.push(Job {
+            at,
+            label,
+            given,
+            root,
+            named: false,
+            size: entry.size,
+            pasted: Pasted::default(),
+            judged: false,
+        });
     }
 }

@@ -186,7 +186,11 @@ impl Reader<'_> {
         }
         // Who says how far apart lines are says it of all files.
         let may = named || self.job.pasted.interval.is_some();
-        match readers::read_with(Cursor::new(head).chain(rest), label, may.then_some(self.job.pasted)) {
+        match readers::read_as(
+            Cursor::new(head).chain(rest),
+            label,
+            readers::How { pasted: may.then_some(self.job.pasted), judged: self.job.judged },
+        ) {
             Ok(series) => What::Series(series),
             Err(Refused(why)) if named => What::Refused(why),
             Err(Refused(why)) => self.lost(promise, why),

@@ -50,14 +50,21 @@ pub(crate) const HEAD: u64 = 64 << 10;
 /// # Errors
 /// No format that is known; or the format's reader refuses it.
 pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, Refused> {
-    read_with(stream, source, None)
+    read_as(stream, source, How::default())
 }
 
-/// The same of a file that somebody gave, who may have pasted it: what says no time is read as `pasted` says.
-///
-/// # Errors
-/// No format that is known; or the format's reader refuses it.
-pub fn read_with(stream: impl Read, source: &str, pasted: Option<Pasted>) -> Result<Vec<Series>, Refused> {
+/// How a file is read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct How {
+    /// Somebody gave it, who may have pasted it: what says no time is read as this says.
+    pub(crate) pasted: Option<Pasted>,
+    /// What nothing is judged by may be left out.
+    pub(crate) judged: bool,
+}
+
+/// The same, read in that way.
+pub(crate) fn read_as(stream: impl Read, source: &str, how: How) -> Result<Vec<Series>, Refused> {
+    let How { pasted, judged } = how;
     let unreadable = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => Refused("is cut off, and nothing of it can be unpacked".into()),
         _ => Refused(format!("cannot be read: {error}")),
@@ -80,7 +87,7 @@ pub fn read_with(stream: impl Read, source: &str, pasted: Option<Pasted>) -> Res
     // Lines of vmstat that have no times are known as vmstat's all the same.
     let mut text = head.clone();
     let mut whole = Cursor::new(head).chain(&mut stream);
-    match (read_known(format, &mut whole, source), pasted) {
+    match (read_known(format, &mut whole, source, judged), pasted) {
         (Err(refused), Some(pasted)) if format == Format::Vmstat => {
             let most = u64::try_from(pasted::MOST).unwrap_or(u64::MAX);
             stream.take(most).read_to_end(&mut text).map_err(unreadable)?;
@@ -92,9 +99,9 @@ pub fn read_with(stream: impl Read, source: &str, pasted: Option<Pasted>) -> Res
 }
 
 /// Reads a file of a format.
-fn read_known(format: Format, mut whole: &mut dyn Read, source: &str) -> Result<Vec<Series>, Refused> {
+fn read_known(format: Format, mut whole: &mut dyn Read, source: &str, judged: bool) -> Result<Vec<Series>, Refused> {
     match format {
-        Format::Sysstat => sysstat::read(&mut whole, source).map(|series| vec![series]),
+        Format::Sysstat => sysstat::read_as(&mut whole, source, judged).map(|series| vec![series]),
         Format::Sar => sysstat::text::read(&mut whole, source),
         Format::Sadf => sysstat::sadf::read(&mut whole, source),
         Format::Vmstat => vmstat::read(&mut whole, source).map(|series| vec![series]),
@@ -338,7 +345,8 @@ mod tests {
             "08:00:00    %usr    %sys    %wio   %idle\n",
         ] {
             let text = format!("{head}{row}");
-            let refused = read_with(text.as_bytes(), "x", Some(Pasted::default())).unwrap_err().0;
+            let refused =
+                read_as(text.as_bytes(), "x", How { pasted: Some(Pasted::default()), judged: false }).unwrap_err().0;
             assert!(refused.contains("another system than Linux"), "{text}: {refused}");
             assert_eq!(Promise::of(text.as_bytes()), Promise::Sure);
         }

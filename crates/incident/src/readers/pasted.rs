@@ -58,7 +58,7 @@ pub(super) fn read(bytes: &[u8], source: &str, pasted: Pasted) -> Result<Vec<Ser
             break;
         }
         let text = plain(from);
-        let Ok(mut all) = read_known(format, &mut text.as_bytes(), source) else { continue };
+        let Ok(mut all) = read_known(format, &mut text.as_bytes(), source, false) else { continue };
         if from > 0 {
             let before = if from == 1 { "a line".to_owned() } else { format!("{from} lines") };
             all.iter_mut()
@@ -138,7 +138,7 @@ fn sar(text: &str, source: &str, pasted: Pasted) -> Result<Vec<Series>, Refused>
     let day = shown(pasted.began.unwrap_or(NO_TIME));
     let day = day.split('T').next().unwrap_or("1970-01-01");
     let whole = format!("Linux - (-) {day}\n{text}");
-    let mut all = read_known(Format::Sar, &mut whole.as_bytes(), source)?;
+    let mut all = read_known(Format::Sar, &mut whole.as_bytes(), source, false)?;
     for series in &mut all {
         (series.host, series.kernel) = (None, None);
         series.problem(match pasted.began {
@@ -170,7 +170,7 @@ fn undated(lines: &[String], source: &str, pasted: Pasted) -> Result<Option<Vec<
     let mut clock = Ticks { at: pasted.began.unwrap_or(NO_TIME), interval };
     let text = if of_vmstat { vmstat(lines, &mut clock) } else { fields(lines, &mut clock) };
     let format = if of_vmstat { Format::Vmstat } else { Format::ProcLog };
-    let mut all = read_known(format, &mut text.as_bytes(), source)?;
+    let mut all = read_known(format, &mut text.as_bytes(), source, false)?;
     for series in &mut all {
         series.problem(match pasted.began {
             Some(_) => "has no times: counted from --from by --interval".to_owned(),

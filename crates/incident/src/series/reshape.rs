@@ -84,7 +84,13 @@ impl Series {
                 kept.push(row);
             }
         }
+        // A stretch of time is one run of rows.
+        let run = kept.first().zip(kept.last()).map(|(first, last)| *first..last + 1);
+        let run = run.filter(|run| run.len() == kept.len());
         let rows = |column: &Column| {
+            if let Some(run) = &run {
+                return column.part(run.clone());
+            }
             let mut left = Column::default();
             for (row, old) in kept.iter().enumerate() {
                 if let Some(value) = column.get(*old) {

@@ -42,6 +42,9 @@ pub(crate) fn histories(
     of_windows(hosts, WINDOW, load, rows, whole);
 }
 
+/// Rows that were kept of a piece, and how many windows have still to look at them.
+type Kept = Mutex<(usize, Option<Series>)>;
+
 /// A host on its way: the windows that are still to be looked at, and what was found in the others.
 struct Looked {
     left: usize,
@@ -55,23 +58,29 @@ fn of_windows(
     rows: Option<&Mutex<Rows<'_>>>,
     whole: &(dyn Fn(usize, History) + Sync),
 ) {
-    // A host that does not fit is read window by window; what was kept of it would only be in the way.
+    // A host that does not fit is looked at window by window. Where not all of it was kept it is read anew, and what was kept
+    // would only be in the way.
     let mut tasks: Vec<(usize, Window)> = Vec::new();
+    let mut kept: Vec<Vec<Kept>> = Vec::new();
     let mut looked: Vec<Mutex<Looked>> = Vec::new();
+    let (mut cut_up, mut kept_not) = (false, false);
     for (at, (host, bounds)) in hosts.iter_mut().enumerate() {
         let windows = windows(host, *bounds, most);
-        if windows.len() > 1 {
+        let is_kept = |placed: &Placed| placed.piece.kept.is_some() || !overlaps(placed, bounds.from, bounds.to);
+        if windows.len() > 1 && !host.pieces.iter().all(is_kept) {
             host.pieces.iter_mut().for_each(|placed| placed.piece.kept = None);
         }
+        cut_up |= windows.len() > 1;
+        kept_not |= host.pieces.iter().any(|placed| placed.piece.kept.is_none());
+        let of = |placed: &mut Placed| {
+            let left = windows.iter().filter(|window| overlaps(placed, window.seen.0, window.seen.1)).count();
+            Mutex::new((left, placed.piece.kept.take()))
+        };
+        kept.push(host.pieces.iter_mut().map(of).collect());
         looked.push(Mutex::new(Looked { left: windows.len(), found: Vec::new() }));
         tasks.extend(windows.into_iter().map(|window| (at, window)));
     }
-    let thin = hosts.iter().any(|(host, _)| host.pieces.iter().any(|placed| placed.piece.kept.is_none()));
-    let thinned = thin.then(|| THINNED * FEW / hosts.len().clamp(FEW, MOST_STORIES));
-    let kept: Vec<Vec<Mutex<Option<Series>>>> = hosts
-        .iter_mut()
-        .map(|(host, _)| host.pieces.iter_mut().map(|placed| Mutex::new(placed.piece.kept.take())).collect())
-        .collect();
+    let thinned = (cut_up || kept_not).then(|| THINNED * FEW / hosts.len().clamp(FEW, MOST_STORIES));
     let next = AtomicUsize::new(0);
     let work = || {
         while let Some((of, window)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -131,7 +140,7 @@ fn empty(host: &Machine) -> History {
 }
 
 /// The series of a host within a window, on its clock.
-fn series(host: &Machine, kept: &[Mutex<Option<Series>>], window: &Window, load: Load<'_>) -> Vec<Series> {
+fn series(host: &Machine, kept: &[Kept], window: &Window, load: Load<'_>) -> Vec<Series> {
     let (from, to) = window.seen;
     let mut parts = Vec::new();
     let mut absent = Vec::new();
@@ -139,7 +148,13 @@ fn series(host: &Machine, kept: &[Mutex<Option<Series>>], window: &Window, load:
         if !overlaps(placed, from, to) {
             continue;
         }
-        let whole = kept.get(at).and_then(|kept| kept.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let whole = kept.get(at).and_then(|kept| {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let (left, series) = &mut *kept;
+            *left = left.saturating_sub(1);
+            // The last window that has it takes it.
+            if *left == 0 { series.take() } else { series.clone() }
+        });
         match whole {
             Some(series) => parts.push((placed, series)),
             None => absent.push(placed),
@@ -274,8 +289,8 @@ mod tests {
         assert_eq!(whole.incidents.len(), 1, "{:?}", whole.signatures);
         assert_eq!(whole.series[0].samples().len(), 8 * 1440);
         let one = day(0, 9).weight();
-        for most in [1, one, 3 * one] {
-            let parts = history(8, most, false, None);
+        for (most, keep) in [(1, false), (one, false), (3 * one, false), (1, true), (one, true), (3 * one, true)] {
+            let parts = history(8, most, keep, None);
             let span = |history: &History| {
                 history.incidents.iter().map(|one| (one.from, one.to, one.verdict, one.confidence)).collect::<Vec<_>>()
             };

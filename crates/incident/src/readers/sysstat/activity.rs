@@ -66,9 +66,9 @@ enum Slot {
     U(usize),
 }
 
-/// Where a field is in its item.
+/// Where a field is in its item, or in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+pub(super) struct Place {
     offset: usize,
     wide: bool,
 }
@@ -80,6 +80,11 @@ impl Place {
 
     const fn narrow(offset: usize) -> Self {
         Self { offset, wide: false }
+    }
+
+    /// The number there.
+    pub(super) fn read(self, bytes: &[u8]) -> Option<u64> {
+        if self.wide { u64_at(bytes, self.offset) } else { u32_at(bytes, self.offset).map(u64::from) }
     }
 }
 
@@ -228,9 +233,11 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// Its number in an item.
-    pub(super) fn read(&self, item: &[u8]) -> Option<u64> {
-        if self.place.wide { u64_at(item, self.place.offset) } else { u32_at(item, self.place.offset).map(u64::from) }
+    /// Its place in a record of whose items, of so many bytes, the first begins there.
+    pub(super) fn place(&self, begin: usize, length: usize) -> Option<Place> {
+        let Place { offset, wide } = self.place;
+        let end = offset + if wide { 8 } else { 4 };
+        (end <= length).then_some(Place { offset: begin + offset, wide })
     }
 }
 

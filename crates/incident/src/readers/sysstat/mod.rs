@@ -12,6 +12,7 @@ mod clock;
 mod columns;
 mod cpu;
 mod header;
+mod plan;
 mod record;
 pub mod sadf;
 pub mod text;
@@ -26,6 +27,7 @@ use self::activity::{Activity, Content, Kind as Number};
 use self::bytes::{text_at, u32_at};
 use self::cpu::{Processors, Ticks};
 use self::header::Header;
+use self::plan::Plan;
 use self::record::{Kind, LONGEST, RecordHeader};
 use self::window::Window;
 use crate::series::{Mark, MarkKind, Moment};
@@ -45,6 +47,11 @@ const MOST_PROBLEMS: usize = 100;
 /// # Errors
 /// Another file; one of a big-endian or 32-bit host, or of RHEL 5; a head that is cut short or makes no sense.
 pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
+    read_as(stream, source, false)
+}
+
+/// The same; of a file that is only judged, what nothing is judged by is left out.
+pub(super) fn read_as(stream: &mut dyn Read, source: &str, judged: bool) -> Result<Series, Refused> {
     let mut window = Window::new(stream);
     let header = match header::read(&mut window) {
         Ok(header) => header,
@@ -55,7 +62,7 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
             });
         }
     };
-    let mut reader = Reader::new(header, source);
+    let mut reader = Reader::new(header, source, judged);
     reader.records(&mut window);
     if let Some(error) = window.error() {
         reader.series.problem(format!("cannot be read to its end: {error}"));
@@ -108,10 +115,13 @@ struct Reader {
     /// Time of the last record.
     last: i64,
     breaks: usize,
+    /// Where everything is in the record that was looked at last.
+    plan: Plan,
+    judged: bool,
 }
 
 impl Reader {
-    fn new(header: Header, source: &str) -> Self {
+    fn new(mut header: Header, source: &str, judged: bool) -> Self {
         let mut series = Series::new(source, crate::Format::Sysstat);
         series.host = header.name.clone();
         series.kernel = header.kernel.clone();
@@ -143,6 +153,16 @@ impl Reader {
             }
         }
         series.untrusted.retain(|(metric, _)| fields.iter().any(|known| known.metric == *metric));
+        if judged {
+            // What is used of swap is what is not free.
+            let is_read = |metric: Metric| !metric.is_only_told() || metric == Metric::SwapFree;
+            fields.retain(|known| is_read(known.metric));
+            for activity in &mut header.activities {
+                if let Content::Fields(of) = &mut activity.content {
+                    of.retain(|field| is_read(field.metric));
+                }
+            }
+        }
         let began = i64::try_from(header.began).unwrap_or(0);
         let clock = clock::Offsets::new(began, header.day);
         let numbers = Numbers { fields: vec![None; fields.len()], ..Numbers::default() };
@@ -156,6 +176,8 @@ impl Reader {
             compares: false,
             last: began,
             breaks: 0,
+            plan: Plan::default(),
+            judged,
         }
     }
 
@@ -239,7 +261,7 @@ impl Reader {
     }
 
     /// How far the record reaches that starts where the window does, where it is whole and can be one.
-    fn extent(&self, window: &mut Window<'_>, header: &RecordHeader) -> Option<Extent> {
+    fn extent(&mut self, window: &mut Window<'_>, header: &RecordHeader) -> Option<Extent> {
         let mut end = self.header.record.length;
         match header.kind {
             Kind::Statistics => {
@@ -263,52 +285,29 @@ impl Reader {
         (end <= LONGEST && window.reach(end)).then_some(Extent { body: self.header.record.length, end })
     }
 
-    /// Where the statistics end that begin `at`.
-    fn statistics(&self, window: &mut Window<'_>, mut at: usize) -> Option<usize> {
-        for activity in &self.header.activities {
-            let mut items = activity.items;
-            if activity.counted {
-                if !window.reach(at + 4) {
-                    return None;
-                }
-                items = u32_at(window.bytes(), at)?;
-                at += 4;
-            }
-            let length = activity.length.checked_mul(usize::try_from(items).ok()?)?;
-            at = at.checked_add(length).filter(|end| *end <= LONGEST && activity.bounded(items))?;
+    /// Where the statistics end that begin `at`; the plan is that of this record then.
+    fn statistics(&mut self, window: &mut Window<'_>, at: usize) -> Option<usize> {
+        // Nearly all records are laid out as the one before.
+        let end = at.checked_add(self.plan.length)?;
+        if self.plan.length > 0 && window.reach(end) && self.plan.fits(window.bytes().get(at..end)?) {
+            return Some(end);
         }
-        window.reach(at).then_some(at)
+        self.plan = Plan::of(&self.header.activities, window, at)?;
+        let end = at.checked_add(self.plan.length)?;
+        window.reach(end).then_some(end)
     }
 
-    /// Reads the numbers of a record of statistics whose length was found.
-    fn decode(&mut self, uptime: u64, mut bytes: &[u8]) {
+    /// Reads the numbers of a record of statistics that the plan is of.
+    fn decode(&mut self, uptime: u64, bytes: &[u8]) {
         self.now.uptime = uptime;
         self.now.processors.clear();
-        self.now.fields.fill(None);
-        let mut places = self.now.fields.iter_mut();
-        for activity in &self.header.activities {
-            let mut items = activity.items;
-            if activity.counted {
-                items = u32_at(bytes, 0).unwrap_or(0);
-                bytes = bytes.get(4..).unwrap_or_default();
-            }
-            let length = activity.length.saturating_mul(usize::try_from(items).unwrap_or(usize::MAX));
-            let (all, rest) = bytes.split_at_checked(length).unwrap_or_default();
-            bytes = rest;
-            match &activity.content {
-                Content::Skipped => {}
-                Content::Fields(fields) => {
-                    for field in fields {
-                        if let Some(place) = places.next() {
-                            *place = field.read(all);
-                        }
-                    }
-                }
-                Content::Processors { fields, apart } => {
-                    for item in all.chunks_exact(activity.length) {
-                        self.now.processors.push(Ticks::read(item, *fields, *apart));
-                    }
-                }
+        for (place, number) in self.plan.fields.iter().zip(&mut self.now.fields) {
+            *number = place.and_then(|place| place.read(bytes));
+        }
+        for each in &self.plan.processors {
+            let all = bytes.get(each.place..each.place + each.length * each.items).unwrap_or_default();
+            for item in all.chunks_exact(each.length) {
+                self.now.processors.push(Ticks::read(item, each.fields, each.apart));
             }
         }
     }
@@ -328,6 +327,7 @@ impl Reader {
                 self.clock.note(header);
                 let entries = content.get(..VOLATILE * self.header.volatile).unwrap_or_default();
                 renew(&mut self.header.activities, entries);
+                self.plan = Plan::default();
             }
             Kind::Comment => {
                 let comment = text_at(content, 0, COMMENT);
@@ -366,7 +366,9 @@ impl Reader {
                         Metric::SwapFree => swap_free = Some(value),
                         _ => {}
                     }
-                    self.series.set(metric, value);
+                    if !(self.judged && metric.is_only_told()) {
+                        self.series.set(metric, value);
+                    }
                 }
                 Number::Counter(times) => {
                     let Some((before, seconds)) = before.zip(seconds) else { continue };
@@ -383,7 +385,12 @@ impl Reader {
         }
         let before = interval.is_some().then_some(&self.before.processors);
         let series = &mut self.series;
-        self.now.processors.since(before, |metric, value| series.set(metric, value));
+        let judged = self.judged;
+        self.now.processors.since(before, |metric, value| {
+            if !(judged && metric.is_only_told()) {
+                series.set(metric, value);
+            }
+        });
         std::mem::swap(&mut self.now, &mut self.before);
         self.compares = true;
     }
