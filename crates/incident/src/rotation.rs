@@ -92,7 +92,8 @@ fn joined(mut parts: Vec<Series>) -> Vec<Series> {
         }
     }
     let mut all: Vec<(Series, String)> = Vec::new();
-    for part in parts {
+    let rows = parts.iter().map(|part| part.samples().len()).sum();
+    for mut part in parts {
         // Of several that fit alike the first.
         let best = all.iter_mut().rev().map(|whole| (fit(&whole.0, &part), whole)).max_by_key(|(fit, _)| *fit);
         match best.filter(|(fit, _)| *fit > Fit::Beside) {
@@ -102,6 +103,10 @@ fn joined(mut parts: Vec<Series>) -> Vec<Series> {
             }
             None => {
                 let source = part.source.clone();
+                if all.is_empty() {
+                    // Nearly always all are of one.
+                    part.reserve(rows);
+                }
                 all.push((part, source));
             }
         }

@@ -141,6 +141,9 @@ impl Column {
     #[inline]
     fn push(&mut self, value: f64) {
         let row = self.values.len();
+        if row == 0 {
+            self.values.reserve(FIRST_ROWS);
+        }
         self.values.push(value);
         match self.present.get_mut(row / 64) {
             Some(word) => *word |= 1 << (row % 64),
@@ -260,6 +263,8 @@ const MOST_SAMPLES: usize = 4 << 20;
 /// Values of one file, 8 bytes each: twelve days of seconds with sixty metrics. A command that is there for the first time in
 /// the last row takes as many as there are rows.
 const MOST_VALUES: usize = 64 << 20;
+/// Rows that a column begins with room for: a day of minutes. It is given back at the end.
+const FIRST_ROWS: usize = 1440;
 /// Commands that are kept, each with what is told of it, those that came first: an archive of a day names thousands.
 const MOST_COMMANDS: usize = 512;
 
@@ -391,6 +396,14 @@ impl Series {
     pub fn uses(&self, of: Use) -> impl Iterator<Item = (&str, &Column)> {
         let of_it = self.commands.iter().filter(move |((_, what), _)| *what == of);
         of_it.map(|((command, _), column)| (command.as_str(), column))
+    }
+
+    /// Makes room for so many rows of what it has.
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        self.samples.reserve(rows.saturating_sub(self.samples.len()));
+        for column in self.columns.iter_mut().filter(|column| !column.values.is_empty()) {
+            column.values.reserve(rows.saturating_sub(column.values.len()));
+        }
     }
 
     /// Puts a later part of the same source behind this one: its rows after the last row here, its marks and problems.

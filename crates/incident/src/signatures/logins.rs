@@ -42,6 +42,12 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
     let counts = [(Metric::Sessions, "sessions"), (Metric::Processes, "processes"), (Metric::Tasks, "tasks")];
     for (metric, name) in counts {
         let Some(column) = rows.column(metric) else { continue };
+        // Most hosts have as many all the time.
+        let range =
+            column.iter().fold((f64::MAX, 0.0_f64), |(least, most), (_, value)| (least.min(value), most.max(value)));
+        if range.1 - range.0 < STEP {
+            continue;
+        }
         let pairs = Pairs::of(rows, column);
         for direction in [1.0, -1.0] {
             found.extend(steps(rows, &pairs, direction).iter().map(|step| stepped(rows, step, metric, name)));
