@@ -184,7 +184,7 @@ wait $loops || true
         name: "oom",
         // Without it the kernel reads programs in again and again before it kills: for longer than a play lasts.
         before: "echo y >/sys/kernel/mm/lru_gen/enabled
-echo 1000 >/sys/kernel/mm/lru_gen/min_ttl_ms
+echo 10000 >/sys/kernel/mm/lru_gen/min_ttl_ms
 ",
         causes: &[Cause {
             name: "oom-kill",
@@ -193,8 +193,8 @@ echo 1000 >/sys/kernel/mm/lru_gen/min_ttl_ms
             // A program that asks for all of it at once is refused; one that grows is not.
             does: "end=$((SECONDS + lasts))
 while [ $SECONDS -lt $end ]; do
-    choom -n 900 -- perl -e 'while (1) { push @kept, \"x\" x (1 << 20) }'
-    sleep 5
+    choom -n 900 -- perl -e 'while (1) { push @kept, \"x\" x (4 << 20) }'
+    sleep 20
 done
 dmesg | grep -q 'Out of memory: Killed process' || exit 1
 ",
@@ -251,8 +251,24 @@ kill $dds; wait $dds || true
             name: "compaction",
             verdict: Some("compaction-stall"),
             also: &["kernel-cpu"],
-            does: "choom -n 900 -- stress-ng --quiet --vm 4 --vm-bytes 240M --vm-method zero-one \\
-    --vm-madvise hugepage --timeout ${lasts}s
+            // stress-ng's own memory got no huge pages on Linux 6.1, whatever it was told.
+            does: r"cat >/run/huge <<'end'
+use strict;
+my ($mmap, $munmap, $madvise) = (9, 11, 28);
+my $size = 60 << 20;
+fork();
+fork();
+while (1) {
+    my $start = syscall($mmap, 0, $size, 3, 0x22, -1, 0);
+    my $aligned = ($start + 0x1fffff) & ~0x1fffff;
+    syscall($madvise, $aligned, $size - 0x200000, 14) == 0 or die 'madvise: ' . $!;
+    syscall($madvise, $start, $size, 23) == 0 or die 'populate: ' . $!;
+    syscall($munmap, $start, $size);
+}
+end
+timeout $lasts choom -n 900 -- perl /run/huge || true
+pkill -f /run/huge || true
+grep -E '^(thp_fault|compact_stall)' /proc/vmstat
 ",
             ..Cause::PLAIN
         }],
@@ -266,8 +282,15 @@ kill $dds; wait $dds || true
             name: "swap-storm",
             verdict: Some("swap-storm"),
             also: &[],
-            does: "choom -n 900 -- stress-ng --quiet --vm 2 --vm-bytes 1200M --vm-method walk-1d --timeout ${lasts}s
-",
+            // stress-ng touches too little of its memory where each instruction is emulated.
+            does: r#"cat >/run/more <<'end'
+my @mib = map { "x" x (1 << 20) } 1 .. 1100;
+while (1) {
+    for my $one (@mib) { substr($one, 4096 * $_, 1) = "y" for 0 .. 255 }
+}
+end
+timeout $lasts choom -n 900 -- perl /run/more || true
+"#,
             ..Cause::PLAIN
         }],
         ..Play::PLAIN
@@ -284,12 +307,20 @@ sleep 20
             name: "reclaim-storm",
             verdict: Some("reclaim-storm"),
             also: &["kernel-cpu"],
-            does: "for reader in $(seq 12); do
-    while :; do cat /big; done >/dev/null & readers=\"$readers $!\"
-done
-sleep $lasts
-kill $readers; pkill -x cat
-",
+            // More of a file than fits is mapped and populated, again and again, by more than kswapd keeps up with.
+            does: r#"cat >/run/readers <<'end'
+use strict;
+my ($mmap, $madvise) = (9, 28);
+my $size = 400 << 20;
+open(my $file, '<', '/big') or die "open: $!";
+fork();
+fork();
+my $start = syscall($mmap, 0, $size, 1, 1, fileno($file), (1 + $$ % 4) * (64 << 20));
+syscall($madvise, $start, $size, 22) while 1;
+end
+timeout $lasts choom -n 900 -- perl /run/readers || true
+pkill -f /run/readers || true
+"#,
             ..Cause::PLAIN
         }],
         ..Play::PLAIN

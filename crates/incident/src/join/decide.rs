@@ -135,7 +135,7 @@ fn cgroup(facts: &Facts<'_>) -> Option<Taken> {
     }
     // What is taken back without a scan of the host's is taken back in a cgroup.
     let taken_back = facts.scans.any() == Some(false) && facts.taken_back.is_some_and(|pages| pages >= TAKEN_BACK);
-    if !taken_back && !facts.compaction_counted && facts.kernel_rules() {
+    if !taken_back && !facts.compaction_counted && facts.kernel_rules_throughout() {
         return None;
     }
     let confidence = match (taken_back, facts.scans.any()) {
@@ -154,7 +154,7 @@ fn stolen(facts: &Facts<'_>) -> Option<Taken> {
 /// Disks that moved little while many waited for them.
 fn disk(facts: &Facts<'_>) -> Option<Taken> {
     let confidence = if facts.clear(Kind::Starved) { Confidence::High } else { Confidence::Medium };
-    (facts.strong(Kind::Disk) && !facts.kernel_rules()).then_some((Verdict::DiskStall, confidence, true))
+    (facts.strong(Kind::Disk) && !facts.kernel_rules_throughout()).then_some((Verdict::DiskStall, confidence, true))
 }
 
 /// Processes that began one after another: so many that nothing else can have the processors, or with the kernel ahead of

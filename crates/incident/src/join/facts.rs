@@ -10,6 +10,8 @@ use crate::signatures::rows::{Rows, apart};
 use crate::signatures::{kernel_cpu, page_tables};
 use crate::{Kind, Metric, Moment, Series, Signature, Strength};
 
+/// Percent of the processors.
+const HALF: f64 = 50.0;
 /// %system that is much for an interval of any length.
 const MUCH: f64 = 20.0;
 
@@ -95,6 +97,8 @@ pub(super) struct Facts<'a> {
     pub(super) user: Option<f64>,
     /// The lowest %idle with %iowait.
     pub(super) idle: Option<f64>,
+    /// The same, half of the time.
+    pub(super) usually_idle: Option<f64>,
     /// Free memory at its lowest and at its highest behind that.
     pub(super) free: Option<(f64, f64)>,
     pub(super) tables: Option<Tables>,
@@ -179,11 +183,14 @@ impl Window<'_> {
         median(&mut all)
     }
 
-    fn idle(&self) -> Option<f64> {
+    /// Percent of the processors that had nothing to do or waited for disks: the least, and half of the time.
+    fn idle(&self) -> Option<(f64, f64)> {
         let idle = self
             .values(Metric::CpuIdle)
             .map(|(series, row, idle)| idle + series.value(Metric::CpuIowait, row).unwrap_or(0.0));
-        idle.min_by(f64::total_cmp)
+        let mut all: Vec<f64> = idle.collect();
+        let least = all.iter().copied().min_by(f64::total_cmp);
+        least.zip(median(&mut all))
     }
 
     fn free(&self) -> Option<(f64, f64)> {
@@ -315,12 +322,14 @@ impl<'a> Facts<'a> {
         let late = starved.filter_map(|one| observations.latest(one.from, one.to));
         let most = |metric| window.highest(metric).map(|(.., value)| value);
         let count = window.count();
+        let idle = window.idle();
         Self {
             signatures,
             system: system.map(|(peak, _)| peak),
             usual: signatures.iter().filter(|one| one.kind == Kind::KernelCpu).find_map(kernel_cpu::usual),
             user: system.and_then(|(_, user)| user),
-            idle: window.idle(),
+            idle: idle.map(|(least, _)| least),
+            usually_idle: idle.map(|(_, usually)| usually),
             free: window.free(),
             tables: window.tables(),
             tables_read: history.series.iter().any(|one| one.column(Metric::PageTables).is_some()) || captured(),
@@ -379,9 +388,12 @@ impl<'a> Facts<'a> {
     /// memory with the kernel's time. Where a minute and more lies between samples, that takes too little of it to be seen.
     pub(super) fn low_while_busy(&self) -> bool {
         let of = |kind| self.signatures.iter().filter(move |one| one.kind == kind && one.strength >= Strength::Clear);
-        let earliest = |busy: &Signature| busy.from.0.saturating_add(i64::from(self.coarsest < COARSE));
-        of(Kind::FreeMemory)
-            .any(|low| of(Kind::KernelCpu).any(|busy| earliest(busy) <= low.from.0 && low.from <= busy.to))
+        // Between two times at which it was busy, it is on the way from one to the next.
+        let begin = of(Kind::KernelCpu).map(|busy| busy.from.0).min();
+        let end = of(Kind::KernelCpu).map(|busy| busy.to.0).max();
+        let Some((begin, end)) = begin.zip(end) else { return false };
+        let begin = begin.saturating_add(i64::from(self.coarsest < COARSE));
+        of(Kind::FreeMemory).any(|low| (begin..=end).contains(&low.from.0))
     }
 
     /// Whether most of what was reclaimed went to swap: pages of programs, not of files.
@@ -395,7 +407,12 @@ impl<'a> Facts<'a> {
         swapped && self.strength(Kind::Swap).is_some()
     }
 
-    /// Whether the kernel took more than the programs, and much.
+    /// Whether the kernel took more than the programs, and much, for as long as it lasted.
+    pub(super) fn kernel_rules_throughout(&self) -> bool {
+        self.kernel_rules() && self.usually_idle.is_none_or(|idle| idle < HALF)
+    }
+
+    /// Whether the kernel took more than the programs, and much, at its highest.
     pub(super) fn kernel_rules(&self) -> bool {
         self.kernel_is_high() && self.system.zip(self.user).is_none_or(|(peak, user)| peak > user)
     }

@@ -259,6 +259,16 @@ impl<'a> Rows<'a> {
         spikes
     }
 
+    /// The runs of rows within a spike that are high, without a low one between them.
+    pub(super) fn runs(&self, spike: &Spike, value: impl Fn(usize) -> Option<f64>) -> Vec<Spike> {
+        let usual = spike.usual;
+        let least = usual.unwrap_or(0.0) + LITTLE * (spike.peak - usual.unwrap_or(0.0));
+        let hits = (spike.first..=spike.last)
+            .filter_map(|row| Some(Hit { row, value: value(row).filter(|value| *value >= least)?, usual }));
+        let hits: Vec<Hit> = hits.collect();
+        hits.chunk_by(|one, next| one.row + 1 == next.row).filter_map(|run| self.spike(run)).collect()
+    }
+
     fn spike(&self, hits: &[Hit]) -> Option<Spike> {
         // Of several as high the first.
         let highest = hits.iter().rev().max_by(|one, other| one.value.total_cmp(&other.value))?;
@@ -293,11 +303,16 @@ impl Spike {
         rows.settled(self.first) || rows.settled(self.last)
     }
 
-    /// The part of its height that its rows have on average: a job of every minute has little.
-    pub(super) fn dense(&self, value: impl Fn(usize) -> Option<f64>) -> f64 {
+    /// The part of its height that its rows have on average.
+    pub(super) fn fills(&self, value: impl Fn(usize) -> Option<f64>) -> f64 {
         let usual = self.usual.unwrap_or(0.0);
-        let heights: Vec<f64> = (self.first..=self.last).filter_map(value).map(|value| value - usual).collect();
-        heights.iter().sum::<f64>() / heights.len().max(1) as f64 / (self.peak - usual)
+        self.mean(value).map_or(1.0, |mean| (mean - usual) / (self.peak - usual))
+    }
+
+    /// The mean of a value over its rows, those that do not stand out among them.
+    pub(super) fn mean(&self, value: impl Fn(usize) -> Option<f64>) -> Option<f64> {
+        let values: Vec<f64> = (self.first..=self.last).filter_map(value).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 
     /// What stands behind a value in evidence.
