@@ -222,6 +222,43 @@ fn tasks_that_are_counted_at_a_moment_are_no_stall_of_disks() {
     }
 }
 
+/// Seconds in which collectors wake together have much of the kernel, also while a disk or a cgroup's limit makes others wait.
+#[test]
+fn a_second_of_the_kernel_in_ten_hides_no_other_trouble() {
+    let woken = |second: i64| if second % 10 == 0 { 70.0 } else { 2.0 };
+    let whole = |change: &dyn Fn(Second) -> Second| {
+        let host = |second: i64| {
+            let calm = Second { system: woken(second), user: 10.0, ..calm(second) };
+            if (NOON..NOON + 300).contains(&second) { change(calm) } else { calm }
+        };
+        investigated(vec![seen(&host, &every(1, NOON - 1800, NOON + 1800), ALL)])
+    };
+    let disk = whole(&|calm| Second { iowait: 88.0 - calm.system, blocked: 30.0, paged: 50_000.0, ..calm });
+    assert_eq!(verdicts(&disk), [Verdict::DiskStall], "{:#?}", disk.incidents);
+    // The second of noon begins a second before.
+    assert_eq!(window(&disk.incidents[0]), ("11:59:59".into(), "12:04:59".into()));
+    let limit = whole(&|calm| Second { stalled: (80.0, 60.0), ..calm });
+    assert_eq!(verdicts(&limit), [Verdict::CgroupLimit], "{:#?}", limit.incidents);
+    assert_eq!(verdicts(&whole(&|calm| calm)), []);
+}
+
+/// A build has the processors for itself, and for a second now and then the kernel has more of them than its compilers.
+#[test]
+fn a_build_is_not_the_kernels() {
+    let host = |second: i64| {
+        let calm = calm(second);
+        if !(NOON..NOON + 300).contains(&second) {
+            return calm;
+        }
+        let system = if second % 20 == 0 { 60.0 } else { 25.0 };
+        Second { system, user: 100.0 - system, queue: 4.0, forks: 20.0, ..calm }
+    };
+    for interval in [1, 10, 60] {
+        let history = investigated(vec![seen(&host, &every(interval, NOON - 3600, NOON + 3600), ALL)]);
+        assert_eq!(verdicts(&history), [], "{interval} s");
+    }
+}
+
 /// A job that takes ten seconds of every minute stands out at each of its runs.
 #[test]
 fn a_job_of_every_minute_makes_no_trouble_longer() {
