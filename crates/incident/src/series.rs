@@ -118,47 +118,90 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The values of one metric; absent is absent, never zero.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// The values of one metric; absent is absent, never zero. One value for all rows, as most of what is counted has on a quiet
+/// host, takes a bit a row.
+#[derive(Clone, Debug, Default)]
 pub struct Column {
+    /// None of them while all that are present are the same.
     values: Vec<f64>,
+    same: f64,
+    rows: usize,
     present: Vec<u64>,
+}
+
+impl PartialEq for Column {
+    fn eq(&self, other: &Self) -> bool {
+        self.rows == other.rows && self.iter().eq(other.iter())
+    }
 }
 
 impl Column {
     /// The value of a row, where it has one.
     pub fn get(&self, row: usize) -> Option<f64> {
         let word = self.present.get(row / 64)?;
-        if word >> (row % 64) & 1 == 0 { None } else { self.values.get(row).copied() }
+        if word >> (row % 64) & 1 == 0 {
+            None
+        } else if self.values.is_empty() {
+            Some(self.same)
+        } else {
+            self.values.get(row).copied()
+        }
     }
 
     /// Rows that have a value, with it.
     pub fn iter(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
-        (0..self.values.len()).filter_map(|row| Some((row, self.get(row)?)))
+        (0..self.rows).filter_map(|row| Some((row, self.get(row)?)))
     }
 
     /// Sets the row behind those it has, which a reader does for nearly all: millions of times in a day of seconds.
     #[inline]
     fn push(&mut self, value: f64) {
-        let row = self.values.len();
-        if row == 0 {
-            self.values.reserve(FIRST_ROWS);
+        let row = self.rows;
+        if self.fits(value) {
+            self.same = value;
+        } else {
+            self.spread();
+            self.values.push(value);
         }
-        self.values.push(value);
+        self.rows += 1;
         match self.present.get_mut(row / 64) {
             Some(word) => *word |= 1 << (row % 64),
             None => self.present.push(1 << (row % 64)),
         }
     }
 
+    /// Whether all are the same with that one.
+    fn fits(&self, value: f64) -> bool {
+        self.values.is_empty() && (self.rows == 0 || self.same.to_bits() == value.to_bits())
+    }
+
+    /// Gives each row a value of its own.
+    fn spread(&mut self) {
+        if self.values.is_empty() {
+            self.values.reserve(FIRST_ROWS.max(self.rows + 1));
+            self.values.resize(self.rows, self.same);
+        }
+    }
+
     /// Puts another column's values of some rows behind the first `base` rows.
     fn extend(&mut self, base: usize, of: Range<usize>, theirs: &Self) {
         let skipped = of.start;
-        let Some(values) = theirs.values.get(of).filter(|values| !values.is_empty()) else { return };
-        let rows = values.len();
-        self.values.resize(base, 0.0);
-        self.values.extend_from_slice(values);
-        self.present.resize((base + rows).div_ceil(64), 0);
+        let rows = of.end.min(theirs.rows).saturating_sub(skipped);
+        if rows == 0 {
+            return;
+        }
+        if theirs.values.is_empty() && self.fits(theirs.same) {
+            self.same = theirs.same;
+        } else {
+            self.spread();
+            self.values.resize(base, 0.0);
+            match theirs.values.get(skipped..skipped + rows) {
+                Some(values) => self.values.extend_from_slice(values),
+                None => self.values.resize(base + rows, theirs.same),
+            }
+        }
+        self.rows = base + rows;
+        self.present.resize(self.rows.div_ceil(64), 0);
         for row in (0..rows).step_by(64) {
             let left = rows - row;
             let bits = theirs.bits(skipped + row) & if left < 64 { (1 << left) - 1 } else { u64::MAX };
@@ -182,7 +225,7 @@ impl Column {
     /// Its values of some rows that follow one another.
     fn part(&self, rows: Range<usize>) -> Self {
         // It ends with its last value, as one that was filled row by row.
-        let last = (rows.start..rows.end.min(self.values.len())).rev().find(|row| self.get(*row).is_some());
+        let last = (rows.start..rows.end.min(self.rows)).rev().find(|row| self.get(*row).is_some());
         let mut part = Self::default();
         if let Some(last) = last {
             part.extend(0, rows.start..last + 1, self);
@@ -192,21 +235,26 @@ impl Column {
 
     /// By how many values it grows when `row` is set.
     fn growth(&self, row: usize) -> usize {
-        row.saturating_add(1).saturating_sub(self.values.len())
+        row.saturating_add(1).saturating_sub(self.rows)
     }
 
     fn set(&mut self, row: usize, value: f64) {
-        if self.values.len() == row {
-            // As nearly all are: the row begun last.
-            self.values.push(0.0);
-        } else if self.values.len() < row {
-            self.values.resize(row + 1, 0.0);
+        if self.fits(value) {
+            self.same = value;
+        } else {
+            self.spread();
+            if self.values.len() <= row {
+                self.values.resize(row + 1, 0.0);
+            }
+            if let Some(place) = self.values.get_mut(row) {
+                *place = value;
+            }
         }
+        self.rows = self.rows.max(row + 1);
         if self.present.len() <= row / 64 {
             self.present.resize(row / 64 + 1, 0);
         }
-        if let (Some(place), Some(word)) = (self.values.get_mut(row), self.present.get_mut(row / 64)) {
-            *place = value;
+        if let Some(word) = self.present.get_mut(row / 64) {
             *word |= 1 << (row % 64);
         }
     }
@@ -339,7 +387,7 @@ impl Series {
         let Some(row) = self.samples.len().checked_sub(1).filter(|_| !self.full) else { return };
         let is_value = (0.0..f64::INFINITY).contains(&value);
         match self.columns.get_mut(metric.index()) {
-            Some(column) if is_value && column.values.len() == row && self.held < MOST_VALUES => {
+            Some(column) if is_value && column.rows == row && self.held < MOST_VALUES => {
                 self.held += 1;
                 column.push(value);
             }
@@ -418,7 +466,7 @@ impl Series {
         self.seams.extend(part.seams.iter().filter(|seam| begins.is_some_and(|begins| **seam > begins)));
         self.samples.extend(part.samples.into_iter().skip(skipped));
         let joined = |mine: &mut Column, theirs: &Column| {
-            mine.extend(base, skipped..theirs.values.len(), theirs);
+            mine.extend(base, skipped..theirs.rows, theirs);
         };
         if self.columns.len() < part.columns.len() {
             self.columns.resize_with(part.columns.len(), Column::default);
@@ -507,7 +555,7 @@ impl Series {
 
     /// A metric's values; `None` where no row has one.
     pub fn column(&self, metric: Metric) -> Option<&Column> {
-        self.columns.get(metric.index()).filter(|column| !column.values.is_empty())
+        self.columns.get(metric.index()).filter(|column| column.rows > 0)
     }
 
     /// One value.
@@ -544,6 +592,49 @@ mod tests {
         assert_eq!(series.column(Metric::MemFree).unwrap().iter().collect::<Vec<_>>(), [(70, 0.0)]);
         assert_eq!([69, 70, 71, 1000].map(|row| series.value(Metric::MemFree, row)), [None, Some(0.0), None, None]);
         assert_eq!(series.metrics().collect::<Vec<_>>(), [Metric::MemFree]);
+    }
+
+    /// A column and a list of what its rows have, filled alike.
+    fn filled(rows: &[Option<u8>]) -> (Column, Vec<Option<f64>>) {
+        let mut column = Column::default();
+        for (row, value) in rows.iter().enumerate() {
+            match value {
+                Some(value) if column.rows == row => column.push(f64::from(*value)),
+                Some(value) => column.set(row, f64::from(*value)),
+                None => {}
+            }
+        }
+        (column, rows.iter().map(|value| value.map(f64::from)).collect())
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_column_of_few_values_is_one_of_many(
+            one in proptest::collection::vec(proptest::option::weighted(0.9, 0..2_u8), 0..200),
+            next in proptest::collection::vec(proptest::option::weighted(0.9, 1..2_u8), 0..200),
+            cut in (0..200_usize, 0..200_usize),
+            late in (0..200_usize, 0..3_u8),
+        ) {
+            let ((mut column, mut rows), (behind, more)) = (filled(&one), filled(&next));
+            column.extend(rows.len(), 0..behind.rows, &behind);
+            rows.extend(more);
+            if late.0 < rows.len() {
+                column.set(late.0, f64::from(late.1));
+                rows[late.0] = Some(f64::from(late.1));
+            }
+            let told = |column: &Column| (0..rows.len() + 70).map(|row| column.get(row)).collect::<Vec<_>>();
+            let held = |rows: &[Option<f64>], all: usize| {
+                let mut rows = rows.to_vec();
+                rows.resize(all, None);
+                rows
+            };
+            proptest::prop_assert_eq!(told(&column), held(&rows, rows.len() + 70));
+            let cut = cut.0.min(rows.len())..cut.1.min(rows.len());
+            if cut.start <= cut.end {
+                let part = column.part(cut.clone());
+                proptest::prop_assert_eq!(told(&part), held(&rows[cut], rows.len() + 70));
+            }
+        }
     }
 
     #[test]

@@ -32,10 +32,12 @@ const DAY: u64 = 86_400;
 /// 2023-01-01 00:00 UTC.
 const BEGIN: u64 = 1_672_531_200;
 /// What it may take of sadf's time, and how much memory.
-const WANTED_RATIO: f64 = 20.0;
+const WANTED_RATIO: f64 = 40.0;
 const WANTED_MIB: u64 = 200;
-/// How much of the processors a folder has to keep busy, in percent.
-const WANTED_BUSY: f64 = 80.0;
+/// Days whose files are printed by sadf, too.
+const SOME_DAYS: usize = 200;
+/// How many times the memory of that many days all of them may take.
+const WANTED_GROWTH: f64 = 1.5;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let hugewise = exactness::hugewise(arguments.program.as_deref())?;
@@ -57,17 +59,24 @@ fn one_day(hugewise: &Path, record: &Record, folder: &Path, rounds: u32) -> Resu
         own.push(investigate(hugewise, &day)?);
         prints.push(cost(Command::new("sadf").arg("-j").arg(&day).args(["--", "-A"]), &[0])?);
     }
-    let (own_wall, print_wall) = (wall(&own), wall(&prints));
-    let ratio = print_wall / own_wall;
-    println!("investigate      {:9.1} ms (median), {:.0} MB/s", own_wall * 1e3, size / own_wall);
-    println!("sadf -j -- -A    {:9.1} ms (median)", print_wall * 1e3);
-    println!("ratio            {ratio:9.1}    (wanted: at least {WANTED_RATIO})");
+    let ratio = beside(&own, &prints, size);
     println!("peak memory      {:>9.1} MiB (wanted: below {WANTED_MIB}); sadf {:.1} MiB", peak(&own), peak(&prints));
     fs::remove_file(&day)?;
     Ok(ratio >= WANTED_RATIO && own.iter().all(|cost| cost.peak.get() < WANTED_MIB << 20))
 }
 
-/// A folder of days of one host; whether it is as wanted.
+/// What both took, printed; how many times the processors' time of the one the other took.
+fn beside(own: &[Cost], prints: &[Cost], size: f64) -> f64 {
+    let ratio = busy(prints) / busy(own);
+    let own_busy = busy(own);
+    println!("investigate      {:9.1} ms of a processor (median), {:.0} MB/s", own_busy * 1e3, size / own_busy);
+    println!("                 {:9.1} ms by the clock", wall(own) * 1e3);
+    println!("sadf -j -- -A    {:9.1} ms of a processor (median)", busy(prints) * 1e3);
+    println!("ratio            {ratio:9.1}    (wanted: at least {WANTED_RATIO})");
+    ratio
+}
+
+/// Folders of days of one host; whether they are as wanted.
 fn many_days(hugewise: &Path, record: &Record, folder: &Path, arguments: &Arguments) -> Result<bool, Failure> {
     let archive = folder.join("sa");
     fs::create_dir(&archive)?;
@@ -77,16 +86,42 @@ fn many_days(hugewise: &Path, record: &Record, folder: &Path, arguments: &Argume
         record.write_day(&file, BEGIN + DAY * u64::from(day), arguments.every.into())?;
         files.push(file);
     }
-    let size = megabytes(&files)?;
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let of_all = |cost: &Cost| 100.0 * cost.busy.as_secs_f64() / cost.wall.as_secs_f64() / processors as f64;
-    println!("a folder of {} days, a sample every {} s, {size:.0} MB", files.len(), arguments.every);
-    let costs = (0..arguments.rounds).map(|_| investigate(hugewise, &archive)).collect::<Result<Vec<_>, _>>()?;
-    let busy = costs.iter().map(of_all).fold(0.0, f64::max);
-    println!("investigate      {:9.1} ms (median), {:.0} MB/s", wall(&costs) * 1e3, size / wall(&costs));
-    println!("processors busy  {busy:9.1} % of {processors} (wanted: at least {WANTED_BUSY})");
-    println!("peak memory      {:>9.1} MiB", peak(&costs));
-    Ok(busy >= WANTED_BUSY)
+    let mut good = true;
+    let mut peaks = Vec::new();
+    for days in [20, SOME_DAYS, files.len()].into_iter().filter(|days| *days <= files.len()) {
+        let files = files.get(..days).unwrap_or_default();
+        let some = folder.join(format!("days-{days}"));
+        fs::create_dir(&some)?;
+        for file in files {
+            fs::hard_link(file, some.join(file.file_name().unwrap_or_default()))?;
+        }
+        let size = megabytes(files)?;
+        println!("a folder of {days} days, a sample every {} s, {size:.0} MB", arguments.every);
+        let mut costs = Vec::new();
+        let mut prints = Vec::new();
+        for _ in 0..arguments.rounds {
+            costs.push(investigate(hugewise, &some)?);
+            if days == SOME_DAYS {
+                prints.push(sadf(files)?);
+            }
+        }
+        if days == SOME_DAYS {
+            good &= beside(&costs, &prints, size) >= WANTED_RATIO;
+        } else {
+            println!("investigate      {:9.1} ms of a processor (median)", busy(&costs) * 1e3);
+        }
+        println!("peak memory      {:>9.1} MiB", peak(&costs));
+        peaks.push(peak(&costs));
+    }
+    let grown = peaks.last().zip(peaks.iter().rev().nth(1)).map_or(1.0, |(most, some)| most / some);
+    println!("peak memory grew {grown:9.2} times with the last folder (wanted: at most {WANTED_GROWTH})");
+    Ok(good && grown <= WANTED_GROWTH)
+}
+
+/// All files, one after another, as sadf takes them.
+fn sadf(files: &[PathBuf]) -> Result<Cost, Failure> {
+    let script = r#"for file; do sadf -j "$file" -- -A || exit; done"#;
+    cost(Command::new("sh").args(["-c", script, "sh"]).args(files), &[0])
 }
 
 fn investigate(hugewise: &Path, path: &Path) -> Result<Cost, Failure> {
@@ -101,11 +136,20 @@ fn cost(command: &mut Command, codes: &[i32]) -> Result<Cost, Failure> {
     }
 }
 
-/// The median's seconds.
+/// The median's seconds by the clock.
 fn wall(costs: &[Cost]) -> f64 {
-    let mut walls: Vec<Duration> = costs.iter().map(|cost| cost.wall).collect();
-    walls.sort();
-    walls.get(walls.len() / 2).copied().unwrap_or_default().as_secs_f64()
+    median(costs, |cost| cost.wall)
+}
+
+/// The median's seconds of processors.
+fn busy(costs: &[Cost]) -> f64 {
+    median(costs, |cost| cost.busy)
+}
+
+fn median(costs: &[Cost], of: impl Fn(&Cost) -> Duration) -> f64 {
+    let mut all: Vec<Duration> = costs.iter().map(of).collect();
+    all.sort();
+    all.get(all.len() / 2).copied().unwrap_or_default().as_secs_f64()
 }
 
 /// In MiB.
