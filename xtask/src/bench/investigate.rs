@@ -170,6 +170,38 @@ fn megabytes(files: &[impl AsRef<Path>]) -> Result<f64, Failure> {
 struct Record {
     head: Vec<u8>,
     body: Vec<u8>,
+    /// Numbers of 8 bytes in the body that are not zero, and where they are.
+    moving: Vec<(usize, u64)>,
+}
+
+/// The numbers of 8 bytes of a record that are not zero. `file_activity` of sa.h: id, magic, items, subitems, whether items are
+/// counted, size, and how many fields of 8 bytes, of a long and of 4 bytes an item has.
+fn moving(head: &[u8], activities: usize, body: &[u8]) -> Option<Vec<(usize, u64)>> {
+    let u32_at = |bytes: &[u8], place: usize| {
+        let four = bytes.get(place..place + 4)?.first_chunk()?;
+        usize::try_from(u32::from_le_bytes(*four)).ok()
+    };
+    let mut moving = Vec::new();
+    let mut at = 0;
+    for activity in head.get(activities..)?.chunks_exact(36) {
+        let field = |nth: usize| u32_at(activity, 4 * nth);
+        let (size, wide) = (field(5)?, field(6)? + field(7)?);
+        let mut items = field(2)?;
+        if field(4)? == 1 {
+            items = u32_at(body, at)?;
+            at += 4;
+        }
+        for item in 0..items * field(3)?.max(1) {
+            for place in (0..wide).map(|nth| at + item * size + 8 * nth) {
+                let number = u64::from_le_bytes(*body.get(place..place + 8)?.first_chunk()?);
+                if number > 0 {
+                    moving.push((place, number));
+                }
+            }
+        }
+        at += items * field(3)?.max(1) * size;
+    }
+    (at == body.len()).then_some(moving)
 }
 
 impl Record {
@@ -193,19 +225,32 @@ impl Record {
         if header.get(20) != Some(&1) || records.get(record.len() + 20) != Some(&1) {
             return Err("sadc did not write two records of one length".into());
         }
-        Ok(Self { head: before.to_owned(), body: body.to_owned() })
+        let moving = moving(before, 76 + number(8), body).ok_or("sadc wrote activities of an unknown layout")?;
+        Ok(Self { head: before.to_owned(), body: body.to_owned(), moving })
     }
 
-    /// Writes a day of it: the same numbers at every sample.
+    /// Writes a day of it, in which every number that is not zero moves.
     fn write_day(&self, path: &Path, begin: u64, every: u64) -> Result<(), Failure> {
         let mut file = BufWriter::with_capacity(1 << 20, fs::File::create(path)?);
         file.write_all(&self.head)?;
+        let mut body = self.body.clone();
+        let mut noise = begin | 1;
         for second in (0..DAY).step_by(usize::try_from(every)?) {
+            for (place, number) in &self.moving {
+                // xorshift; counters may not fall.
+                noise ^= noise << 13;
+                noise ^= noise >> 7;
+                noise ^= noise << 17;
+                let moved = number + 16 * second + noise % 16;
+                if let Some(bytes) = body.get_mut(*place..place + 8) {
+                    bytes.copy_from_slice(&moved.to_le_bytes());
+                }
+            }
             let clock = |seconds: u64, of: u64| u8::try_from(second / seconds % of).unwrap_or(0);
             file.write_all(&(1_000_000 + 100 * (begin - BEGIN + second)).to_le_bytes())?;
             file.write_all(&(begin + second).to_le_bytes())?;
             file.write_all(&[0, 0, 0, 0, 1, clock(3600, 24), clock(60, 60), clock(1, 60)])?;
-            file.write_all(&self.body)?;
+            file.write_all(&body)?;
         }
         Ok(file.flush()?)
     }

@@ -344,7 +344,7 @@ fallocate -l 300M /cache; cat /cache >/dev/null
         causes: &[Cause {
             name: "page-tables-reclaim",
             verdict: Some("reclaim-by-page-tables"),
-            also: &["reclaim-storm", "swap-storm", "kernel-cpu", "out-of-memory"],
+            also: &["reclaim-storm", "swap-storm", "kernel-cpu", "out-of-memory", "page-tables-growing", "login-storm"],
             does: "scans() { awk '/^pgscan_(kswapd|direct) / { sum += $2 } END { print sum }' /proc/vmstat; }
 before=$(scans)
 until=$((SECONDS + 300))

@@ -8,6 +8,12 @@ const LIMITS: &[(&str, &[Collector], u32, &str)] = &[
     ("cgroup-limit", &[Vmstat], 1, "it has neither pressure (PSI) nor kills"),
     ("compaction", &[Sar, Vmstat], 1, "it has no count of compaction"),
     ("login-storm", &[Vmstat], 1, "it has no count of processes or sessions"),
+    (
+        "page-tables-reclaim",
+        &[Vmstat],
+        1,
+        "it has neither page tables nor scans, and its free memory stands still (procps 4.0.2)",
+    ),
     ("fork-storm", &[Vmstat], 1, "it has no count of processes that begin"),
     ("user-cpu", &[Vmstat], 1, "it does not say how many processors there are"),
     ("page-tables-growing", &[Vmstat], 1, "it has no page tables"),
