@@ -190,11 +190,18 @@ echo 10000 >/sys/kernel/mm/lru_gen/min_ttl_ms
             name: "oom-kill",
             verdict: Some("out-of-memory"),
             also: &["reclaim-storm"],
-            // A program that asks for all of it at once is refused; one that grows is not.
-            does: "end=$((SECONDS + lasts))
-while [ $SECONDS -lt $end ]; do
-    choom -n 900 -- perl -e 'while (1) { push @kept, \"x\" x (4 << 20) }'
-    sleep 20
+            // A program that asks for all of it at once is refused. One that takes it faster than others read their programs in
+            // again is killed; with a slower one the machine reads for hours.
+            does: r"cat >/run/grow <<'end'
+my ($mmap, $madvise) = (9, 28);
+while (1) {
+    my $start = syscall($mmap, 0, 200 << 20, 3, 0x22, -1, 0);
+    syscall($madvise, $start, 200 << 20, 23);
+}
+end
+for one in 1 2 3; do
+    choom -n 900 -- perl /run/grow || true
+    sleep $((lasts / 3))
 done
 dmesg | grep -q 'Out of memory: Killed process' || exit 1
 ",
@@ -284,10 +291,8 @@ grep -E '^(thp_fault|compact_stall)' /proc/vmstat
             also: &[],
             // stress-ng touches too little of its memory where each instruction is emulated.
             does: r#"cat >/run/more <<'end'
-my @mib = map { "x" x (1 << 20) } 1 .. 1100;
-while (1) {
-    for my $one (@mib) { substr($one, 4096 * $_, 1) = "y" for 0 .. 255 }
-}
+my @mib = map { "x" x (1 << 20) } 1 .. 900;
+substr($mib[rand @mib], 4096 * int(rand 256), 1) = "y" while 1;
 end
 timeout $lasts choom -n 900 -- perl /run/more || true
 "#,
