@@ -62,7 +62,11 @@ fn every_package_holds_its_licences_and_the_files_that_it_is_built_with() {
             bytes += u64::try_from(read.len()).unwrap();
             if file.extension().is_some_and(|extension| extension == "rs") {
                 for included in included(&String::from_utf8(read).unwrap(), file) {
-                    assert!(files.contains(included.as_path()), "{name}: {} is built with {included:?}", file.display());
+                    assert!(
+                        files.contains(included.as_path()),
+                        "{name}: {} is built with {included:?}",
+                        file.display()
+                    );
                 }
             }
         }
@@ -98,7 +102,8 @@ fn plain(path: &Path) -> PathBuf {
 
 #[test]
 fn files_that_are_built_in_are_seen() {
-    let source = "const A: &str = include_str!(\"../page.css\");\n#[cfg(test)]\nconst B: &[u8] = include_bytes!(\"b\");\n";
+    let source =
+        "const A: &str = include_str!(\"../page.css\");\n#[cfg(test)]\nconst B: &[u8] = include_bytes!(\"b\");\n";
     assert_eq!(included(source, Path::new("src/html/mod.rs")), [Path::new("src/page.css")]);
     assert_eq!(included("include_bytes!(\"../../../x\")", Path::new("src/a.rs")), [Path::new("../../x")]);
 }
