@@ -20,6 +20,7 @@ mod front;
 mod fuzz;
 mod guest;
 mod incident;
+mod publishable;
 mod shell;
 mod site;
 mod test;
@@ -61,6 +62,8 @@ enum Command {
     Estate(estate::Arguments),
     /// Build what people install: a static binary, its archive, the Debian package, the RPM, install.sh and SHA256SUMS.
     Dist(dist::Arguments),
+    /// Package every crate as crates.io would take it, build each from its package, and install the program from them.
+    Publishable,
     /// Make the documents a site in target/site (installs mdbook below target/tools).
     Site,
     /// Check that no crate asks for another that it does not use (installs cargo-machete below target/tools).
@@ -129,6 +132,7 @@ fn main() -> ExitCode {
         Command::Unused => unused::run(),
         Command::Site => site::run(),
         Command::Dist(arguments) => dist::run(&arguments),
+        Command::Publishable => publishable::run(),
         Command::Bench { what: Bench::Check { processes, asleep, instances, rounds } } => {
             bench::check(processes, asleep, instances, rounds)
         }
