@@ -22,14 +22,17 @@ pub(super) struct Gap {
 impl Gap {
     /// What is wrong with the recorder's, and with no other's.
     pub(super) fn too_large(&self) -> Option<String> {
-        let too_large = self.name == Collector::Recorder.name() && self.largest > RECORDER;
+        let too_large = self.name.starts_with(Collector::Recorder.name()) && self.largest > RECORDER;
         too_large.then(|| format!("the recorder took no sample for {} ms in the storm", self.largest))
     }
 }
 
-/// Of all that sample every second, and of OSWatcher's loop.
+/// Of all that sample every second, of atop, which samples every ten beside them, and of OSWatcher's loop.
 pub(super) fn of(folder: &Path) -> Result<Vec<Gap>, Failure> {
-    let seconds = Collector::ALL.map(|collector| (collector.name().to_owned(), collector.archive(folder, 1)));
+    let seconds = Collector::ALL.map(|collector| {
+        let interval = if collector.samples_at(1) { 1 } else { 10 };
+        (format!("{} at {interval} s", collector.name()), collector.archive(folder, interval))
+    });
     let loops = [("OSWatcher's vmstat loop".to_owned(), folder.join(OSWATCHER))];
     let all = seconds.into_iter().chain(loops);
     all.map(|(name, archive)| gap(name, &archive)).collect()

@@ -181,8 +181,10 @@ fn happens(pages: Pages) -> String {
         Pages::Huge { lots, seconds } => (lots, seconds),
     };
     format!(
-        r#"export LANG=C TZ=UTC intervals=1
-{COLLECT}exec 3>/run/server/lots
+        r#"export LANG=C TZ=UTC intervals=1 atops=none
+{COLLECT}atop -w atop-10 10 &
+collectors="$collectors $!"
+exec 3>/run/server/lots
 echo quiet
 sleep {QUIET}
 
