@@ -1,0 +1,80 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from . import __version__, report
+from .engines import LakeError, open_engine
+from .questions import all_questions, question
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a command; 0 where it answered, 2 where it could not."""
+    asked = _parser().parse_args(arguments)
+    try:
+        return asked.run(asked)
+    except (LakeError, OSError) as error:
+        print(f"hugewise-fleet: {error}", file=sys.stderr)
+    except ImportError as error:
+        print(f"hugewise-fleet: {error.name} is not installed: pip install 'hugewise-fleet[spark]'", file=sys.stderr)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("hugewise-fleet", description=__import__(__package__).__doc__)
+    parser.add_argument("--version", action="version", version=f"hugewise-fleet {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    whole = commands.add_parser("report", help="answer every question")
+    one = commands.add_parser("ask", help="answer one question")
+    listed = commands.add_parser("questions", help="list the questions")
+    for command in (whole, one):
+        command.add_argument("lake", metavar="LAKE", help="the folder that hugewise collect --out wrote")
+        command.add_argument("--engine", default="duckdb", help="duckdb, spark (of spark-submit), or a master as spark://host:7077")
+        command.add_argument("--out", type=Path, metavar="FILE", help="write to this file instead")
+    whole.add_argument("--format", choices=("text", "json", "html"), default="text")
+    one.add_argument("question", choices=[each.name for each in all_questions()], metavar="QUESTION")
+    one.add_argument("--format", choices=("text", "json"), default="text")
+    whole.set_defaults(run=_report)
+    one.set_defaults(run=_ask)
+    listed.set_defaults(run=_questions)
+    return parser
+
+
+def _report(asked: argparse.Namespace) -> int:
+    answers = report.answers(open_engine(asked.lake, asked.engine))
+    if asked.format == "html":
+        return _write(asked.out, report.as_page(answers, asked.lake))
+    return _write(asked.out, report.as_json(answers) if asked.format == "json" else report.as_text(answers))
+
+
+def _ask(asked: argparse.Namespace) -> int:
+    one = question(asked.question)
+    answers = [(one, open_engine(asked.lake, asked.engine).rows(one.sql))]
+    return _write(asked.out, report.as_json(answers) if asked.format == "json" else report.as_text(answers))
+
+
+def _questions(_: argparse.Namespace) -> int:
+    width = max(len(one.name) for one in all_questions())
+    return _write(None, "".join(f"{one.name:<{width}}  {one.title}\n" for one in all_questions()))
+
+
+def _write(file: Path | None, text: str) -> int:
+    if file is None:
+        sys.stdout.write(text)
+        return 0
+    # Whole or not at all; what hosts said is for the one who asked.
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}-", delete=False, encoding="utf-8") as new:
+        new.write(text)
+    os.replace(new.name, file)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

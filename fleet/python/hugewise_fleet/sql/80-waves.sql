@@ -1,0 +1,37 @@
+-- Hosts worth doing first, in waves that never hold two members of one cluster.
+WITH gain AS (
+    SELECT
+        capture,
+        sum(CASE WHEN huge_pages IN ('none', 'partly') AND at_max_base_page_tables_bytes > at_max_huge_page_tables_bytes
+            THEN at_max_base_page_tables_bytes - at_max_huge_page_tables_bytes
+            WHEN huge_pages IN ('none', 'partly') THEN coalesce(page_tables_bytes, 0) ELSE 0 END) AS given_back_bytes
+    FROM instances GROUP BY capture
+),
+risk AS (
+    SELECT capture, count(DISTINCT concat(engine, ' ', instance)) AS at_risk
+    FROM moments WHERE moment IN ('restart', 'reboot') AND state = 'does_not_start' GROUP BY capture
+),
+ranked AS (
+    SELECT
+        hosts.cluster AS cluster,
+        coalesce(hosts.host, hosts.path) AS host,
+        coalesce(gain.given_back_bytes, 0) AS given_back_bytes,
+        coalesce(risk.at_risk, 0) AS servers_that_will_not_start,
+        hosts.errors AS errors
+    FROM hosts
+    LEFT JOIN gain ON gain.capture = hosts.capture
+    LEFT JOIN risk ON risk.capture = hosts.capture
+    WHERE coalesce(gain.given_back_bytes, 0) > 0 OR coalesce(risk.at_risk, 0) > 0
+)
+SELECT
+    -- A host of no cluster waits for nobody.
+    CASE WHEN cluster IS NULL THEN 1
+        ELSE row_number() OVER (PARTITION BY cluster ORDER BY servers_that_will_not_start DESC, given_back_bytes DESC, host)
+        END AS wave,
+    coalesce(cluster, '') AS cluster,
+    host,
+    servers_that_will_not_start,
+    given_back_bytes,
+    errors
+FROM ranked
+ORDER BY wave, servers_that_will_not_start DESC, given_back_bytes DESC, cluster, host

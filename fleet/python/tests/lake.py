@@ -1,0 +1,84 @@
+"""A small lake, made without hugewise: what each question must say of it is counted by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+GIB = 1 << 30
+WHO = "1 AS schema_version, '{capture}' AS capture, {host} AS host, {cluster} AS cluster, TIMESTAMPTZ '{at}' AS captured_at"
+BEFORE, NOW = "2026-11-01 08:00:00+00", "2026-11-25 08:00:00+00"
+
+
+def make(folder: Path) -> Path:
+    """Four members of one cluster, the first captured twice, and a host of none."""
+    tables: dict[str, list[str]] = {name: [] for name in ("hosts", "pools", "instances", "moments", "cases", "failures")}
+    for number in range(1, 5):
+        _member(tables, number)
+    _host(tables, "old", "'db1'", "'rac'", BEFORE, "never", 9)
+    _case(tables, "old", "'db1'", "'rac'", BEFORE, "HW401", "setting")
+    _host(tables, "solo", "'solo'", "NULL", NOW, "always", 1)
+    _instance(tables, "solo", "'solo'", "NULL", NOW, "redis", "6379", "none", "no", 0, 5)
+    tables["failures"].append(
+        WHO.format(capture="x", host="NULL", cluster="NULL", at=NOW) + ", 'torn.tar' AS path, 'torn' AS class, 'ends' AS message"
+    )
+    db = duckdb.connect()
+    for name, rows in tables.items():
+        part = folder / name / "day=2026-11-25" / "bucket=00"
+        part.mkdir(parents=True)
+        db.execute(f"COPY ({' UNION ALL '.join('SELECT ' + row for row in rows)}) TO '{part}/part-0.parquet' (FORMAT parquet)")
+    return folder
+
+
+def _member(tables: dict[str, list[str]], number: int) -> None:
+    who = (f"c{number}", f"'db{number}'", "'rac'", NOW)
+    # The fourth is set up otherwise.
+    _host(tables, *who, "always" if number == 4 else "never", 8)
+    on = "none" if number <= 2 else "all"
+    _instance(tables, *who, "oracle", f"RAC{number}", on, "must", 5120, 4 if number <= 2 else 0)
+    who_sql = WHO.format(capture=who[0], host=who[1], cluster=who[2], at=who[3])
+    total, free = (0, 0) if number <= 2 else (5120, 0)
+    if number == 4:
+        total, free = 20480, 15360
+    tables["pools"].append(
+        f"{who_sql}, {2 << 20}::BIGINT AS page_bytes, NULL::BIGINT AS node, {total}::BIGINT AS total_pages, "
+        f"{free}::BIGINT AS free_pages, 0::BIGINT AS reserved_pages, 0::BIGINT AS surplus_pages"
+    )
+    states = {1: ("none", "does_not_start", "does_not_start"), 2: ("none", "none", "none")}
+    for moment, state in zip(("now", "restart", "reboot"), states.get(number, ("all", "all", "none"))):
+        tables["moments"].append(
+            f"{who_sql}, 'oracle' AS engine, 'RAC{number}' AS instance, '{moment}' AS moment, '{state}' AS state, NULL::VARCHAR AS why"
+        )
+    if number <= 2:
+        _case(tables, *who, "HW201", "no-pool")
+
+
+def _host(tables: dict[str, list[str]], capture: str, host: str, cluster: str, at: str, thp: str, tables_gib: int) -> None:
+    tables["hosts"].append(
+        WHO.format(capture=capture, host=host, cluster=cluster, at=at)
+        + f", '/captures/{capture}' AS path, 'Oracle Linux 9' AS os, '5.15' AS kernel, '{thp}' AS thp_enabled, "
+        f"'madvise' AS thp_defrag, {2 << 20}::BIGINT AS default_huge_page_bytes, {64 * GIB}::BIGINT AS memory_bytes, "
+        f"0::BIGINT AS swap_total_bytes, {tables_gib * GIB}::BIGINT AS page_tables_bytes, 1::BIGINT AS instances, "
+        "1::BIGINT AS errors, 0::BIGINT AS warnings, 0::BIGINT AS unread_facts, NULL::VARCHAR AS torn"
+    )
+
+
+def _instance(
+    tables: dict[str, list[str]], capture: str, host: str, cluster: str, at: str,
+    engine: str, name: str, on: str, asked: str, pages: int, back_gib: int,
+) -> None:  # fmt: skip
+    tables["instances"].append(
+        WHO.format(capture=capture, host=host, cluster=cluster, at=at)
+        + f", '{engine}' AS engine, '{name}' AS instance, true AS running, '19.21' AS version, '{asked}' AS asked, "
+        f"NULL::VARCHAR AS setting, '{on}' AS huge_pages, {2 << 20}::BIGINT AS demand_page_bytes, {pages}::BIGINT AS demand_pages, "
+        f"{GIB}::BIGINT AS page_tables_bytes, 100::BIGINT AS sessions, {(back_gib + 1) * GIB}::BIGINT AS at_max_base_page_tables_bytes, "
+        f"{GIB}::BIGINT AS at_max_huge_page_tables_bytes"
+    )
+
+
+def _case(tables: dict[str, list[str]], capture: str, host: str, cluster: str, at: str, code: str, name: str) -> None:
+    tables["cases"].append(
+        WHO.format(capture=capture, host=host, cluster=cluster, at=at)
+        + f", 'error' AS level, '{code}' AS code, '{name}' AS name, NULL::VARCHAR AS instance_title, 'It is so.' AS summary"
+    )

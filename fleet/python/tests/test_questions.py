@@ -1,0 +1,113 @@
+"""What the questions say of a lake whose figures were counted by hand."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import tempfile
+import unittest
+from pathlib import Path
+
+from hugewise_fleet import cli, report
+from hugewise_fleet.engines import DuckDb, LakeError, Spark
+from hugewise_fleet.questions import all_questions, question
+
+from . import lake
+from .lake import GIB
+
+
+class Answers(unittest.TestCase):
+    def setUp(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self._folder.cleanup)
+        self.lake = str(lake.make(Path(self._folder.name) / "lake"))
+        self.engine = DuckDb(self.lake)
+
+    def ask(self, name: str) -> list[dict]:
+        return self.engine.rows(question(name).sql)
+
+    def test_a_host_counts_with_its_latest_capture(self) -> None:
+        [totals] = self.ask("totals")
+        self.assertEqual((totals["hosts"], totals["instances"]), (5, 5))
+        self.assertEqual(totals["page_tables_bytes"], (4 * 8 + 1) * GIB)
+        self.assertEqual(totals["latest"], "2026-11-25T08:00:00Z")
+
+    def test_what_huge_pages_would_give_back(self) -> None:
+        rows = {row["engine"]: row for row in self.ask("page-tables")}
+        self.assertEqual(rows["oracle"]["without_huge_pages"], 2)
+        self.assertEqual(rows["oracle"]["given_back_bytes"], 2 * GIB)
+        self.assertEqual(rows["oracle"]["given_back_at_max_sessions_bytes"], 2 * 4 * GIB)
+        self.assertEqual(rows["redis"]["given_back_at_max_sessions_bytes"], 5 * GIB)
+
+    def test_who_is_worse_off_after_the_next_start(self) -> None:
+        told = [(row["host"], row["moment"], row["state_then"]) for row in self.ask("next-start")]
+        self.assertEqual(
+            told,
+            [
+                ("db1", "reboot", "does_not_start"),
+                ("db1", "restart", "does_not_start"),
+                ("db3", "reboot", "none"),
+                ("db4", "reboot", "none"),
+            ],
+        )
+
+    def test_pools_that_are_idle_or_short(self) -> None:
+        told = {row["host"]: row for row in self.ask("pools")}
+        self.assertEqual({host: row["verdict"] for host, row in told.items()}, {"db1": "short", "db2": "short", "db4": "idle"})
+        self.assertEqual(told["db4"]["idle_bytes"], 15360 * (2 << 20))
+
+    def test_the_host_that_is_set_up_otherwise(self) -> None:
+        told = [(row["host"], row["line"], row["value"], row["usual_value"]) for row in self.ask("drift")]
+        self.assertIn(("db4", "thp_enabled", "always", "never"), told)
+        self.assertNotIn("solo", {host for host, *_ in told})
+
+    def test_cases_that_were_opened_and_closed(self) -> None:
+        told = [(row["change"], row["host"], row["code"]) for row in self.ask("changes")]
+        self.assertEqual(told, [("opened", "db1", "HW201"), ("closed", "db1", "HW401")])
+
+    def test_no_wave_has_two_members_of_a_cluster(self) -> None:
+        rows = self.ask("waves")
+        members = [(row["wave"], row["cluster"]) for row in rows if row["cluster"]]
+        self.assertEqual(len(members), len(set(members)))
+        self.assertEqual([(row["wave"], row["host"]) for row in rows], [(1, "db1"), (1, "solo"), (2, "db2")])
+
+    def test_causes_and_failures(self) -> None:
+        [cause] = self.ask("causes")
+        self.assertEqual((cause["code"], cause["cases"], cause["hosts"]), ("HW201", 2, 2))
+        self.assertEqual(self.ask("failures"), [{"class": "torn", "captures": 1, "example": "torn.tar", "message": "ends"}])
+
+    def test_faces(self) -> None:
+        answers = report.answers(self.engine)
+        self.assertEqual([one["name"] for one in json.loads(report.as_json(answers))["questions"]], [one.name for one in all_questions()])
+        page = report.as_page(answers, "<script>")
+        self.assertNotIn("<script>", page)
+        self.assertIn("30.0 GiB", report.as_text(answers))
+        target = Path(self.lake) / "page.html"
+        self.assertEqual(cli.main(["report", self.lake, "--format", "html", "--out", str(target)]), 0)
+        self.assertEqual(target.stat().st_mode & 0o077, 0)
+
+    def test_what_a_host_wrote_cannot_move_the_cursor(self) -> None:
+        self.assertEqual(report.shown("host", "db\x1b[2J\n1"), "db\ufffd[2J 1")
+
+    def test_a_folder_that_is_no_lake(self) -> None:
+        with tempfile.TemporaryDirectory() as empty, self.assertRaises(LakeError):
+            DuckDb(empty)
+        self.assertEqual(cli.main(["report", "/nowhere"]), 2)
+
+    def test_tables_that_are_not_there_are_empty(self) -> None:
+        for table in ("moments", "cases", "failures", "pools", "instances"):
+            os.rename(Path(self.lake) / table, Path(self.lake) / f"_{table}")
+        engine = DuckDb(self.lake)
+        for one in all_questions():
+            self.assertIsInstance(engine.rows(one.sql), list, one.name)
+
+    @unittest.skipUnless(importlib.util.find_spec("pyspark"), "pyspark is not installed")
+    def test_spark_gives_the_same_rows(self) -> None:
+        spark = Spark(self.lake, "local[1]")
+        for one in all_questions():
+            self.assertEqual(spark.rows(one.sql), self.engine.rows(one.sql), one.name)
+
+
+if __name__ == "__main__":
+    unittest.main()
