@@ -90,10 +90,13 @@ fn included(source: &str, file: &Path) -> Vec<PathBuf> {
     named.map(|path| plain(&path)).collect()
 }
 
-/// A path without `..` in its midst.
+/// A path without `..` but at its start.
 fn plain(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut plain, part| {
-        if part != Component::ParentDir || !plain.pop() {
+        let below = matches!(plain.components().next_back(), Some(Component::Normal(_)));
+        if part == Component::ParentDir && below {
+            plain.pop();
+        } else {
             plain.push(part);
         }
         plain
