@@ -45,12 +45,16 @@ const AXE: &str = "axe-core@4.14.1";
 /// schemathesis and all that it needs, each in one version: which questions it asks depends on every one of them.
 const SCHEMATHESIS: &str = include_str!("../schemathesis.txt");
 
+/// What the questions over many hosts are tried on.
+const FLEET: &str = "duckdb==2.0.1\n";
+
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let root = debian::root();
     install(root && debian::here())?;
     install_postgresql_18();
     install_axe();
-    install_schemathesis();
+    install_in_python("schemathesis", SCHEMATHESIS);
+    install_in_python("fleet", FLEET);
     if !root {
         println!("not root: tests that change the host's pools are skipped");
     }
@@ -113,22 +117,24 @@ fn install_axe() {
     }
 }
 
-/// A failure here is none of the tests' either.
-fn install_schemathesis() {
-    let folder = shell::target().join("tools/schemathesis");
+/// Packages of Python, in an environment of their own below target/tools. A failure here is none of the tests' either.
+fn install_in_python(name: &str, packages: &str) {
+    let folder = shell::target().join("tools").join(name);
     let installed = folder.join("installed.txt");
-    if fs::read_to_string(&installed).is_ok_and(|versions| versions == SCHEMATHESIS) {
+    if fs::read_to_string(&installed).is_ok_and(|versions| versions == packages) {
         return;
     }
     let made =
         shell::run(shell::command("/usr/bin/python3").args(["-m", "venv", "--clear"]).arg(&folder)).and_then(|()| {
             let mut pip = shell::command(folder.join("bin/pip"));
             pip.args(["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]);
-            shell::run(pip.arg("--requirement").arg(shell::root().join("xtask/schemathesis.txt")))?;
-            Ok(fs::write(&installed, SCHEMATHESIS)?)
+            let wanted = folder.join("wanted.txt");
+            fs::write(&wanted, packages)?;
+            shell::run(pip.arg("--requirement").arg(&wanted))?;
+            Ok(fs::write(&installed, packages)?)
         });
     if let Err(failure) = made {
-        println!("schemathesis could not be installed: {failure}");
+        println!("{name}'s packages could not be installed: {failure}");
     }
 }
 
