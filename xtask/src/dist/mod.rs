@@ -1,5 +1,6 @@
 //! `cargo xtask dist`: everything that people install, built here, and tried where they would install it.
 
+mod bill;
 mod binary;
 mod installer;
 mod packages;
@@ -67,6 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     timed("archive", || packages::archive(&release, &binary))?;
     timed("deb", || packages::deb(&release, &format!("{}-1", release.version), &packages::deb_file(&release)))?;
     timed("rpm", || packages::rpm(&release))?;
+    timed("bill of materials", || bill::build(&release, TARGET))?;
     timed("installer", || installer::build(&release, arguments.releases.as_deref()))?;
     list(&release.out)?;
     if arguments.tried { trial::run(&release, &arguments.suites) } else { Ok(()) }
