@@ -182,26 +182,28 @@ wait $loops || true
     Play { name: "memory", causes: MEMORY, ..Play::PLAIN },
     Play {
         name: "oom",
-        // Without it the kernel reads programs in again and again before it kills: for longer than a play lasts.
-        before: "echo y >/sys/kernel/mm/lru_gen/enabled
-echo 10000 >/sys/kernel/mm/lru_gen/min_ttl_ms
-",
         causes: &[Cause {
             name: "oom-kill",
             verdict: Some("out-of-memory"),
             also: &["reclaim-storm"],
-            // A program that asks for all of it at once is refused. One that takes it faster than others read their programs in
-            // again is killed; with a slower one, or a second, the machine reads for hours.
-            does: r"cat >/run/grow <<'end'
-my ($mmap, $madvise) = (9, 28);
-while (1) {
-    my $start = syscall($mmap, 0, 200 << 20, 3, 0x22, -1, 0);
-    syscall($madvise, $start, 200 << 20, 23);
-}
+            // Where memory ran out by itself, the machine read its programs in again for hours before the kernel killed anything.
+            // So a program takes nearly all of it, and the kernel is told to kill, as sysrq has it.
+            does: r#"cat >/run/grow <<'end'
+my ($available) = `cat /proc/meminfo` =~ /MemAvailable:\s+(\d+)/;
+my $size = ($available - 60_000) * 1024;
+my $start = syscall(9, 0, $size, 3, 0x22, -1, 0);
+syscall(28, $start, $size, 23) == 0 or die "populate: $!";
+sleep;
 end
-choom -n 900 -- perl /run/grow || true
+for one in 1 2 3; do
+    choom -n 900 -- perl /run/grow & hog=$!
+    sleep $((lasts / 4))
+    echo f >/proc/sysrq-trigger
+    wait $hog || true
+    sleep 10
+done
 dmesg | grep -q 'Out of memory: Killed process' || exit 1
-",
+"#,
             ..Cause::PLAIN
         }],
         ..Play::PLAIN
