@@ -25,6 +25,9 @@ _hugewise() {
             hugewise,check)
                 cmd="hugewise__subcmd__check"
                 ;;
+            hugewise,collect)
+                cmd="hugewise__subcmd__collect"
+                ;;
             hugewise,completions)
                 cmd="hugewise__subcmd__completions"
                 ;;
@@ -98,7 +101,7 @@ _hugewise() {
 
     case "${cmd}" in
         hugewise)
-            opts="-v -h -V --root --format --fail-on --instance --also --connect --verbose --color --help --version check capture size plan apply undo verify investigate report record lab run serve watch rules completions"
+            opts="-v -h -V --root --format --fail-on --instance --also --connect --verbose --color --help --version check capture collect size plan apply undo verify investigate report record lab run serve watch rules completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -244,6 +247,36 @@ _hugewise() {
                     ;;
                 --color)
                     COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        hugewise__subcmd__collect)
+            opts="-o -h --out --label --format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --label)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 *)

@@ -43,6 +43,7 @@ complete -c hugewise -n "__fish_hugewise_needs_command" -s h -l help -d 'Print h
 complete -c hugewise -n "__fish_hugewise_needs_command" -s V -l version -d 'Print version'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "check" -d 'Show what is wrong on this host, and why (the default)'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "capture" -d 'Save what check reads, without secrets, so that you can check this host elsewhere'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "collect" -d 'Read the captures of many hosts into tables, and sum up what they say'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "size" -d 'Calculate how many huge pages your servers need, running or described'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "plan" -d 'Show the changes that would fix this host, as a diff, without making them'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "apply" -d 'Apply a plan, keeping a journal so that it can be undone'
@@ -76,6 +77,11 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand check" -s h -l help -d
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -s o -l output -d 'Where to write: an archive if the name ends in .tar.gz or .tgz, otherwise a new folder. Default: hugewise-HOST-DATE.tar.gz in the current folder' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l root -d 'Capture from an earlier capture instead of from this host' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -s h -l help -d 'Print help'
+complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -s o -l out -d 'The folder of the tables; captures that are in it already are not counted again' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l label -d 'The cluster that these hosts belong to, as a column of every table' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l format -d 'Text for people, JSON for programs' -r -f -a "text\t'For people'
+json\t'For programs'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l root -d 'Size a captured host instead of this one: a folder, .tar, .tar.gz, .tar.xz or sosreport' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l format -d 'Text for people, JSON for programs, or a single HTML page that you can mail' -r -f -a "text\t'For people'
 json\t'For programs'

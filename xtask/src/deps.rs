@@ -6,9 +6,10 @@ use crate::circles::circles;
 use crate::{Failure, shell};
 
 /// The rooms, from the front door down: each may use only those below it.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 13] = [
     "hugewise",
     "hugewise-serve",
+    "hugewise-fleet",
     "hugewise-report",
     "hugewise-change",
     "hugewise-advice",

@@ -64,6 +64,7 @@ fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
     files.insert("docs/schema/openapi.json".into(), hugewise_serve::openapi::openapi().into_bytes());
     files.insert("docs/schema/record.json".into(), hugewise_report::recorded::status::record_schema().into_bytes());
     files.insert("docs/schema/report.json".into(), hugewise_report::json::full::report_schema().into_bytes());
+    files.insert("docs/schema/tables.md".into(), hugewise_fleet::schema::page().into_bytes());
     files.insert("docs/schema/run.json".into(), hugewise_report::json::run::run_schema().into_bytes());
     let mut program = hugewise_cli::command();
     program.build();

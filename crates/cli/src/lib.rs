@@ -11,6 +11,7 @@ mod argument;
 mod capture;
 mod captured;
 mod check;
+mod collect;
 mod completions;
 mod described;
 mod format;
@@ -61,6 +62,9 @@ enum Command {
     Check(check::Arguments),
     /// Save what check reads, without secrets, so that you can check this host elsewhere.
     Capture(capture::Arguments),
+    /// Read the captures of many hosts into tables, and sum up what they say.
+    #[command(after_help = collect::AFTER_HELP)]
+    Collect(collect::Arguments),
     /// Calculate how many huge pages your servers need, running or described.
     #[command(after_help = size::AFTER_HELP)]
     Size(Box<size::Arguments>),
@@ -147,6 +151,7 @@ fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
         None => check::run(&arguments.check),
         Some(Command::Check(arguments)) => check::run(&arguments),
         Some(Command::Capture(arguments)) => capture::run(&arguments),
+        Some(Command::Collect(arguments)) => collect::run(&arguments),
         Some(Command::Size(arguments)) => size::run(&arguments),
         Some(Command::Plan(arguments)) => plan::run(&arguments),
         Some(Command::Apply(arguments)) => apply::run(&arguments),

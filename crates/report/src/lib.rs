@@ -25,6 +25,7 @@ pub mod lab;
 pub mod nagios;
 pub mod openmetrics;
 pub mod palette;
+pub mod parquet;
 pub mod recorded;
 pub mod rules;
 pub mod run;

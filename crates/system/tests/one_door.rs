@@ -10,12 +10,13 @@ const WRITES: [&str; 7] =
     ["fs::write(", ".write(true)", ".append(true)", "File::create", "OFlags::WRONLY", "OFlags::RDWR", "OFlags::CREATE"];
 
 /// Files that have one, and what it writes.
-const OF_THEIR_OWN: [(&str, &str); 17] = [
+const OF_THEIR_OWN: [(&str, &str); 18] = [
     ("cli/src/investigate.rs", "series that are handed out"),
     ("cli/src/outcome.rs", "logs and reports that the command line names"),
     ("cli/src/plan.rs", "the plan"),
     ("cli/src/record/export.rs", "what was recorded, as a file that the command line names"),
     ("estate/src/files.rs", "made hosts for tests"),
+    ("fleet/src/lake.rs", "tables, in a folder that the command line names"),
     ("host/src/capture.rs", "a capture"),
     ("incident/src/readers/pcp/mod.rs", "an archive unpacked, in a folder of its own"),
     ("lab/src/experiments/cluster.rs", "a database cluster in a folder of its own"),

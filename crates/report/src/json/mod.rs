@@ -31,7 +31,7 @@ pub use hugewise_change::plan::plan_schema;
 
 pub use finding::{ChainLink, Finding, UnknownVerdict};
 pub use host::{Host, Node, Pool, Thp, TlbBuffer};
-pub use instance::{Demand, Instance, Segment};
+pub use instance::{Demand, Instance, Moments, Outlook, PageTablesAtMax, Segment};
 
 /// Name and version of the format.
 pub(crate) const CHECK_SCHEMA: &str = "hugewise.check/1";

@@ -13,7 +13,6 @@ use hugewise_incident::{Clock, History, Series};
 
 mod csv;
 mod parquet;
-mod thrift;
 
 /// Columns before the metrics.
 const FIRST: [&str; 4] = ["host", "source", "time", "interval_seconds"];
@@ -132,11 +131,6 @@ const fn clock_word(clock: &Clock) -> &'static str {
         Clock::Utc { .. } => "utc",
         Clock::Wall { .. } => "wall",
     }
-}
-
-/// Where rows are counted or bytes measured, which a file format holds in fewer bits than memory does.
-fn fits<T, U: TryFrom<T>>(value: T) -> io::Result<U> {
-    U::try_from(value).map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, "more than the format can hold"))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use hugewise_incident::{Moment, Series};
 use proptest::prelude::*;
 
 use super::*;
+use crate::parquet::GROUP;
 use crate::stories;
 
 fn written(series: &[(Option<&str>, &Series)]) -> SerializedFileReader<File> {

@@ -5,10 +5,9 @@ use std::io::{self, Write};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::super::fits;
-use super::super::thrift::Struct;
 use super::column::{Column, Values};
-use super::{DATA_PAGE, DICTIONARY_PAGE, GZIP, PLAIN, RLE, RLE_DICTIONARY};
+use super::thrift::Struct;
+use super::{DATA_PAGE, DICTIONARY_PAGE, GZIP, PLAIN, RLE, RLE_DICTIONARY, fits};
 
 /// A column chunk as it is on the disk.
 pub(super) struct Chunk {
@@ -30,7 +29,7 @@ impl Chunk {
             page.extend(levels);
         }
         let encoding = match &column.values {
-            Values::Times(values) => {
+            Values::Times(values) | Values::Integers(values) => {
                 page.extend(values.iter().flat_map(|value| value.to_le_bytes()));
                 let bytes = |value: Option<&i64>| value.map(|value| value.to_le_bytes().to_vec());
                 chunk.least_and_most = bytes(values.iter().min()).zip(bytes(values.iter().max()));
@@ -47,7 +46,17 @@ impl Chunk {
                     ends.map(|(low, high)| (least(low).to_le_bytes().to_vec(), (high + 0.0).to_le_bytes().to_vec()));
                 PLAIN
             }
-            Values::Names(names, which) => {
+            Values::Flags(values) => {
+                // Eight to a byte, the first in the lowest bit.
+                page.extend(values.chunks(8).map(|eight| {
+                    eight.iter().enumerate().fold(0_u8, |byte, (place, value)| byte | u8::from(*value) << place)
+                }));
+                let bytes = |value: Option<&bool>| value.map(|value| vec![u8::from(*value)]);
+                chunk.least_and_most = bytes(values.iter().min()).zip(bytes(values.iter().max()));
+                PLAIN
+            }
+            Values::Names(names) => {
+                let (names, which) = (&names.distinct, &names.which);
                 let mut dictionary = Vec::new();
                 for name in names {
                     dictionary.extend(fits::<_, u32>(name.len())?.to_le_bytes());

@@ -1,0 +1,119 @@
+//! `hugewise collect`: what its tables say is what `check` says, host by host.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    clippy::panic,
+    reason = "a test reads what was written"
+)]
+
+mod support;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
+use serde_json::Value;
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files(&path, found) } else { found.push(path) }
+    }
+}
+
+fn rows(lake: &Path, table: &str) -> Vec<Row> {
+    let mut found = Vec::new();
+    files(&lake.join(table), &mut found);
+    let open = |path: &PathBuf| SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+    found
+        .iter()
+        .flat_map(|path| open(path).get_row_iter(None).unwrap().map(Result::unwrap).collect::<Vec<_>>())
+        .collect()
+}
+
+fn value(row: &Row, name: &str) -> Value {
+    match row.get_column_iter().find(|(column, _)| *column == name).unwrap().1 {
+        Field::Null => Value::Null,
+        Field::Str(text) => text.clone().into(),
+        Field::Long(number) => (*number).into(),
+        Field::Bool(flag) => (*flag).into(),
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn the_tables_say_what_check_says() {
+    let lake = tempfile::tempdir().unwrap();
+    for host in support::hosts() {
+        let out = lake.path().join(host.file_name().unwrap());
+        let run =
+            Command::new(env!("CARGO_BIN_EXE_hugewise")).arg("collect").arg(&host).arg("--out").arg(&out).output();
+        let code = run.unwrap().status.code();
+        let check: Value = match serde_json::from_str(&support::on("check", &host, &["--format", "json"]).out) {
+            Ok(check) => check,
+            Err(_) => panic!("{}: no check", host.display()),
+        };
+        assert!(matches!(code, Some(0 | 1 | 3)), "{}: {code:?}", host.display());
+        let hosts = rows(&out, "hosts");
+        assert_eq!(hosts.len(), 1, "{}", host.display());
+        for (column, field) in [
+            ("host", "name"),
+            ("kernel", "kernel"),
+            ("memory_bytes", "memory_bytes"),
+            ("page_tables_bytes", "page_tables_bytes"),
+            ("swap_used_bytes", "swap_used_bytes"),
+        ] {
+            assert_eq!(value(&hosts[0], column), check["host"][field], "{}: {column}", host.display());
+        }
+        let sorted = |rows: Vec<Vec<Value>>| {
+            let mut rows: Vec<String> = rows.iter().map(|row| Value::from(row.clone()).to_string()).collect();
+            rows.sort();
+            rows
+        };
+        let table = |name: &str, columns: &[&str]| {
+            sorted(rows(&out, name).iter().map(|row| columns.iter().map(|it| value(row, it)).collect()).collect())
+        };
+        let said = |of: &Value, fields: &[&str]| {
+            let all = of.as_array().into_iter().flatten();
+            sorted(all.map(|it| fields.iter().map(|field| it[field].clone()).collect()).collect())
+        };
+        let name = host.display();
+        let pool =
+            ["page_bytes", "node", "total_pages", "free_pages", "reserved_pages", "committed_pages", "available_pages"];
+        if fs::exists(out.join("pools")).unwrap() {
+            assert_eq!(table("pools", &pool), said(&check["host"]["pools"], &pool), "{name}");
+        }
+        if check["instances"].as_array().is_some_and(|all| !all.is_empty()) {
+            let same =
+                ["engine", "running", "version", "owner", "sessions", "asked", "huge_pages", "page_tables_bytes"];
+            assert_eq!(table("instances", &same), said(&check["instances"], &same), "{name}");
+            let moments = check["instances"].as_array().unwrap().iter().filter(|it| !it["moments"].is_null());
+            let moments = moments.flat_map(|it| {
+                ["now", "restart", "reboot"].map(|moment| {
+                    let outlook = &it["moments"][moment];
+                    vec![
+                        it["engine"].clone(),
+                        it["name"].clone(),
+                        moment.into(),
+                        outlook["state"].clone(),
+                        outlook["why"].clone(),
+                    ]
+                })
+            });
+            assert_eq!(
+                table("moments", &["engine", "instance", "moment", "state", "why"]),
+                sorted(moments.collect()),
+                "{name}"
+            );
+        }
+        if check["findings"].as_array().is_some_and(|all| !all.is_empty()) {
+            let same = ["code", "name", "level", "summary", "cost"];
+            assert_eq!(table("findings", &same), said(&check["findings"], &same), "{name}");
+            assert_eq!(rows(&out, "cases").len(), check["cases"].as_array().unwrap().len(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::indexing_slicing)]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::Path;
+
+use ::parquet::file::reader::{FileReader, SerializedFileReader};
+use ::parquet::record::Field;
+
+use super::*;
+use crate::schema;
+
+const HOSTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/hosts");
+/// `date -u -d 2026-11-25 +%s`
+const NOW: i64 = 1_795_564_800;
+
+fn run(paths: &[&Path], lake: &Path) -> Summary {
+    let paths = paths.iter().map(|path| path.to_path_buf()).collect();
+    let asked = Asked { paths, lake: lake.to_owned(), cluster: Some("test".into()), now: NOW, threads: 3 };
+    collect(&asked, &mut |_, _| {}).unwrap().finished()
+}
+
+fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files(&path, found) } else { found.push(path) }
+    }
+}
+
+/// Rows of a table by the names of their columns, as another's reader has them, sorted.
+fn rows(lake: &Path, table: &str) -> Vec<BTreeMap<String, Field>> {
+    let mut found = Vec::new();
+    files(&lake.join(table), &mut found);
+    let mut rows = Vec::new();
+    for path in found {
+        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        for row in reader.get_row_iter(None).unwrap() {
+            rows.push(row.unwrap().get_column_iter().map(|(name, field)| (name.clone(), field.clone())).collect());
+        }
+    }
+    rows.sort_by_key(|row| format!("{row:?}"));
+    rows
+}
+
+fn all(lake: &Path) -> Vec<Vec<BTreeMap<String, Field>>> {
+    schema::TABLES.iter().map(|table| rows(lake, table.name)).collect()
+}
+
+#[test]
+fn a_row_says_what_the_kernel_of_its_host_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Path::new(HOSTS).join("oracle-many-sessions");
+    let summary = run(&[&host], folder.path());
+    // proc/meminfo: MemTotal 131924316 kB, PageTables 4254600 kB.
+    assert_eq!((summary.read, summary.page_tables_bytes), (1, 4_254_600 << 10));
+    let hosts = rows(folder.path(), "hosts");
+    assert_eq!(hosts.len(), 1);
+    let of = |name: &str| hosts[0][name].clone();
+    assert_eq!(of("host"), Field::Str("db7".into()));
+    assert_eq!(of("cluster"), Field::Str("test".into()));
+    assert_eq!(of("memory_bytes"), Field::Long(131_924_316 << 10));
+    assert_eq!(of("page_tables_bytes"), Field::Long(4_254_600 << 10));
+    assert_eq!(of("torn"), Field::Null);
+    // Each finding is of one case, and each case has one cause.
+    let (cases, findings) = (rows(folder.path(), "cases"), rows(folder.path(), "findings"));
+    let causes = findings.iter().filter(|row| row["is_cause"] == Field::Bool(true)).count();
+    assert!(!cases.is_empty() && causes == cases.len());
+    assert!(findings.iter().all(|row| row["case_number"] != Field::Null));
+    let moments = rows(folder.path(), "moments").len();
+    assert_eq!(moments, 3 * rows(folder.path(), "instances").len());
+}
+
+#[test]
+fn what_is_there_is_not_written_again_and_what_is_no_capture_is_a_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = run(&[Path::new(HOSTS)], folder.path());
+    let torn = rows(folder.path(), "failures");
+    let torn: Vec<_> = torn.iter().filter(|row| row["class"] == Field::Str("torn".into())).collect();
+    assert_eq!((torn.len(), &torn[0]["rows_kept"]), (1, &Field::Bool(true)));
+    // The notes beside the hosts are no captures, and each is named.
+    let mut notes = Vec::new();
+    files(Path::new(HOSTS), &mut notes);
+    let notes = notes.iter().filter(|path| path.to_string_lossy().ends_with(".expected.txt")).count();
+    let of = |class: &str| first.failures.iter().filter(|it| it.class == class).count();
+    assert_eq!((of("not_a_capture"), of("torn"), first.failures.len()), (notes, 1, notes + 1));
+    assert_eq!(usize::try_from(first.read).unwrap(), notes, "a note for each host");
+
+    let before = all(folder.path());
+    let second = run(&[Path::new(HOSTS)], folder.path());
+    assert_eq!((second.read, usize::try_from(second.already).unwrap()), (0, 2 * notes));
+    assert_eq!(all(folder.path()), before);
+}
+
+/// As a kill leaves it before the batch is in, and while its files get their names.
+#[test]
+fn what_a_kill_leaves_is_finished_or_goes() {
+    let (folder, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let two = [Path::new(HOSTS).join("oracle-many-sessions"), Path::new(HOSTS).join("healthy-postgresql")];
+    run(&[&two[0]], folder.path());
+    run(&[&two[0], &two[1]], whole.path());
+    let mut written = Vec::new();
+    files(folder.path(), &mut written);
+    let parts: Vec<_> = written.iter().filter(|path| path.extension().is_some_and(|it| it == "parquet")).collect();
+    let done = written.iter().find(|path| path.extension().is_some_and(|it| it == "done")).unwrap();
+
+    // Begun: one file has its name, the others do not yet.
+    fs::rename(done, done.with_extension("begun")).unwrap();
+    parts.iter().skip(1).for_each(|path| fs::rename(path, path.with_extension("tmp")).unwrap());
+    let summary = run(&[&two[0], &two[1]], folder.path());
+    assert_eq!((summary.read, summary.already), (1, 1));
+    assert_eq!(all(folder.path()), all(whole.path()));
+
+    // Not begun: the files go, and the captures are read again.
+    let again = tempfile::tempdir().unwrap();
+    let stray = again.path().join("hosts/day=2026-11-25/bucket=03");
+    fs::create_dir_all(&stray).unwrap();
+    fs::write(stray.join("part-00.tmp"), "half").unwrap();
+    run(&[&two[0], &two[1]], again.path());
+    assert!(!stray.join("part-00.tmp").exists());
+    assert_eq!(all(again.path()), all(whole.path()));
+}
+
+#[test]
+fn the_same_capture_at_two_places_counts_once() {
+    let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let capture = Path::new(HOSTS).join("sosreport-oracle.tar.xz");
+    for name in ["one.tar.xz", "two.tar.xz"] {
+        fs::copy(&capture, given.path().join(name)).unwrap();
+    }
+    let summary = run(&[given.path()], lake.path());
+    assert_eq!((summary.read, summary.already, rows(lake.path(), "hosts").len()), (1, 1, 1));
+}
+
+#[test]
+fn a_link_out_of_a_given_folder_is_not_followed() {
+    let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let hosts = Path::new(HOSTS).canonicalize().unwrap();
+    std::os::unix::fs::symlink(hosts.join("sosreport-oracle.tar.xz"), given.path().join("a.tar.xz")).unwrap();
+    std::os::unix::fs::symlink(hosts.join("oracle-many-sessions"), given.path().join("b")).unwrap();
+    let summary = run(&[given.path()], lake.path());
+    assert_eq!((summary.read, summary.failures.len()), (0, 0));
+}
+
+#[test]
+fn this_machine_and_nothing_are_failures_with_their_names() {
+    let lake = tempfile::tempdir().unwrap();
+    let summary = run(&[Path::new("/"), Path::new("/nowhere")], lake.path());
+    let said: Vec<_> = summary.failures.iter().map(|it| it.path.as_str()).collect();
+    assert_eq!((summary.read, said), (0, vec!["/", "/nowhere"]));
+    // Tried again on the same day, they are rows once.
+    run(&[Path::new("/"), Path::new("/nowhere")], lake.path());
+    assert_eq!(rows(lake.path(), "failures").len(), 2);
+}
+
+#[test]
+fn two_do_not_write_at_the_same_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let held = Lake::open(folder.path()).unwrap();
+    let refused = Lake::open(folder.path()).unwrap_err();
+    assert!(refused.to_string().contains("another hugewise collect"), "{refused}");
+    drop(held);
+    Lake::open(folder.path()).unwrap();
+}

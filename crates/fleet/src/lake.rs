@@ -1,0 +1,243 @@
+//! The folder of tables, and how a batch of captures gets into it once and whole.
+//!
+//! The files of a batch are written under temporary names and synced. Then `_manifest/BATCH.begun` names them and the captures
+//! in them: from there on the batch is in, and whoever comes next finishes what a kill left: it gives the files their names,
+//! and the manifest its own. Temporary files of which no manifest speaks are of a batch that is not in, and go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use hugewise_report::date;
+use hugewise_report::parquet::{Cell, Column, Writer};
+use rustix::fs::{FlockOperation, flock};
+use sha2::{Digest, Sha256};
+
+use crate::reading::{Id, hex};
+use crate::rows::Row;
+use crate::schema::{self, Place};
+
+/// Parts of a day, by the host's name.
+pub(crate) const BUCKETS: u8 = 16;
+
+const MANIFEST: &str = "_manifest";
+/// Where a day is not known, as Hive writes it.
+const NO_DAY: &str = "__HIVE_DEFAULT_PARTITION__";
+const BEGUN: &str = "begun";
+const DONE: &str = "done";
+const TEMPORARY: &str = "tmp";
+
+/// Rows of one file, by where it is to be.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Partition {
+    place: Place,
+    day: String,
+    bucket: u8,
+}
+
+impl Partition {
+    /// Where rows of a host are that were read at so many seconds since the epoch.
+    pub(crate) fn new(place: Place, at: Option<i64>, host: &str) -> Self {
+        let day = at.and_then(date::day).unwrap_or_else(|| NO_DAY.to_owned());
+        let bucket = Sha256::digest(host).first().copied().unwrap_or_default() % BUCKETS;
+        Self { place, day, bucket }
+    }
+
+    fn folder(&self) -> PathBuf {
+        let Self { place, day, bucket } = self;
+        [place.table().name, &format!("day={day}"), &format!("bucket={bucket:02}")].iter().collect()
+    }
+}
+
+/// Captures that are not in the lake yet.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    pub(crate) ids: BTreeSet<Id>,
+    rows: BTreeMap<Partition, Vec<Vec<Cell>>>,
+    /// Bytes of memory that the rows take, about.
+    pub(crate) size: usize,
+}
+
+impl Batch {
+    pub(crate) fn add(&mut self, partition: Partition, (_, cells): Row) {
+        let texts = cells.iter().map(|cell| if let Cell::Text(text) = cell { text.len() } else { 0 });
+        self.size += texts.sum::<usize>() + cells.len() * size_of::<Cell>();
+        self.rows.entry(partition).or_default().push(cells);
+    }
+}
+
+/// A folder of tables that nobody else writes meanwhile.
+#[derive(Debug)]
+pub(crate) struct Lake {
+    root: PathBuf,
+    /// What is in it.
+    ids: BTreeSet<Id>,
+    _lock: File,
+}
+
+impl Lake {
+    /// Opens or makes a lake, and finishes what a kill left.
+    pub(crate) fn open(root: &Path) -> io::Result<Self> {
+        let manifest = root.join(MANIFEST);
+        // The tables tell of the hosts' configuration: who else may read them is for their owner to say.
+        DirBuilder::new().recursive(true).mode(0o700).create(&manifest)?;
+        let lock = File::options().write(true).create(true).truncate(false).open(manifest.join("lock"))?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(|error| match error {
+            rustix::io::Errno::WOULDBLOCK => io::Error::other("another hugewise collect writes to it"),
+            error => error.into(),
+        })?;
+        let mut lake = Self { root: root.to_owned(), ids: BTreeSet::new(), _lock: lock };
+        for name in names(&manifest)? {
+            let path = manifest.join(&name);
+            match path.extension().and_then(|it| it.to_str()) {
+                Some(BEGUN) => lake.finish(&path)?,
+                Some(DONE) => {
+                    let (ids, _) = listed(&path)?;
+                    lake.ids.extend(ids);
+                }
+                Some(TEMPORARY) => fs::remove_file(&path)?,
+                _ => {}
+            }
+        }
+        for table in schema::TABLES {
+            sweep(&root.join(table.name), 0)?;
+        }
+        Ok(lake)
+    }
+
+    /// Whether a capture is in it.
+    pub(crate) fn has(&self, id: &Id) -> bool {
+        self.ids.contains(id)
+    }
+
+    /// What is in it.
+    pub(crate) const fn ids(&self) -> &BTreeSet<Id> {
+        &self.ids
+    }
+
+    /// Puts a batch in, as a whole.
+    pub(crate) fn put(&mut self, batch: Batch) -> io::Result<()> {
+        if batch.ids.is_empty() {
+            return Ok(());
+        }
+        let mut hash = Sha256::new();
+        batch.ids.iter().for_each(|id| hash.update(id));
+        let name = hex(hash.finalize().get(..16).unwrap_or_default());
+        let mut manifest = format!("hugewise.lake/{}\n", schema::VERSION);
+        batch.ids.iter().for_each(|id| manifest.push_str(&format!("capture {}\n", hex(id))));
+        for (partition, rows) in batch.rows {
+            let file = partition.folder().join(format!("part-{name}.parquet"));
+            let temporary = self.root.join(&file).with_extension(TEMPORARY);
+            if let Some(folder) = temporary.parent() {
+                fs::create_dir_all(folder)?;
+            }
+            write_rows(&temporary, partition.place, &rows)?;
+            manifest.push_str(&format!("file {}\n", file.display()));
+        }
+        let folder = self.root.join(MANIFEST);
+        let begun = folder.join(&name).with_extension(BEGUN);
+        let temporary = folder.join(&name).with_extension(TEMPORARY);
+        let mut file = File::create(&temporary)?;
+        file.write_all(manifest.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, &begun)?;
+        sync(&folder)?;
+        self.finish(&begun)
+    }
+
+    /// Gives the files of a batch their names.
+    fn finish(&mut self, begun: &Path) -> io::Result<()> {
+        let (ids, files) = listed(begun)?;
+        for file in files {
+            let file = self.root.join(file);
+            match fs::rename(file.with_extension(TEMPORARY), &file) {
+                // It has its name already.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && file.is_file() => {}
+                other => other?,
+            }
+            // The folder, and those that were made for it.
+            file.ancestors().skip(1).take(4).try_for_each(sync)?;
+        }
+        fs::rename(begun, begun.with_extension(DONE))?;
+        begun.parent().map_or(Ok(()), sync)?;
+        self.ids.extend(ids);
+        Ok(())
+    }
+}
+
+fn write_rows(path: &Path, place: Place, rows: &[Vec<Cell>]) -> io::Result<()> {
+    let columns: Vec<Column> = place.table().columns().map(schema::Column::written).collect();
+    let mut writer = Writer::new(BufWriter::new(File::create(path)?), place.table().name, columns)?;
+    rows.iter().try_for_each(|row| writer.row(row))?;
+    writer.finish(true)?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+}
+
+/// Captures and files of a manifest. What is not one of ours is refused: rows would be counted twice.
+fn listed(path: &Path) -> io::Result<(Vec<Id>, Vec<PathBuf>)> {
+    let wrong =
+        || io::Error::new(io::ErrorKind::InvalidData, format!("{} is not a manifest of this version", path.display()));
+    let text = text(path)?;
+    let mut lines = text.lines();
+    if lines.next() != Some(format!("hugewise.lake/{}", schema::VERSION).as_str()) {
+        return Err(wrong());
+    }
+    let (mut ids, mut files) = (Vec::new(), Vec::new());
+    for line in lines {
+        match line.split_once(' ') {
+            Some(("capture", hex)) => ids.push(id(hex).ok_or_else(wrong)?),
+            Some(("file", file)) if is_within(Path::new(file)) => files.push(file.into()),
+            _ => return Err(wrong()),
+        }
+    }
+    Ok((ids, files))
+}
+
+fn is_within(path: &Path) -> bool {
+    path.components().all(|part| matches!(part, std::path::Component::Normal(_)))
+}
+
+fn id(hex: &str) -> Option<Id> {
+    let mut id = Id::default();
+    if hex.len() != 2 * id.len() {
+        return None;
+    }
+    for (at, byte) in id.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    Some(id)
+}
+
+#[allow(clippy::disallowed_methods, reason = "a file of our own, not the machine's")]
+fn text(path: &Path) -> io::Result<String> {
+    fs::read_to_string(path)
+}
+
+#[allow(clippy::disallowed_methods, reason = "a folder of our own, not the machine's")]
+fn names(folder: &Path) -> io::Result<Vec<std::ffi::OsString>> {
+    let mut names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
+
+/// Removes temporary files, which are below two levels of partitions.
+fn sweep(folder: &Path, depth: usize) -> io::Result<()> {
+    if !folder.is_dir() || folder.is_symlink() {
+        return Ok(());
+    }
+    for name in names(folder)? {
+        let path = folder.join(name);
+        if depth < 2 {
+            sweep(&path, depth + 1)?;
+        } else if path.extension().is_some_and(|it| it == TEMPORARY) {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+#[allow(clippy::disallowed_methods, reason = "a folder of our own, not the machine's")]
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}

@@ -1,0 +1,14 @@
+//! Many hosts as tables: captures in, Parquet files out, and a summary of what they say.
+//!
+//! What a row says of a host is what `hugewise check --format json` says of it: rows are made of that very answer.
+
+pub mod collect;
+mod lake;
+mod reading;
+mod rows;
+pub mod schema;
+mod sources;
+pub mod summary;
+
+pub use collect::{Asked, collect};
+pub use summary::Summary;

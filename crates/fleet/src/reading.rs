@@ -1,0 +1,120 @@
+//! One capture, read and judged as `hugewise check --root` does.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use hugewise_host::source::{self, OpenError};
+use hugewise_report::json::Check;
+use hugewise_report::{Checked, plain};
+use sha2::{Digest, Sha256};
+
+use crate::rows::{self, Row, Whose};
+use crate::sources::Unit;
+
+/// A capture file larger than this is not read: a host's is a few hundred kilobytes, and a sosreport's below a gigabyte.
+const LARGEST: u64 = 4 << 30;
+
+/// What a capture is known by: the SHA-256 of a file, or of what a folder says.
+pub(crate) type Id = [u8; 32];
+
+/// What came of a capture.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) id: Id,
+    pub(crate) whose: Whose,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) torn: Option<String>,
+}
+
+/// Why nothing came of it.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    /// Of a file that could be read as far as its bytes go.
+    pub(crate) id: Option<Id>,
+    pub(crate) class: &'static str,
+    pub(crate) message: String,
+}
+
+impl Failed {
+    pub(crate) fn io(error: &io::Error) -> Self {
+        let class = if error.kind() == io::ErrorKind::PermissionDenied { "denied" } else { "unreadable" };
+        Self { id: None, class, message: error.to_string() }
+    }
+}
+
+/// Reads a capture; none where `known` has it already.
+pub(crate) fn read(unit: &Unit, cluster: Option<&str>, known: &dyn Fn(&Id) -> bool) -> Result<Option<Taken>, Failed> {
+    let opened = unit.open().map_err(|error| Failed::io(&error))?;
+    let Some((file, size)) = opened else {
+        let check = judged(&unit.path, None)?;
+        // What the same folder says again is the same reading of it.
+        let said = serde_json::to_vec(&check.0).map_err(|error| Failed::io(&error.into()))?;
+        let id = Sha256::digest(said).into();
+        return Ok((!known(&id)).then(|| made(id, unit, cluster, check)));
+    };
+    if size > LARGEST {
+        let message = format!("{size} bytes, and no capture has more than {LARGEST}");
+        return Err(Failed { id: None, class: "too_large", message });
+    }
+    let id = hashed(&file).map_err(|error| Failed::io(&error))?;
+    if known(&id) {
+        return Ok(None);
+    }
+    // By its descriptor, so that it is the file that was hashed.
+    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let check = judged(&path, Some(id))?;
+    Ok(Some(made(id, unit, cluster, check)))
+}
+
+type Judged = (Check, Option<i64>, Option<String>);
+
+fn judged(path: &Path, id: Option<Id>) -> Result<Judged, Failed> {
+    let source = source::open(Some(path)).map_err(|error| not_a_host(&error, id))?;
+    let (host, mut found) = hugewise_engines::gather(source.as_ref());
+    hugewise_engines::crowd::look(&host, source.as_ref(), &mut found.instances);
+    let assessment = hugewise_advice::assess(&host, &found.instances);
+    let mut unread = host.unread.clone();
+    unread.append(&mut found.unread);
+    unread.sort();
+    unread.dedup();
+    let checked =
+        Checked { host: &host, instances: &found.instances, assessment: &assessment, unread: &unread, root: None };
+    Ok((Check::from(&checked), host.read_at.get(), host.torn.clone()))
+}
+
+fn not_a_host(error: &OpenError, id: Option<Id>) -> Failed {
+    Failed { id, class: "not_a_capture", message: error.what.clone() }
+}
+
+fn made(id: Id, unit: &Unit, cluster: Option<&str>, (check, captured_at, torn): Judged) -> Taken {
+    let whose = Whose {
+        capture: hex(&id),
+        host: check.host.name.as_deref().map(|name| plain::clean(name).into_owned()),
+        cluster: cluster.map(str::to_owned),
+        captured_at,
+    };
+    let path = plain::clean(&unit.path.to_string_lossy()).into_owned();
+    let rows = rows::of(&whose, &path, &check, torn.as_deref());
+    Taken { id, whose, rows, torn }
+}
+
+fn hashed(mut file: &File) -> io::Result<Id> {
+    let mut hash = Sha256::new();
+    let mut piece = vec![0; 1 << 16];
+    loop {
+        let read = match file.read(&mut piece) {
+            Ok(0) => return Ok(hash.finalize().into()),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        hash.update(piece.get(..read).unwrap_or_default());
+    }
+}
+
+/// In lower-case hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

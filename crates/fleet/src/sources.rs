@@ -1,0 +1,69 @@
+//! What was given, as captures to read: files, folders, and what is below folders. Links are not followed.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use hugewise_host::source::files::{self, Below, Given};
+
+/// One capture to read.
+#[derive(Clone, Debug)]
+pub(crate) struct Unit {
+    /// How people call it.
+    pub(crate) path: PathBuf,
+    pub(crate) at: At,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum At {
+    /// A file that was given.
+    File,
+    /// A file below a folder that was given, by its path from there.
+    Below(Arc<Below>, PathBuf),
+    /// A folder that looks like a host's root.
+    Folder,
+}
+
+impl Unit {
+    /// Opens a capture that is a file.
+    pub(crate) fn open(&self) -> io::Result<Option<(File, u64)>> {
+        match &self.at {
+            At::Folder => Ok(None),
+            At::Below(folder, path) => {
+                let file = folder.open(path)?;
+                let size = file.metadata()?.len();
+                Ok(Some((file, size)))
+            }
+            At::File => match files::open(&self.path)? {
+                Given::File(file, entry) => Ok(Some((file, entry.size))),
+                Given::Folder(_) => Err(io::Error::from(io::ErrorKind::IsADirectory)),
+            },
+        }
+    }
+}
+
+/// The captures at a path, and what below it could not be listed, with the reason.
+pub(crate) fn at(path: &Path) -> io::Result<(Vec<Unit>, Vec<(PathBuf, String)>)> {
+    let folder = match files::open(path)? {
+        Given::File(..) => return Ok((vec![Unit { path: path.to_owned(), at: At::File }], Vec::new())),
+        Given::Folder(folder) => folder,
+    };
+    if folder.real_path()? == Path::new("/") {
+        return Err(io::Error::other("is this machine; hugewise capture makes a capture of it"));
+    }
+    let walk = folder.walk();
+    let problems = walk.problems.into_iter().map(|(below, why)| (joined(path, &below), why)).collect();
+    let folder = Arc::new(folder);
+    let hosts = walk.hosts;
+    let mut units: Vec<Unit> = hosts.iter().map(|host| Unit { path: joined(path, host), at: At::Folder }).collect();
+    let of_hosts = |file: &Path| hosts.iter().any(|host| file.starts_with(host));
+    let files = walk.files.into_iter().filter(|file| !of_hosts(&file.path));
+    units.extend(files.map(|file| Unit { path: path.join(&file.path), at: At::Below(folder.clone(), file.path) }));
+    Ok((units, problems))
+}
+
+/// Without a slash at the end where nothing comes behind it.
+fn joined(path: &Path, below: &Path) -> PathBuf {
+    if below.as_os_str().is_empty() { path.to_owned() } else { path.join(below) }
+}

@@ -1,0 +1,157 @@
+//! Rows as Parquet: the small part of the format that flat rows need. The library that writes all of it would add
+//! a megabyte to the program; the tests read with it what is written here.
+//!
+//! Row groups of a column chunk each with one data page (version 1, GZIP). Numbers are PLAIN, texts are in a dictionary,
+//! what is absent is in the definition levels. (Apache Parquet 2.11, `parquet.thrift`, `Encodings.md`.) Times are
+//! TIMESTAMP in milliseconds.
+
+mod chunk;
+mod column;
+mod thrift;
+
+use std::io::{self, Write};
+use std::mem;
+
+use self::chunk::Chunk;
+pub use self::column::Column;
+use self::column::element;
+use self::thrift::Struct;
+
+/// Rows that are held back until they are written: some thirty megabytes where every metric is there.
+pub(crate) const GROUP: usize = if cfg!(test) { 1 << 9 } else { 1 << 16 };
+
+const MAGIC: &[u8; 4] = b"PAR1";
+const BOOLEAN: i32 = 0;
+const INT64: i32 = 2;
+const DOUBLE: i32 = 5;
+const BYTE_ARRAY: i32 = 6;
+const PLAIN: i32 = 0;
+const RLE: i32 = 3;
+const RLE_DICTIONARY: i32 = 8;
+const GZIP: i32 = 2;
+const DATA_PAGE: i32 = 0;
+const DICTIONARY_PAGE: i32 = 2;
+const UTF8: i32 = 0;
+const TIMESTAMP_MILLIS: i32 = 9;
+
+/// What one row has in one column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Nothing.
+    Absent,
+    /// A text.
+    Text(String),
+    /// A whole number.
+    Integer(i64),
+    /// A number.
+    Number(f64),
+    /// Whether it is so.
+    Flag(bool),
+    /// Milliseconds since the epoch.
+    Time(i64),
+}
+
+/// Writes rows as they come, a row group at a time.
+pub struct Writer<W> {
+    out: W,
+    name: &'static str,
+    at: i64,
+    rows: usize,
+    all_rows: i64,
+    columns: Vec<Column>,
+    groups: Vec<Vec<u8>>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a file of a table of this name.
+    ///
+    /// # Errors
+    /// Where the disk takes no more.
+    pub fn new(mut out: W, name: &'static str, columns: Vec<Column>) -> io::Result<Self> {
+        out.write_all(MAGIC)?;
+        Ok(Self { out, name, at: 4, rows: 0, all_rows: 0, columns, groups: Vec::new() })
+    }
+
+    /// Takes a row: a cell for each column, in their order.
+    ///
+    /// # Errors
+    /// Where the cells are not those of the columns, or the disk takes no more.
+    pub fn row(&mut self, cells: &[Cell]) -> io::Result<()> {
+        let fit = cells.len() == self.columns.len()
+            && cells.iter().zip(&self.columns).all(|(cell, column)| column.takes(cell));
+        if !fit {
+            let what = format!("a row of {} is not of its columns", self.name);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        self.columns.iter_mut().zip(cells).for_each(|(column, cell)| column.put(cell));
+        self.added(1)
+    }
+
+    /// The columns, for who fills them one after another, and says by [`added`](Self::added) how many rows came.
+    pub(crate) fn columns(&mut self) -> std::slice::IterMut<'_, Column> {
+        self.columns.iter_mut()
+    }
+
+    /// Rows for which there is room until a group is full.
+    pub(crate) const fn room(&self) -> usize {
+        GROUP - self.rows
+    }
+
+    /// So many rows were put into each column.
+    pub(crate) fn added(&mut self, rows: usize) -> io::Result<()> {
+        self.rows += rows;
+        if self.rows >= GROUP { self.write_group() } else { Ok(()) }
+    }
+
+    fn write_group(&mut self) -> io::Result<()> {
+        let rows: i64 = fits(mem::take(&mut self.rows))?;
+        let start = self.at;
+        let mut chunks = Vec::with_capacity(self.columns.len());
+        let (mut plain_size, mut size) = (0, 0);
+        for column in &mut self.columns {
+            let chunk = Chunk::of(column, rows)?;
+            self.out.write_all(&chunk.bytes)?;
+            chunks.push(chunk.about(column, self.at, rows)?);
+            plain_size += chunk.plain_size;
+            size += fits::<_, i64>(chunk.bytes.len())?;
+            self.at += fits::<_, i64>(chunk.bytes.len())?;
+            column.clear();
+        }
+        self.all_rows += rows;
+        let group = Struct::new().structs(1, &chunks).i64(2, plain_size).i64(3, rows);
+        self.groups.push(group.i64(5, start).i64(6, size).end());
+        Ok(())
+    }
+
+    /// Writes what is left, and the footer, which says whether all times are of UTC.
+    ///
+    /// # Errors
+    /// Where the disk takes no more.
+    pub fn finish(mut self, utc: bool) -> io::Result<W> {
+        if self.rows > 0 {
+            self.write_group()?;
+        }
+        let root = Struct::new().bytes(4, self.name.as_bytes()).i32(5, fits(self.columns.len())?).end();
+        let mut schema = vec![root];
+        schema.extend(self.columns.iter().map(|column| element(column, utc)));
+        // Statistics are in the order of each type.
+        let order = Struct::new().inner(1, Struct::new()).end();
+        let footer = Struct::new()
+            .i32(1, 1)
+            .structs(2, &schema)
+            .i64(3, self.all_rows)
+            .structs(4, &self.groups)
+            .bytes(6, concat!("hugewise version ", env!("CARGO_PKG_VERSION")).as_bytes())
+            .structs(7, &vec![order; self.columns.len()])
+            .end();
+        self.out.write_all(&footer)?;
+        self.out.write_all(&fits::<_, u32>(footer.len())?.to_le_bytes())?;
+        self.out.write_all(MAGIC)?;
+        Ok(self.out)
+    }
+}
+
+/// Where rows are counted or bytes measured, which a file format holds in fewer bits than memory does.
+fn fits<T, U: TryFrom<T>>(value: T) -> io::Result<U> {
+    U::try_from(value).map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, "more than the format can hold"))
+}
