@@ -19,9 +19,6 @@ use crate::reading::{Id, hex};
 use crate::rows::Row;
 use crate::schema::{self, Place};
 
-/// Parts of a day, by the host's name.
-pub(crate) const BUCKETS: u8 = 16;
-
 const MANIFEST: &str = "_manifest";
 /// Where a day is not known, as Hive writes it.
 const NO_DAY: &str = "__HIVE_DEFAULT_PARTITION__";
@@ -41,7 +38,7 @@ impl Partition {
     /// Where rows of a host are that were read at so many seconds since the epoch.
     pub(crate) fn new(place: Place, at: Option<i64>, host: &str) -> Self {
         let day = at.and_then(date::day).unwrap_or_else(|| NO_DAY.to_owned());
-        let bucket = Sha256::digest(host).first().copied().unwrap_or_default() % BUCKETS;
+        let bucket = Sha256::digest(host).first().copied().unwrap_or_default() % schema::BUCKETS;
         Self { place, day, bucket }
     }
 

@@ -7,6 +7,9 @@ use hugewise_report::parquet::Column as Written;
 /// Version of the tables. Within one version columns are added at the end, never changed.
 pub const VERSION: i64 = 1;
 
+/// Parts of a day, by the host's name.
+pub(crate) const BUCKETS: u8 = 16;
+
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -285,7 +288,7 @@ pub fn page() -> String {
          A row is there once, whatever was killed or tried again. `LAKE/_manifest` says which captures are in the \
          tables; leave it alone. A host that was captured twice has its rows twice, with another `capture`: take the \
          latest `captured_at`.\n",
-        crate::lake::BUCKETS - 1
+        BUCKETS - 1
     );
     section(&mut text, "In every table", "", COMMON);
     for table in TABLES {
