@@ -21,6 +21,11 @@ pub(super) const SPARE: f64 = 0.1;
 /// it goes.
 const OUT: f64 = 0.2;
 
+/// Part of what was reclaimed that went to swap, where it is programs that the host has no room for; and the part of that which
+/// they ask back for.
+const SWAPPED: f64 = 0.3;
+const CAME_BACK: f64 = 0.25;
+
 /// Samples as far apart as this, in milliseconds, thin what one process does.
 const COARSE: i64 = 60_000;
 
@@ -131,6 +136,8 @@ pub(super) struct Facts<'a> {
     pub(super) compaction_counted: bool,
     /// What the last sample before the window shows.
     pub(super) last_seen: Vec<String>,
+    /// Pages that went to swap, as a part of all that were reclaimed, where at least a fourth of them came back; otherwise 0.
+    pub(super) swapped: f64,
     /// Pages a second out to swap and back, at their highest.
     pub(super) swap: Option<(Rate, Rate)>,
     /// Sessions, or tasks, where they rose or fell most.
@@ -168,6 +175,16 @@ impl Window<'_> {
     fn rate(&self, metric: Metric) -> Option<Rate> {
         let (series, _, pages) = self.highest(metric)?;
         Some(Rate { pages, page: Page::of(series, self.observations.page) })
+    }
+
+    /// As [`Facts::swapped`] has it.
+    fn swapped(&self) -> f64 {
+        let rows = self.values(Metric::Steal).filter_map(|(series, row, reclaimed)| {
+            Some((reclaimed, series.value(Metric::SwapOut, row)?, series.value(Metric::SwapIn, row)?))
+        });
+        let (reclaimed, out, back) =
+            rows.fold((0.0, 0.0, 0.0), |sum: (f64, f64, f64), row| (sum.0 + row.0, sum.1 + row.1, sum.2 + row.2));
+        if reclaimed > 0.0 && back >= CAME_BACK * out { out / reclaimed } else { 0.0 }
     }
 
     fn system(&self) -> Option<(f64, Option<f64>)> {
@@ -349,6 +366,7 @@ impl<'a> Facts<'a> {
             compaction_counted: history.series.iter().any(|one| one.column(Metric::CompactStall).is_some()),
             last_seen: window.last_seen(),
             swap: window.rate(Metric::SwapOut).zip(window.rate(Metric::SwapIn)),
+            swapped: window.swapped(),
             grown: window.grown(count.as_ref()),
             count,
             load: window.load(),
@@ -398,6 +416,9 @@ impl<'a> Facts<'a> {
 
     /// Whether most of what was reclaimed went to swap: pages of programs, not of files.
     pub(super) fn mostly_swap(&self) -> bool {
+        if self.swapped >= SWAPPED && self.strength(Kind::Swap).is_some() {
+            return true;
+        }
         let scanned = match &self.scans {
             Scans::Counted { direct, kswapd } => direct.pages + kswapd.pages,
             Scans::Together(rate, _) => rate.pages,

@@ -155,6 +155,16 @@ fn memory_of_programs_that_goes_to_swap_is_named_so() {
         ALL,
         Verdict::ReclaimStorm,
     );
+    // Half of what is taken back goes to swap and is asked for again, however often pages are looked at before they go.
+    let thrash = |calm| Second {
+        swap_out: 1370.0,
+        swap_in: 1350.0,
+        taken_back: 2900.0,
+        kswapd: 8000.0,
+        direct: 500.0,
+        ..out(calm)
+    };
+    only(thrash, ALL, Verdict::SwapStorm);
 }
 
 #[test]
