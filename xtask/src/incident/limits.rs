@@ -1,6 +1,6 @@
 //! What a source cannot tell, and why: the only cells of the matrix that may be empty.
 
-use super::collectors::Collector::{self, Sar, Vmstat};
+use super::collectors::Collector::{self, Pcp, Sar, Vmstat};
 
 /// A cause, who cannot tell it, from which interval on, and why.
 const LIMITS: &[(&str, &[Collector], u32, &str)] = &[
@@ -14,6 +14,7 @@ const LIMITS: &[(&str, &[Collector], u32, &str)] = &[
         1,
         "it has neither page tables nor scans, and its free memory stands still (procps 4.0.2)",
     ),
+    ("hang", &[Vmstat, Pcp], 1, "without the host's uptime, a start of the host looks like one of the collector"),
     ("fork-storm", &[Vmstat], 1, "it has no count of processes that begin"),
     ("user-cpu", &[Vmstat], 1, "it does not say how many processors there are"),
     ("page-tables-growing", &[Vmstat], 1, "it has no page tables"),

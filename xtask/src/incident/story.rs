@@ -18,7 +18,7 @@ const CACHE_MIB: u32 = 300;
 const LOT: u32 = 30;
 /// Lots at the least and at the most.
 const LEAST_LOTS: u32 = 8;
-const MOST_LOTS: u32 = 20;
+const MOST_LOTS: u32 = 12;
 /// Seconds without anything, which are the archive's idea of normal.
 const QUIET: u32 = 120;
 /// Seconds from one lot to the next.

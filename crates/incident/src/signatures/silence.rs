@@ -20,6 +20,8 @@ const BEFORE: i64 = 5 * MINUTE;
 /// take longer than five minutes.
 const TASKS_LEFT: f64 = 0.75;
 const TABLES_LEFT: f64 = 0.6;
+/// Page tables of a server, in bytes; those of a system that has none wander by less.
+const TABLES: f64 = 16.0 * 1_048_576.0;
 
 pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
     observations.rows.iter().flat_map(of).collect()
@@ -84,6 +86,6 @@ fn ended(rows: &Rows<'_>, last: usize) -> Option<String> {
             return Some(format!("{name} had fallen from {usual:.0} to {now:.0}"));
         }
     }
-    let (usual, now) = fell(Metric::PageTables, TABLES_LEFT)?;
+    let (usual, now) = fell(Metric::PageTables, TABLES_LEFT).filter(|(usual, now)| usual - now >= TABLES)?;
     Some(format!("page tables had shrunk from {} to {}", bytes(usual), bytes(now)))
 }
