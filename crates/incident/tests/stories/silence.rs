@@ -53,6 +53,14 @@ fn a_host_that_hung_for_forty_minutes_until_it_was_reset() {
     }
 }
 
+/// A host without servers has page tables of some MiB, and a collector that starts with it has a third of them.
+#[test]
+fn small_page_tables_that_shrink_are_no_server_that_was_stopped() {
+    let idle =
+        |second: i64| Second { tables: if second < GONE - 360 { 2_097_152.0 } else { 1_258_291.0 }, ..calm(second) };
+    assert_eq!(verdicts(&gone(&idle, 60, 40, true)), [Verdict::Hang]);
+}
+
 #[test]
 fn what_was_seen_before_a_hang_is_its_story() {
     let storm = |second: i64| {
