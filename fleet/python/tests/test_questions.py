@@ -57,6 +57,10 @@ class Answers(unittest.TestCase):
         self.assertEqual({host: row["verdict"] for host, row in told.items()}, {"db1": "short", "db2": "short", "db4": "idle"})
         self.assertEqual(told["db4"]["idle_bytes"], 15360 * (2 << 20))
 
+    def test_a_pool_of_a_server_that_is_stopped_is_not_idle(self) -> None:
+        sql = question("pools").sql.replace("FROM instances WHERE", "FROM (SELECT * REPLACE (demand_pages * 4 AS demand_pages) FROM instances) WHERE")
+        self.assertNotIn("idle", {row["verdict"] for row in self.engine.rows(sql)})
+
     def test_the_host_that_is_set_up_otherwise(self) -> None:
         told = [(row["host"], row["line"], row["value"], row["usual_value"]) for row in self.ask("drift")]
         self.assertIn(("db4", "thp_enabled", "always", "never"), told)

@@ -20,8 +20,9 @@ judged AS (
         nodes.most_pages AS most_pages_of_a_node,
         CASE
             WHEN coalesce(demand.wanted_pages, 0) > pools.total_pages THEN 'short'
+            -- What a server that is stopped will need is not idle.
             WHEN pools.total_pages > 0 AND 2 * (pools.free_pages - coalesce(pools.reserved_pages, 0)) >= pools.total_pages
-                THEN 'idle'
+                AND 2 * coalesce(demand.wanted_pages, 0) <= pools.total_pages THEN 'idle'
             WHEN nodes.nodes > 1 AND nodes.most_pages > 2 * nodes.least_pages THEN 'unequal'
         END AS verdict
     FROM pools
