@@ -43,11 +43,11 @@ impl Unit {
     }
 }
 
-/// A path that was passed over, and why.
-pub(crate) type Passed = (PathBuf, String);
+/// A folder that could not be listed, and why.
+pub(crate) type Unlisted = (PathBuf, String);
 
 /// The captures at a path, and what below it could not be listed, with the reason.
-pub(crate) fn at(path: &Path) -> io::Result<(Vec<Unit>, Vec<Passed>)> {
+pub(crate) fn at(path: &Path) -> io::Result<(Vec<Unit>, Vec<Unlisted>)> {
     let folder = match files::open(path)? {
         Given::File(..) => return Ok((vec![Unit { path: path.to_owned(), at: At::File }], Vec::new())),
         Given::Folder(folder) => folder,
