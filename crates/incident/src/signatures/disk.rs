@@ -90,7 +90,7 @@ fn signature(rows: &Rows<'_>, spike: &Spike, strength: Strength, words: impl Fn(
     let mut blocked: Vec<f64> = (spike.first..=spike.last).filter_map(counted).collect();
     let blocked = median(&mut blocked).unwrap_or(BLOCKED);
     let mut strength = strength;
-    let mut caveats: Vec<String> = hides(rows.usual).into_iter().chain(spike.unusual_or_not()).collect();
+    let mut caveats: Vec<String> = hides(rows.usual).into_iter().chain(spike.without_usual()).collect();
     match moved {
         Some(moved) if moved >= MOVED => {
             strength = Strength::Weak;

@@ -53,7 +53,7 @@ fn of(rows: &Rows<'_>, told: Option<f64>) -> Vec<Signature> {
                 Some(rows.evidence(row, words))
             })
             .collect(),
-        caveats: caveats.iter().cloned().chain(spike.unusual_or_not()).collect(),
+        caveats: caveats.iter().cloned().chain(spike.without_usual()).collect(),
     };
     spikes.iter().filter(|spike| spike.excess >= FORKED * processors).map(signature).collect()
 }

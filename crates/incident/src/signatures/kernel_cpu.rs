@@ -64,7 +64,7 @@ fn signature(rows: &Rows<'_>, spike: &Spike, disks: &Disks) -> Signature {
     let leads = mean(Metric::CpuSystem).zip(mean(Metric::CpuUser)).is_none_or(|(system, user)| system > user);
     let alone = spike.peak >= STRONG && spike.excess >= STRONG_EXCESS && leads;
     let mut strength = if alone { Strength::Strong } else { Strength::Clear };
-    let mut caveats: Vec<String> = hides(rows.usual).into_iter().chain(spike.unusual_or_not()).collect();
+    let mut caveats: Vec<String> = hides(rows.usual).into_iter().chain(spike.without_usual()).collect();
     let otherwise = [disks.explain(rows, spike.peak_row), stolen(rows, spike), lasting(rows, spike)];
     for caveat in otherwise.into_iter().flatten() {
         strength = weaker(strength);

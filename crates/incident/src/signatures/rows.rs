@@ -321,10 +321,10 @@ impl Spike {
     }
 
     /// That nothing tells what is usual, where it is so.
-    pub(super) fn unusual_or_not(&self) -> Option<String> {
-        self.usual
-            .is_none()
-            .then(|| "nothing tells what is usual here: too few rows, or most of them like these".to_owned())
+    pub(super) fn without_usual(&self) -> Option<String> {
+        self.usual.is_none().then(|| {
+            "what is usual here is not known: there are too few rows, or most of them are like these".to_owned()
+        })
     }
 
     /// The rows that tell it: the first, the highest and the last.

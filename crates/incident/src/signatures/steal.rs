@@ -33,7 +33,7 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
                 Some(rows.evidence(row, words))
             })
             .collect(),
-        caveats: hides(rows.usual).into_iter().chain(spike.unusual_or_not()).collect(),
+        caveats: hides(rows.usual).into_iter().chain(spike.without_usual()).collect(),
     };
     spikes.iter().filter(|spike| spike.excess >= EXCESS).map(signature).collect()
 }

@@ -33,7 +33,7 @@ fn of(rows: &Rows<'_>, processors: Option<f64>) -> Vec<Signature> {
         Some(if user >= USER && idle < IDLE { queue / each } else { 0.0 })
     };
     let signature = |spike: &Spike| {
-        let mut caveats: Vec<String> = hides(rows.usual).into_iter().chain(spike.unusual_or_not()).collect();
+        let mut caveats: Vec<String> = hides(rows.usual).into_iter().chain(spike.without_usual()).collect();
         if processors.is_none() {
             caveats
                 .push(format!("how many processors there are is not told: it was judged as if there were {each:.0}"));

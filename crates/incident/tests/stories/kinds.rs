@@ -144,7 +144,7 @@ fn trouble_is_told_where_nothing_tells_what_is_usual() {
         let [incident] = &history.incidents[..] else { unreachable!() };
         assert_eq!(incident.confidence, Confidence::Low);
         says(&incident.summary, &["nothing says with what: %system was up to 92"]);
-        says(&format!("{:?}", incident.signatures), &["nothing tells what is usual here"]);
+        says(&format!("{:?}", incident.signatures), &["what is usual here is not known"]);
     }
     let calm = investigated(vec![seen(&calm, &rows(5), Keeps::default())]);
     assert_eq!(verdicts(&calm), []);
