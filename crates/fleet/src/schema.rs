@@ -234,7 +234,7 @@ const CASES: Table = Table {
     own: &[
         needed("case_number", Integer, "from 0, worst first"),
         needed("level", Text, "the worst of the case: `error`, `warn`, `info`"),
-        needed("code", Text, "the rule that is the cause: `HW201`"),
+        needed("code", Text, "code of the rule that is the cause; `hugewise rules` lists them"),
         needed("name", Text, "the same as a word: `no-pool`"),
         maybe("instance_title", Text, "`oracle PROD`; null for the host as a whole"),
         needed("summary", Text, "one sentence"),
@@ -252,7 +252,7 @@ const FINDINGS: Table = Table {
         maybe("case_number", Integer, "the case that it belongs to"),
         needed("is_cause", Flag, "whether it is the cause of that case"),
         needed("level", Text, "`error`, `warn`, `info`"),
-        needed("code", Text, "`HW201`"),
+        needed("code", Text, "code of the rule; `hugewise rules` lists them"),
         needed("name", Text, "`no-pool`"),
         maybe("instance_title", Text, "`oracle PROD`; null for the host as a whole"),
         needed("summary", Text, "one sentence"),
