@@ -17,10 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::reading::{Id, hex};
 use crate::rows::Row;
-use crate::schema::{self, Place};
-
-/// Parts of a day, by the host's name.
-pub(crate) const BUCKETS: u8 = 16;
+use crate::schema::{self, BUCKETS, Place};
 
 const MANIFEST: &str = "_manifest";
 /// Where a day is not known, as Hive writes it.
