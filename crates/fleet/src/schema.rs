@@ -283,7 +283,8 @@ pub fn page() -> String {
          A table is a folder of Parquet files: `LAKE/TABLE/day=2026-11-25/bucket=07/part-....parquet`. `day` is the day of \
          `captured_at` in UTC (in `failures` that of `failed_at`); it is `__HIVE_DEFAULT_PARTITION__`, which SQL engines \
          read as null, where a capture does not say when it was made. `bucket` is 00 to {:02}, the same for all captures of \
-         a host. Both are in the path alone: read with hive partitioning, and they are columns. Times are in UTC, \
+         a host; engines disagree on whether it is a number. Both are in the path alone: read with hive partitioning, and they \
+         are columns. A table without a row has no folder. Times are in UTC, \
          sizes in bytes, and a fact that is not known is null, never zero.\n\n\
          A row is there once, whatever was killed or tried again. `LAKE/_manifest` says which captures are in the \
          tables; leave it alone. A host that was captured twice has its rows twice, with another `capture`: take the \

@@ -25,6 +25,9 @@ pub(crate) enum At {
     Folder,
 }
 
+/// A folder that could not be listed, and why.
+pub(crate) type Unlisted = (PathBuf, String);
+
 impl Unit {
     /// Opens a capture that is a file.
     pub(crate) fn open(&self) -> io::Result<Option<(File, u64)>> {
@@ -42,9 +45,6 @@ impl Unit {
         }
     }
 }
-
-/// A folder that could not be listed, and why.
-pub(crate) type Unlisted = (PathBuf, String);
 
 /// The captures at a path, and what below it could not be listed, with the reason.
 pub(crate) fn at(path: &Path) -> io::Result<(Vec<Unit>, Vec<Unlisted>)> {
