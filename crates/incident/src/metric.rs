@@ -213,8 +213,8 @@ metrics! {
 }
 
 impl Metric {
-    /// Whether it is only told, in series: nothing is judged by it, and no chart has it.
-    pub(crate) const fn is_only_told(self) -> bool {
+    /// Whether it is only told, in series: nothing is judged by it, so that an investigation without series may leave it out.
+    pub const fn is_only_told(self) -> bool {
         matches!(
             self,
             Self::CpuIrq

@@ -6,8 +6,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
-use hugewise_incident::{Confidence, Incident, Investigation, Kind, Options, Verdict, investigate};
+use hugewise_incident::{
+    Confidence, Format, Incident, Investigation, Kind, Metric, Options, Series, Verdict, investigate,
+    investigate::with_rows,
+};
 
 fn archives(of: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/incident").join(of)
@@ -35,6 +39,31 @@ fn the_collector_of_sysstat_alone_is_enough() {
     let investigation = found(&[archives("base").join("sa.xz")]);
     let verdicts: Vec<_> = incidents(&investigation).iter().map(|incident| incident.verdict).collect();
     assert_eq!(verdicts, [Verdict::ReclaimByPageTables]);
+}
+
+/// What nothing is judged by is not decoded where no series is asked for.
+#[test]
+fn the_answer_is_the_same_with_all_metrics_and_with_those_that_are_judged() {
+    let told = |investigation: &Investigation| {
+        let hosts = investigation.hosts.iter();
+        hosts.map(|host| format!("{:#?}", (&host.incidents, &host.signatures, &host.unknown))).collect::<Vec<_>>()
+    };
+    for of in ["base", "huge", "busy"] {
+        let paths = [archives(of)];
+        let seen = Mutex::new(false);
+        let rows = Mutex::new(|_: Option<&str>, all: &[Series]| {
+            let more = |series: &Series| series.column(Metric::ContextSwitches).is_some();
+            *seen.lock().unwrap() |= all.iter().any(more);
+        });
+        let all = with_rows(&paths, &Options::default(), &|_| {}, &rows).unwrap();
+        assert!(*seen.lock().unwrap(), "{of}: nothing was decoded that could have been left out");
+        let judged = found(&paths);
+        let sar = |series: &&Series| series.format == Format::Sysstat;
+        let left = judged.hosts.iter().flat_map(|host| &host.series).filter(sar);
+        assert!(left.clone().count() > 0);
+        assert!(left.flat_map(Series::metrics).all(|metric| !metric.is_only_told()), "{of}");
+        assert_eq!(told(&judged), told(&all), "{of}");
+    }
 }
 
 #[test]

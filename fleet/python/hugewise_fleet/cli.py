@@ -18,12 +18,12 @@ def main(arguments: list[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     try:
         return asked.run(asked)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (LakeError, OSError) as error:
         print(f"hugewise-fleet: {error}", file=sys.stderr)
     except ImportError as error:
-        print(f"hugewise-fleet: {error.name} is not installed: pip install 'hugewise-fleet[spark]'", file=sys.stderr)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"hugewise-fleet: {error.name} is not installed: hugewise-fleet needs its [spark] extra for this engine", file=sys.stderr)
     return 2
 
 
@@ -68,11 +68,17 @@ def _questions(_: argparse.Namespace) -> int:
 def _write(file: Path | None, text: str) -> int:
     if file is None:
         sys.stdout.write(text)
+        sys.stdout.flush()
         return 0
     # Whole or not at all; what hosts said is for the one who asked.
     with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}-", delete=False, encoding="utf-8") as new:
-        new.write(text)
-    os.replace(new.name, file)
+        try:
+            new.write(text)
+            new.flush()
+            os.replace(new.name, file)
+        except OSError:
+            os.unlink(new.name)
+            raise
     return 0
 
 

@@ -1,12 +1,13 @@
 """Engines that run the SQL: DuckDB in this process, or Apache Spark.
 
 Both see the same views. `all_hosts`, `all_pools` ... have every capture; `hosts`, `pools` ... have the latest capture of each
-host, and `before_hosts`, `before_cases` ... the one before it. A table that the lake does not have yet is empty.
+host, and `before_hosts`, `before_cases` ... the one before it; `captures` says of each capture whose it is. A table that the lake does not have yet is empty.
 """
 
 from __future__ import annotations
 
 import datetime
+import re
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,17 +32,27 @@ class DuckDb:
     def __init__(self, lake: str) -> None:
         import duckdb
 
+        if "://" in lake:
+            raise LakeError(f"DuckDB reads a folder, and {lake} is none: --engine spark reads object storage, or mount it")
+        self._error = duckdb.Error
         self._db = duckdb.connect()
-        self._db.execute("SET TimeZone = 'UTC'")
-        for table in TABLES:
-            if _has(lake, table):
-                source = str(Path(lake) / table / "*" / "*" / "*.parquet").replace("'", "''")
-                read = f"read_parquet('{source}', hive_partitioning = true, union_by_name = true)"
-                self._db.execute(f"CREATE VIEW all_{table} AS SELECT * FROM {read}")
-        _prepare(lake, self._db.execute, self.rows)
+        self._run("SET TimeZone = 'UTC'")
+        present = {table for table in TABLES if any(Path(lake).glob(f"{table}/*/*/*.parquet"))}
+        for table in present:
+            # What stands for other letters in a glob may stand in a folder's name.
+            folder = re.sub(r"([*?\[])", r"[\1]", lake).replace("'", "''")
+            source = f"read_parquet('{folder}/{table}/*/*/*.parquet', hive_partitioning = true, union_by_name = true)"
+            self._run(f"CREATE VIEW all_{table} AS SELECT * FROM {source}")
+        _prepare(lake, present, self._run, self.rows)
+
+    def _run(self, sql: str) -> Any:
+        try:
+            return self._db.execute(sql)
+        except self._error as error:
+            raise LakeError(f"the tables cannot be read: {error}") from error
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
-        answer = self._db.execute(sql)
+        answer = self._run(sql)
         names = [column[0] for column in answer.description]
         return [dict(zip(names, map(_plain, row))) for row in answer.fetchall()]
 
@@ -50,19 +61,27 @@ class Spark:
     """Apache Spark: `local[2]`, `spark://host:7077`, or a session that spark-submit made."""
 
     def __init__(self, lake: str, master: str | None) -> None:
+        from pyspark.errors import AnalysisException
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.appName("hugewise-fleet").config("spark.sql.session.timeZone", "UTC")
         builder = builder.config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
         self._spark = (builder.master(master) if master else builder).getOrCreate()
+        present = set()
         for table in TABLES:
-            if _has(lake, table):
+            try:
                 frame = self._spark.read.option("mergeSchema", "true").parquet(f"{lake.rstrip('/')}/{table}")
-                frame.createOrReplaceTempView(f"all_{table}")
-        _prepare(lake, self._view, self.rows)
+            except AnalysisException as error:
+                # A table without a row has no folder.
+                if error.getCondition() not in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
+                    raise LakeError(f"the tables cannot be read: {error}") from error
+                continue
+            frame.createOrReplaceTempView(f"all_{table}")
+            present.add(table)
+        _prepare(lake, present, self._view, self.rows)
 
     def _view(self, sql: str) -> None:
-        self._spark.sql(sql.replace("CREATE VIEW", "CREATE TEMPORARY VIEW"))
+        self._spark.sql(sql.replace("CREATE VIEW", "CREATE OR REPLACE TEMPORARY VIEW"))
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         return [{name: _plain(value) for name, value in row.asDict().items()} for row in self._spark.sql(sql).collect()]
@@ -73,24 +92,19 @@ def open_engine(lake: str, engine: str) -> Engine:
     return DuckDb(lake) if engine == "duckdb" else Spark(lake, None if engine == "spark" else engine)
 
 
-def _has(lake: str, table: str) -> bool:
-    # What an object store holds is asked of the engine itself.
-    return "://" in lake or any(Path(lake).glob(f"{table}/*/*/*.parquet"))
-
-
-def _prepare(lake: str, execute: Any, rows: Any) -> None:
-    if not _has(lake, "hosts"):
+def _prepare(lake: str, present: set[str], execute: Any, rows: Any) -> None:
+    if "hosts" not in present:
         raise LakeError(f"{lake} has no table of hosts: hugewise collect PATH... --out {lake} writes one")
     versions = {row["schema_version"] for row in rows("SELECT DISTINCT schema_version FROM all_hosts")}
     if versions - {VERSION}:
         raise LakeError(f"{lake} has tables of version {max(versions)}, and this program knows {VERSION}: install a newer one")
     # A host without a name is known by the path of its capture.
     execute(
-        "CREATE VIEW captures AS SELECT capture, row_number() OVER (PARTITION BY cluster, coalesce(host, path) "
+        "CREATE VIEW captures AS SELECT capture, coalesce(host, path) AS who, captured_at, row_number() OVER (PARTITION BY cluster, coalesce(host, path) "
         "ORDER BY captured_at DESC, capture) AS age FROM all_hosts"
     )
     for table in TABLES:
-        if not _has(lake, table):
+        if table not in present:
             continue
         if table == "failures":
             execute("CREATE VIEW failures AS SELECT * FROM all_failures")
@@ -99,7 +113,7 @@ def _prepare(lake: str, execute: Any, rows: Any) -> None:
             of_age = f"SELECT capture FROM captures WHERE age = {age}"
             execute(f"CREATE VIEW {view} AS SELECT * FROM all_{table} WHERE capture IN ({of_age})")
     for table, columns in _EMPTY.items():
-        if not _has(lake, table):
+        if table not in present:
             nulls = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in columns.items())
             for view in (f"all_{table}", table, f"before_{table}"):
                 execute(f"CREATE VIEW {view} AS SELECT {nulls} WHERE false")

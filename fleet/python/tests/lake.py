@@ -12,12 +12,16 @@ BEFORE, NOW = "2026-11-01 08:00:00+00", "2026-11-25 08:00:00+00"
 
 
 def make(folder: Path) -> Path:
-    """Four members of one cluster, the first captured twice, and a host of none."""
+    """Four members of one cluster, the first captured twice, a host of none, and one without a name, captured twice."""
     tables: dict[str, list[str]] = {name: [] for name in ("hosts", "pools", "instances", "moments", "cases", "failures")}
     for number in range(1, 5):
         _member(tables, number)
     _host(tables, "old", "'db1'", "'rac'", BEFORE, "never", 9)
     _case(tables, "old", "'db1'", "'rac'", BEFORE, "HW401", "setting")
+    # A host without a name is known by its path, and has the same case in both captures.
+    for capture, at in (("n1", BEFORE), ("n2", NOW)):
+        _host(tables, capture, "NULL::VARCHAR", "NULL::VARCHAR", at, "never", 0, "/captures/nameless")
+        _case(tables, capture, "NULL::VARCHAR", "NULL::VARCHAR", at, "HW501", "thp")
     _host(tables, "solo", "'solo'", "NULL", NOW, "always", 1)
     _instance(tables, "solo", "'solo'", "NULL", NOW, "redis", "6379", "none", "no", 0, 5)
     tables["failures"].append(
@@ -54,10 +58,10 @@ def _member(tables: dict[str, list[str]], number: int) -> None:
         _case(tables, *who, "HW201", "no-pool")
 
 
-def _host(tables: dict[str, list[str]], capture: str, host: str, cluster: str, at: str, thp: str, tables_gib: int) -> None:
+def _host(tables: dict[str, list[str]], capture: str, host: str, cluster: str, at: str, thp: str, tables_gib: int, path: str = "") -> None:
     tables["hosts"].append(
         WHO.format(capture=capture, host=host, cluster=cluster, at=at)
-        + f", '/captures/{capture}' AS path, 'Oracle Linux 9' AS os, '5.15' AS kernel, '{thp}' AS thp_enabled, "
+        + f", '{path or '/captures/' + capture}' AS path, 'Oracle Linux 9' AS os, '5.15' AS kernel, '{thp}' AS thp_enabled, "
         f"'madvise' AS thp_defrag, {2 << 20}::BIGINT AS default_huge_page_bytes, {64 * GIB}::BIGINT AS memory_bytes, "
         f"0::BIGINT AS swap_total_bytes, {tables_gib * GIB}::BIGINT AS page_tables_bytes, 1::BIGINT AS instances, "
         "1::BIGINT AS errors, 0::BIGINT AS warnings, 0::BIGINT AS unread_facts, NULL::VARCHAR AS torn"

@@ -1,24 +1,30 @@
 -- Cases that were opened or closed since the capture before.
-WITH told AS (
-    SELECT cluster, host, code, name, coalesce(instance_title, '') AS instance, summary, 'opened' AS change,
-        (SELECT max(captured_at) FROM hosts WHERE hosts.capture = cases.capture) AS captured_at
-    FROM cases
-    WHERE EXISTS (
-        SELECT 1 FROM before_hosts
-        WHERE coalesce(before_hosts.cluster, '') = coalesce(cases.cluster, '') AND before_hosts.host = cases.host)
-    AND NOT EXISTS (
-        SELECT 1 FROM before_cases
-        WHERE coalesce(before_cases.cluster, '') = coalesce(cases.cluster, '') AND before_cases.host = cases.host
-        AND before_cases.code = cases.code AND coalesce(before_cases.instance_title, '') = coalesce(cases.instance_title, ''))
+WITH now_cases AS (
+    SELECT captures.who AS who, captures.captured_at AS captured_at, coalesce(cases.cluster, '') AS cluster, cases.code AS code,
+        cases.name AS name, coalesce(cases.instance_title, '') AS instance, cases.summary AS summary
+    FROM cases JOIN captures ON captures.capture = cases.capture
+),
+earlier_cases AS (
+    SELECT captures.who AS who, captures.captured_at AS captured_at, coalesce(cases.cluster, '') AS cluster, cases.code AS code,
+        cases.name AS name, coalesce(cases.instance_title, '') AS instance, cases.summary AS summary
+    FROM before_cases AS cases JOIN captures ON captures.capture = cases.capture
+),
+seen_before AS (
+    SELECT DISTINCT captures.who AS who, coalesce(before_hosts.cluster, '') AS cluster
+    FROM before_hosts JOIN captures ON captures.capture = before_hosts.capture
+),
+told AS (
+    SELECT 'opened' AS change, one.* FROM now_cases AS one
+    JOIN seen_before ON seen_before.who = one.who AND seen_before.cluster = one.cluster
+    LEFT JOIN earlier_cases AS other ON other.who = one.who AND other.cluster = one.cluster AND other.code = one.code
+        AND other.instance = one.instance
+    WHERE other.code IS NULL
     UNION ALL
-    SELECT cluster, host, code, name, coalesce(instance_title, ''), summary, 'closed',
-        (SELECT max(captured_at) FROM before_hosts WHERE before_hosts.capture = before_cases.capture)
-    FROM before_cases
-    WHERE NOT EXISTS (
-        SELECT 1 FROM cases
-        WHERE coalesce(before_cases.cluster, '') = coalesce(cases.cluster, '') AND before_cases.host = cases.host
-        AND before_cases.code = cases.code AND coalesce(before_cases.instance_title, '') = coalesce(cases.instance_title, ''))
+    SELECT 'closed' AS change, one.* FROM earlier_cases AS one
+    LEFT JOIN now_cases AS other ON other.who = one.who AND other.cluster = one.cluster AND other.code = one.code
+        AND other.instance = one.instance
+    WHERE other.code IS NULL
 )
-SELECT change, coalesce(cluster, '') AS cluster, coalesce(host, '') AS host, code, name, instance, captured_at, summary
+SELECT change, cluster, who AS host, code, name, instance, captured_at, summary
 FROM told
 ORDER BY change DESC, cluster, host, code, instance

@@ -364,3 +364,16 @@ impl Peak {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::CHARTS;
+
+    #[test]
+    fn no_chart_shows_what_an_investigation_leaves_out() {
+        let shown = CHARTS.iter().flat_map(|chart| chart.lines).flat_map(|(metrics, ..)| *metrics);
+        assert!(shown.clone().count() > 20);
+        let left_out: Vec<_> = shown.filter(|metric| metric.is_only_told()).collect();
+        assert!(left_out.is_empty(), "{left_out:?}");
+    }
+}
