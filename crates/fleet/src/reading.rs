@@ -11,7 +11,7 @@ use hugewise_report::{Checked, plain};
 use sha2::{Digest, Sha256};
 
 use crate::rows::{self, Row, Whose};
-use crate::sources::Unit;
+use crate::sources::{Opened, Unit};
 
 /// A capture file larger than this is not read: a host's is a few hundred kilobytes, and a sosreport's below a gigabyte.
 const LARGEST: u64 = 4 << 30;
@@ -47,12 +47,15 @@ impl Failed {
 /// Reads a capture; none where `known` has it already.
 pub(crate) fn read(unit: &Unit, cluster: Option<&str>, known: &dyn Fn(&Id) -> bool) -> Result<Option<Taken>, Failed> {
     let opened = unit.open().map_err(|error| Failed::io(&error))?;
-    let Some((file, size)) = opened else {
-        let check = judged(&unit.path, None)?;
-        // What the same folder says again is the same reading of it.
-        let said = serde_json::to_vec(&check.0).map_err(|error| Failed::io(&error.into()))?;
-        let id = Sha256::digest(said).into();
-        return Ok((!known(&id)).then(|| made(id, unit, cluster, check)));
+    let (file, size) = match opened {
+        Opened::File(file, size) => (file, size),
+        Opened::Folder(folder) => {
+            let check = judged(&folder.path(), None)?;
+            // What the same folder says again is the same reading of it.
+            let said = serde_json::to_vec(&check.0).map_err(|error| Failed::io(&error.into()))?;
+            let id = Sha256::digest(said).into();
+            return Ok((!known(&id)).then(|| made(id, unit, cluster, check)));
+        }
     };
     if size > LARGEST {
         let message = format!("{size} bytes, and no capture has more than {LARGEST}");

@@ -21,25 +21,33 @@ pub(crate) enum At {
     File,
     /// A file below a folder that was given, by its path from there.
     Below(Arc<Below>, PathBuf),
-    /// A folder that looks like a host's root.
-    Folder,
+    /// A folder that looks like a host's root, the same way.
+    Folder(Arc<Below>, PathBuf),
+}
+
+/// A capture that was opened.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    /// With its size in bytes.
+    File(File, u64),
+    Folder(Below),
 }
 
 /// A folder that could not be listed, and why.
 pub(crate) type Unlisted = (PathBuf, String);
 
 impl Unit {
-    /// Opens a capture that is a file.
-    pub(crate) fn open(&self) -> io::Result<Option<(File, u64)>> {
+    /// Opens it; whatever stands at its path afterwards, that is what is read.
+    pub(crate) fn open(&self) -> io::Result<Opened> {
         match &self.at {
-            At::Folder => Ok(None),
+            At::Folder(folder, path) => Ok(Opened::Folder(folder.folder(path)?)),
             At::Below(folder, path) => {
                 let file = folder.open(path)?;
                 let size = file.metadata()?.len();
-                Ok(Some((file, size)))
+                Ok(Opened::File(file, size))
             }
             At::File => match files::open(&self.path)? {
-                Given::File(file, entry) => Ok(Some((file, entry.size))),
+                Given::File(file, entry) => Ok(Opened::File(file, entry.size)),
                 Given::Folder(_) => Err(io::Error::from(io::ErrorKind::IsADirectory)),
             },
         }
@@ -59,7 +67,8 @@ pub(crate) fn at(path: &Path) -> io::Result<(Vec<Unit>, Vec<Unlisted>)> {
     let problems = walk.problems.into_iter().map(|(below, why)| (joined(path, &below), why)).collect();
     let folder = Arc::new(folder);
     let hosts = walk.hosts;
-    let mut units: Vec<Unit> = hosts.iter().map(|host| Unit { path: joined(path, host), at: At::Folder }).collect();
+    let unit = |host: &PathBuf| Unit { path: joined(path, host), at: At::Folder(folder.clone(), host.clone()) };
+    let mut units: Vec<Unit> = hosts.iter().map(unit).collect();
     let of_hosts = |file: &Path| hosts.iter().any(|host| file.starts_with(host));
     let files = walk.files.into_iter().filter(|file| !of_hosts(&file.path));
     units.extend(files.map(|file| Unit { path: path.join(&file.path), at: At::Below(folder.clone(), file.path) }));

@@ -161,3 +161,20 @@ fn two_do_not_write_at_the_same_time() {
     drop(held);
     Lake::open(folder.path()).unwrap();
 }
+
+/// Who owns the folder of captures may put a link where a host was, once it has been listed.
+#[test]
+fn a_host_that_becomes_a_link_is_not_read_where_it_leads() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = folder.path().join("db7");
+    fs::create_dir(&host).unwrap();
+    fs::create_dir(host.join("proc")).unwrap();
+    fs::create_dir(host.join("sys")).unwrap();
+    fs::write(host.join("proc/meminfo"), "MemTotal: 1024 kB\n").unwrap();
+    let (units, _) = sources::at(folder.path()).unwrap();
+    let [unit] = &units[..] else { panic!("{units:?}") };
+    assert!(unit.open().is_ok());
+    fs::remove_dir_all(&host).unwrap();
+    std::os::unix::fs::symlink(Path::new(HOSTS).join("oracle-many-sessions"), &host).unwrap();
+    assert!(unit.open().is_err());
+}

@@ -170,6 +170,20 @@ impl Below {
         Ok(File::from(Located::new(at, before).open()?))
     }
 
+    /// Opens a folder that [`walk`](Self::walk) named, or itself for the empty path; no part of its path may be a link.
+    ///
+    /// # Errors
+    /// It is not there, may not be read, or is no folder any more.
+    pub fn folder(&self, path: &Path) -> io::Result<Self> {
+        let mut at = self.0.try_clone()?;
+        for part in path.components() {
+            let Component::Normal(name) = part else { return Err(Errno::INVAL.into()) };
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            at = openat(&at, name, flags, Mode::empty())?;
+        }
+        Ok(Self(at))
+    }
+
     /// Names of the folders in it, sorted; links are none.
     pub fn folders(&self) -> Vec<OsString> {
         self.of_type(FileType::Directory)
@@ -264,6 +278,11 @@ mod tests {
         assert_eq!(text, "text");
         for path in ["passwd", "a/etc/passwd", "a/inside/file", "pipe", "../x", "/etc/passwd", "a/b", "none"] {
             assert!(below.open(Path::new(path)).is_err(), "{path}");
+        }
+        assert_eq!(below.folder(Path::new("a")).unwrap().folders(), ["b"]);
+        assert_eq!(below.folder(Path::new("")).unwrap().folders(), ["a"]);
+        for path in ["a/etc", "a/inside", "top", "pipe", "..", "/etc", "none"] {
+            assert!(below.folder(Path::new(path)).is_err(), "{path}");
         }
         assert!(open(&at("pipe")).unwrap_err().to_string().contains("neither"));
         assert!(open(&at("none")).is_err());
