@@ -11,7 +11,10 @@ use hugewise_model::{Bytes, PageSize};
 
 use crate::{Event, Format, Metric};
 
+mod batch;
 mod reshape;
+
+pub(crate) use self::batch::Batch;
 
 /// A moment in milliseconds since 1970-01-01 00:00:00, of UTC or of the host's wall clock: the series' [`Clock`] says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -222,15 +225,28 @@ impl Column {
         if shift == 0 { word(place) } else { word(place) >> shift | word(place + 1) << (64 - shift) }
     }
 
-    /// Its values of some rows that follow one another.
-    fn part(&self, rows: Range<usize>) -> Self {
+    /// Leaves its values of some rows that follow one another, where they are: no memory is taken for it.
+    fn narrow(&mut self, rows: &Range<usize>) {
         // It ends with its last value, as one that was filled row by row.
         let last = (rows.start..rows.end.min(self.rows)).rev().find(|row| self.get(*row).is_some());
-        let mut part = Self::default();
-        if let Some(last) = last {
-            part.extend(0, rows.start..last + 1, self);
+        let Some(last) = last else {
+            *self = Self::default();
+            return;
+        };
+        let skipped = rows.start;
+        if !self.values.is_empty() {
+            self.values.truncate(last + 1);
+            self.values.drain(..skipped);
         }
-        part
+        self.rows = last + 1 - skipped;
+        for word in 0..self.rows.div_ceil(64) {
+            let left = self.rows - 64 * word;
+            let bits = self.bits(skipped + 64 * word) & if left < 64 { (1 << left) - 1 } else { u64::MAX };
+            if let Some(word) = self.present.get_mut(word) {
+                *word = bits;
+            }
+        }
+        self.present.truncate(self.rows.div_ceil(64));
     }
 
     /// By how many values it grows when `row` is set.
@@ -631,7 +647,8 @@ mod tests {
             proptest::prop_assert_eq!(told(&column), held(&rows, rows.len() + 70));
             let cut = cut.0.min(rows.len())..cut.1.min(rows.len());
             if cut.start <= cut.end {
-                let part = column.part(cut.clone());
+                let mut part = column.clone();
+                part.narrow(&cut);
                 proptest::prop_assert_eq!(told(&part), held(&rows[cut], rows.len() + 70));
             }
         }

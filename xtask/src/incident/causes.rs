@@ -14,6 +14,8 @@ pub(super) struct Play {
     pub(super) shift: u8,
     /// Requests a second of a disk of its own.
     pub(super) slow_disk: Option<u32>,
+    /// NUMA nodes; its only processor is on the first.
+    pub(super) nodes: u32,
     /// Seconds for which the machine stands still after the quiet, and then starts anew; that is the cause.
     pub(super) hangs: Option<u32>,
 }
@@ -27,6 +29,7 @@ impl Play {
         disks: false,
         shift: SHIFT,
         slow_disk: None,
+        nodes: 1,
         hangs: None,
     };
 }
@@ -186,26 +189,23 @@ wait $loops || true
             name: "oom-kill",
             verdict: Some("out-of-memory"),
             also: &["reclaim-storm"],
-            // Where memory ran out by itself, the machine read its programs in again for hours before the kernel killed anything.
-            // So a program takes nearly all of it, and the kernel is told to kill, as sysrq has it.
+            // Where the whole host ran out, it read its programs in again for hours before the kernel killed anything. A server
+            // bound to one node runs out of that node's memory: the programs stay in the other's.
             does: r#"cat >/run/grow <<'end'
-my ($available) = `cat /proc/meminfo` =~ /MemAvailable:\s+(\d+)/;
-my $size = ($available - 60_000) * 1024;
-my $start = syscall(9, 0, $size, 3, 0x22, -1, 0);
-syscall(28, $start, $size, 23) == 0 or die "populate: $!";
-sleep;
+my ($set_mempolicy, $bind, $second_node) = (238, 2, 2);
+syscall($set_mempolicy, $bind, pack('Q', $second_node), 64) == 0 or die "set_mempolicy: $!";
+my @taken;
+while () { push @taken, "x" x (16_000_000 + @taken); sleep 1 }
 end
 for one in 1 2 3; do
-    choom -n 900 -- perl /run/grow & hog=$!
-    sleep $((lasts / 4))
-    echo f >/proc/sysrq-trigger
-    wait $hog || true
-    sleep 10
+    choom -n 900 -- perl /run/grow || true
 done
 dmesg | grep -q 'Out of memory: Killed process' || exit 1
 "#,
             ..Cause::PLAIN
         }],
+        nodes: 2,
+        disks: true,
         ..Play::PLAIN
     },
     Play {

@@ -78,7 +78,7 @@ pub(super) fn play(scene: &Scene, play: &Play, causes: &[&Cause], folder: &Path)
 const fn hardware(play: &Play) -> Hardware {
     Hardware {
         memory_mib: 1024,
-        nodes: 1,
+        nodes: play.nodes,
         cpu: "max,la57=off",
         clock: Clock::Instructions { shift: play.shift, leaps: !play.disks },
         leaves: true,

@@ -26,7 +26,7 @@ const SLOW: &str = "slow";
 pub(crate) struct Hardware {
     /// Memory in MiB, the same on each node.
     pub(crate) memory_mib: u32,
-    /// NUMA nodes, a processor or two on each.
+    /// NUMA nodes; each has a processor as long as there are any.
     pub(crate) nodes: u32,
     /// As QEMU names it.
     pub(crate) cpu: &'static str,
@@ -57,10 +57,10 @@ pub(crate) enum Clock {
 
 impl Clock {
     /// With a clock of instructions Linux 6.1 does not come past the start of a second processor (QEMU 7.2).
-    const fn processors(self) -> &'static str {
+    const fn processors(self) -> u32 {
         match self {
-            Self::Ours => "2",
-            Self::Instructions { .. } => "1",
+            Self::Ours => 2,
+            Self::Instructions { .. } => 1,
         }
     }
 
@@ -148,7 +148,8 @@ impl Setup {
     fn command(&self) -> Command {
         let Hardware { memory_mib, nodes, cpu, clock, leaves, slow_disk } = self.hardware;
         let mut qemu = Command::new("qemu-system-x86_64");
-        qemu.args(clock.arguments()).args(["-machine", "q35", "-cpu", cpu, "-smp", clock.processors()]);
+        qemu.args(clock.arguments()).args(["-machine", "q35", "-cpu", cpu]);
+        qemu.arg("-smp").arg(clock.processors().to_string());
         if let Some(begins) = &self.begins {
             qemu.arg("-rtc").arg(format!("base={begins},clock=vm"));
         }
@@ -157,7 +158,8 @@ impl Setup {
         if nodes > 1 {
             for node in 0..nodes {
                 qemu.arg("-object").arg(format!("memory-backend-ram,id=m{node},size={memory_mib}M"));
-                qemu.arg("-numa").arg(format!("node,memdev=m{node},cpus={node}"));
+                let processor = if node < clock.processors() { format!(",cpus={node}") } else { String::new() };
+                qemu.arg("-numa").arg(format!("node,memdev=m{node}{processor}"));
             }
         }
         qemu.arg("-drive").arg(format!("file={},if=virtio,format={}", self.disk.display(), self.format));

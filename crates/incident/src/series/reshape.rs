@@ -1,5 +1,7 @@
 //! Series cut, put on another clock, thinned.
 
+use std::ops::Range;
+
 use super::{Column, Mark, MarkKind, Moment, Sample, Series};
 
 impl Series {
@@ -67,13 +69,27 @@ impl Series {
     pub fn cut(&mut self, from: Option<Moment>, to: Option<Moment>) {
         let within = |at: Moment| from.is_none_or(|from| at >= from) && to.is_none_or(|to| at <= to);
         if self.span().is_some_and(|(first, last)| !within(first) || !within(last)) {
-            self.keep(|_, sample| within(sample.at));
+            if self.samples.is_sorted_by_key(|sample| sample.at) {
+                let first = self.samples.partition_point(|sample| from.is_some_and(|from| sample.at < from));
+                let end = self.samples.partition_point(|sample| to.is_none_or(|to| sample.at <= to));
+                self.narrow(&(first..end.max(first)));
+            } else {
+                self.keep(|_, sample| within(sample.at));
+            }
         }
         self.marks.retain(|mark| within(mark.at));
         self.covered = self.covered.and_then(|(first, last)| {
             let (first, last) = (from.map_or(first, |from| from.max(first)), to.map_or(last, |to| to.min(last)));
             (first <= last).then_some((first, last))
         });
+    }
+
+    /// Leaves a run of rows, where they are.
+    fn narrow(&mut self, run: &Range<usize>) {
+        let columns = self.columns.iter_mut().chain(self.commands.values_mut());
+        columns.for_each(|column| column.narrow(run));
+        self.samples.truncate(run.end);
+        self.samples.drain(..run.start.min(self.samples.len()));
     }
 
     /// Leaves the rows for which that holds.
@@ -86,21 +102,19 @@ impl Series {
         }
         // A stretch of time is one run of rows.
         let run = kept.first().zip(kept.last()).map(|(first, last)| *first..last + 1);
-        let run = run.filter(|run| run.len() == kept.len());
-        let rows = |column: &Column| {
-            if let Some(run) = &run {
-                return column.part(run.clone());
-            }
+        if let Some(run) = run.filter(|run| run.len() == kept.len()) {
+            self.narrow(&run);
+            return;
+        }
+        let columns = self.columns.iter_mut().chain(self.commands.values_mut());
+        for column in columns {
             let mut left = Column::default();
             for (row, old) in kept.iter().enumerate() {
                 if let Some(value) = column.get(*old) {
                     left.set(row, value);
                 }
             }
-            left
-        };
-        for column in self.columns.iter_mut().chain(self.commands.values_mut()) {
-            *column = rows(column);
+            *column = left;
         }
         self.samples = kept.iter().filter_map(|row| self.samples.get(*row)).copied().collect();
     }

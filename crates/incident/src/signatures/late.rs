@@ -4,6 +4,7 @@
 //! again: late, then short. A loop of work and sleep drifts, so only its own usual pace tells a hole. Times between rows
 //! decide, not the intervals that rows state: `vmstat 1 3` every 30 seconds states two.
 
+use std::iter::StepBy;
 use std::ops::Range;
 
 use super::rows::{MINUTE, Rows, SECOND, SILENT, whole};
@@ -21,6 +22,8 @@ const LATE: i64 = MINUTE;
 /// A loop's hole: this many times its usual pace, and a moment.
 const HOLE: f64 = 1.5;
 const MOMENT: i64 = 5 * SECOND;
+/// Rows from which a collector's pace and phase are learnt: of more, some.
+const MOST_LEARNT: usize = 1500;
 /// A longer hole is a collector that was off.
 const OFF: i64 = 120 * MINUTE;
 
@@ -43,6 +46,7 @@ pub(super) fn lateness(rows: &Rows<'_>) -> Vec<(Moment, i64)> {
 pub(super) fn late(rows: &Rows<'_>) -> Vec<Late> {
     let mut found = Vec::new();
     for (judged, learnt) in rows.days() {
+        let learnt = learnt.clone().step_by(learnt.len().div_ceil(MOST_LEARNT).max(1));
         let mut apart: Vec<f64> =
             learnt.clone().filter_map(|row| rows.since_before(row)).map(|apart| apart as f64).collect();
         if apart.len() < FEWEST {
@@ -69,7 +73,7 @@ struct Schedule {
 impl Schedule {
     /// The phase that most rows keep, where there is one. Schedules are of whole minutes; their samples are not, by a second
     /// or two.
-    fn of(rows: &Rows<'_>, learnt: Range<usize>, period: i64) -> Option<Self> {
+    fn of(rows: &Rows<'_>, learnt: StepBy<Range<usize>>, period: i64) -> Option<Self> {
         let told = period;
         let period = (period + MINUTE / 2) / MINUTE * MINUTE;
         if period < MINUTE || (period - told).abs() > MOMENT {

@@ -10,20 +10,23 @@ pub(super) struct Offsets {
     began: i64,
     day: Option<(i64, i64, i64)>,
     offsets: Vec<Offset>,
+    /// The difference that was taken last: nearly all records have the same.
+    taken: Option<i64>,
 }
 
 impl Offsets {
     /// For a file begun at a moment of UTC that was this day on the wall.
     pub(super) fn new(began: i64, day: Option<(i64, i64, i64)>) -> Self {
-        Self { began, day, offsets: Vec::new() }
+        Self { began, day, offsets: Vec::new(), taken: None }
     }
 
     /// Takes a record's offset. Zones are whole quarters of an hour ahead or behind: anything else is none.
     pub(super) fn note(&mut self, header: &RecordHeader) {
         let ahead = header.ahead();
-        if ahead % 900 != 0 {
+        if self.taken == Some(ahead) || ahead % 900 != 0 {
             return;
         }
+        self.taken = Some(ahead);
         // From 12 hours behind to 14 ahead; between 12 behind and 10 behind the time alone does not tell.
         let candidates =
             [ahead - DAY, ahead, ahead + DAY].into_iter().filter(|ahead| (-43_200..=50_400).contains(ahead));

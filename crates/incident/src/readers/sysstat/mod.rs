@@ -30,7 +30,7 @@ use self::header::Header;
 use self::plan::Plan;
 use self::record::{Kind, LONGEST, RecordHeader};
 use self::window::Window;
-use crate::series::{Mark, MarkKind, Moment};
+use crate::series::{Batch, Mark, MarkKind, Moment};
 use crate::{Metric, Refused, Series};
 
 /// Bytes of a comment.
@@ -67,6 +67,7 @@ pub(super) fn read_as(stream: &mut dyn Read, source: &str, judged: bool) -> Resu
     if let Some(error) = window.error() {
         reader.series.problem(format!("cannot be read to its end: {error}"));
     }
+    reader.series.take(&mut reader.batch);
     reader.series.clock = reader.clock.into_clock();
     Ok(reader.series.finished())
 }
@@ -105,6 +106,8 @@ struct Known {
 struct Reader {
     header: Header,
     series: Series,
+    /// The values of its last rows.
+    batch: Batch,
     clock: clock::Offsets,
     /// What the fields of all activities are, in their order.
     fields: Vec<Known>,
@@ -169,6 +172,7 @@ impl Reader {
         Self {
             header,
             series,
+            batch: Batch::new(),
             clock,
             fields,
             now: numbers.clone(),
@@ -349,7 +353,7 @@ impl Reader {
         }
         let passed = passed.filter(|passed| self.compares && *passed > 0);
         let interval = passed.and_then(|hundredths| hundredths.checked_mul(10)).map(Duration::from_millis);
-        self.series.push(at, interval);
+        self.series.push_into(&mut self.batch, at, interval);
         let (mut swap_total, mut swap_free) = (None, None);
         let seconds = interval.map(|interval| interval.as_secs_f64());
         for (known, (now, before)) in self.fields.iter().zip(self.now.fields.iter().zip(&self.before.fields)) {
@@ -367,7 +371,7 @@ impl Reader {
                         _ => {}
                     }
                     if !(self.judged && metric.is_only_told()) {
-                        self.series.set(metric, value);
+                        self.batch.set(metric, value);
                     }
                 }
                 Number::Counter(times) => {
@@ -375,20 +379,20 @@ impl Reader {
                     // What falls was begun anew.
                     let Some(grown) = now.checked_sub(before) else { continue };
                     if !known.untrusted {
-                        self.series.set(metric, float(grown) * times / seconds);
+                        self.batch.set(metric, float(grown) * times / seconds);
                     }
                 }
             }
         }
         if let Some((total, free)) = swap_total.zip(swap_free) {
-            self.series.set(Metric::SwapUsed, total - free);
+            self.batch.set(Metric::SwapUsed, total - free);
         }
         let before = interval.is_some().then_some(&self.before.processors);
-        let series = &mut self.series;
+        let batch = &mut self.batch;
         let judged = self.judged;
         self.now.processors.since(before, |metric, value| {
             if !(judged && metric.is_only_told()) {
-                series.set(metric, value);
+                batch.set(metric, value);
             }
         });
         std::mem::swap(&mut self.now, &mut self.before);

@@ -2,8 +2,9 @@
 
 use std::io::{ErrorKind, Read};
 
-/// What is read at a time.
-const CHUNK: usize = 256 << 10;
+/// What is read at a time: so much that a buffered stream hands it on without a copy, and so little that the allocator serves
+/// each file with the same memory instead of mapping it anew.
+const CHUNK: usize = 96 << 10;
 
 /// A stream whose bytes from a moving start on can be looked at before they are let go.
 pub(super) struct Window<'a> {
