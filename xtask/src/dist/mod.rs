@@ -6,6 +6,7 @@ mod installer;
 mod packages;
 mod tools;
 mod trial;
+mod wheel;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,6 +69,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     timed("archive", || packages::archive(&release, &binary))?;
     timed("deb", || packages::deb(&release, &format!("{}-1", release.version), &packages::deb_file(&release)))?;
     timed("rpm", || packages::rpm(&release))?;
+    timed("wheel", || wheel::build(&release, &binary))?;
     timed("bill of materials", || bill::build(&release, TARGET))?;
     timed("installer", || installer::build(&release, arguments.releases.as_deref()))?;
     list(&release.out)?;
