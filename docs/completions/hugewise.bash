@@ -193,7 +193,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__capture)
-            opts="-o -h --output --root --help"
+            opts="-o -h --output --to --credentials --root --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -204,6 +204,14 @@ _hugewise() {
                     return 0
                     ;;
                 -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --credentials)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

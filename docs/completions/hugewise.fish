@@ -75,6 +75,8 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand check" -l connect -d '
 complete -c hugewise -n "__fish_hugewise_using_subcommand check" -s v -l verbose -d 'Show all evidence for every finding. JSON always includes it'
 complete -c hugewise -n "__fish_hugewise_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -s o -l output -d 'Where to write: an archive if the name ends in .tar.gz or .tgz, otherwise a new folder. Default: hugewise-HOST-DATE.tar.gz in the current folder' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l to -d 'Send the capture there instead of writing it: https://HOST/PATH takes a PUT (a presigned address, for example; the capture\'s name is added behind a `/` at the end), s3://BUCKET/PREFIX a bucket. @FILE reads the address from a file: arguments can be seen by every user of the host, and a presigned address is a key' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l credentials -d 'The keys for s3://, in the format of ~/.aws/credentials: the profile `default` with `aws_access_key_id`, `aws_secret_access_key`, and if need be `aws_session_token`, `region` and `endpoint_url`' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l root -d 'Capture from an earlier capture instead of from this host' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -s h -l help -d 'Print help'
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -s o -l out -d 'The folder of the tables; captures that are in it already are not counted again' -r -F

@@ -18,6 +18,17 @@ pub(crate) struct Arguments {
     /// hugewise-HOST-DATE.tar.gz in the current folder.
     #[arg(short, long, value_name = "TARGET")]
     output: Option<PathBuf>,
+    /// Send the capture there instead of writing it: https://HOST/PATH takes a PUT (a presigned address, for example; the
+    /// capture's name is added behind a `/` at the end), s3://BUCKET/PREFIX a bucket. @FILE reads the address from a file:
+    /// arguments can be seen by every user of the host, and a presigned address is a key.
+    #[cfg(feature = "send")]
+    #[arg(long, value_name = "TARGET", conflicts_with = "output")]
+    to: Option<String>,
+    /// The keys for s3://, in the format of ~/.aws/credentials: the profile `default` with `aws_access_key_id`,
+    /// `aws_secret_access_key`, and if need be `aws_session_token`, `region` and `endpoint_url`.
+    #[cfg(feature = "send")]
+    #[arg(long, value_name = "FILE", requires = "to")]
+    credentials: Option<PathBuf>,
     /// Capture from an earlier capture instead of from this host.
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
@@ -28,11 +39,44 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let recording = Recording::new(source.as_ref());
     let (host, found) = hugewise_engines::gather(&recording);
 
+    #[cfg(feature = "send")]
+    if let Some(to) = &arguments.to {
+        let text = send(to, arguments.credentials.as_deref(), &recording, &host, &found)?;
+        outcome::print_clean(&(text + &left_out(&host, &found)))?;
+        return Ok(Outcome::Fine);
+    }
     let target = arguments.output.clone().unwrap_or_else(|| usual_name(&host));
     let written = capture::write(&recording, &keeps(&host, &found), &target)
         .map_err(|error| Failure::new(format!("cannot write {error}; choose another place with --output")))?;
 
-    let mut text = format!("{}: {} files, without secrets\n", written.target.display(), written.files);
+    let text = format!("{}: {} files, without secrets\n", written.target.display(), written.files);
+    outcome::print_clean(&(text + &left_out(&host, &found)))?;
+    Ok(Outcome::Fine)
+}
+
+/// Sends it, and says where to.
+#[cfg(feature = "send")]
+fn send(
+    to: &str,
+    credentials: Option<&std::path::Path>,
+    recording: &Recording<'_>,
+    host: &Host,
+    found: &Found,
+) -> Result<String, Failure> {
+    use hugewise_fleet::send::{Keys, Target, put};
+    let target = Target::given(to).map_err(|error| Failure::new(error.to_string()))?;
+    let keys = credentials.map(Keys::read).transpose().map_err(|error| Failure::new(error.to_string()))?;
+    let (capture, files) = capture::packed(recording, &keeps(host, found))
+        .map_err(|error| Failure::new(format!("cannot pack the capture: {error}")))?;
+    let name = usual_name(host);
+    let sent = put(&capture, &name.to_string_lossy(), &target, keys.as_ref())
+        .map_err(|error| Failure::new(format!("the capture was not sent: {error}")))?;
+    Ok(format!("{}: {files} files, without secrets, {} bytes sent\n", sent.to, sent.bytes))
+}
+
+/// What is not in the capture.
+fn left_out(host: &Host, found: &Found) -> String {
+    let mut text = String::new();
     let denied = host.unread.iter().chain(&found.unread).filter(|fact| fact.why.is_denied()).count();
     if denied > 0 && host.read_as != Observed::Known(0) {
         text.push_str(&format!("{denied} files were denied; run as root to capture them\n"));
@@ -40,8 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if let Some(why) = &host.hidden {
         text.push_str(&format!("there may be servers that were not captured: {why}\n"));
     }
-    outcome::print_clean(&text)?;
-    Ok(Outcome::Fine)
+    text
 }
 
 /// Everything that an engine reads of command lines and configuration files stays in, and of processes the servers alone.

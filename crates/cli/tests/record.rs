@@ -273,25 +273,27 @@ fn other_peoples_tools_get_what_they_read() {
     assert_eq!(none.status.code(), Some(2));
 }
 
-/// What the unit and the document say of its hardening is what systemd says.
+/// What units and documents say of their hardening is what systemd says.
 #[test]
-fn the_unit_is_as_hardened_as_it_says() {
+fn the_units_are_as_hardened_as_they_say() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let unit = root.join("packaging/systemd/hugewise-record.service");
     // Each version has a scale of its own.
     let version = Command::new("systemd-analyze").arg("--version").output().map(|output| output.stdout);
     if !version.is_ok_and(|version| version.starts_with(b"systemd 252 ")) {
         println!("SKIP: systemd 252 is not here");
         return;
     }
-    let mut command = Command::new("systemd-analyze");
-    let output = command.args(["security", "--offline=true"]).arg(&unit).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let level = said.lines().last().and_then(|line| line.split("service: ").nth(1)).unwrap_or_default();
-    let score = level.split(' ').next().unwrap();
-    assert!(!score.is_empty(), "{said}");
-    for file in [unit, root.join("docs/recorder.md")] {
-        let text = fs::read_to_string(&file).unwrap();
-        assert!(text.contains(score) && text.contains("systemd-analyze security"), "{}: {level}", file.display());
+    for (unit, document) in [("hugewise-record", "docs/recorder.md"), ("hugewise-capture", "docs/fleet.md")] {
+        let unit = root.join(format!("packaging/systemd/{unit}.service"));
+        let mut command = Command::new("systemd-analyze");
+        let output = command.args(["security", "--offline=true"]).arg(&unit).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let level = said.lines().last().and_then(|line| line.split("service: ").nth(1)).unwrap_or_default();
+        let score = level.split(' ').next().unwrap();
+        assert!(!score.is_empty(), "{said}");
+        for file in [unit, root.join(document)] {
+            let text = fs::read_to_string(&file).unwrap();
+            assert!(text.contains(score) && text.contains("systemd-analyze security"), "{}: {level}", file.display());
+        }
     }
 }

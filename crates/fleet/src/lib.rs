@@ -7,6 +7,8 @@ mod lake;
 mod reading;
 mod rows;
 pub mod schema;
+#[cfg(feature = "send")]
+pub mod send;
 mod sources;
 pub mod summary;
 

@@ -205,6 +205,15 @@ impl fmt::Display for CaptureError {
 
 impl std::error::Error for CaptureError {}
 
+/// The capture as the bytes of a `.tar.gz`, for whoever sends it instead of writing it here; and the number of its files.
+///
+/// # Errors
+/// There is no memory for it.
+pub fn packed(recording: &Recording<'_>, keeps: &Keeps) -> io::Result<(Vec<u8>, usize)> {
+    let content = content(recording, keeps);
+    Ok((write_tar(&content, Vec::new())?, content.files.len()))
+}
+
 /// Writes a recording to `target`: a gzipped tar where its name ends in `.tar.gz` or `.tgz`, else a folder.
 ///
 /// # Errors
@@ -220,7 +229,7 @@ pub fn write(recording: &Recording<'_>, keeps: &Keeps, target: &Path) -> Result<
     let tar = name.ends_with(".tar.gz") || name.ends_with(".tgz");
     let done = if tar {
         let file = new_file(&temporary).map_err(failed)?;
-        write_tar(&content, file).and_then(|()| place_file(&temporary, target))
+        write_tar(&content, file).and_then(|file| file.sync_all()).and_then(|()| place_file(&temporary, target))
     } else {
         new_folder(&temporary).map_err(failed)?;
         write_folder(&content, &temporary).and_then(|()| place_folder(&temporary, target))
@@ -412,9 +421,9 @@ impl Content {
     }
 }
 
-fn write_tar(content: &Content, file: File) -> io::Result<()> {
+fn write_tar<W: io::Write>(content: &Content, stream: W) -> io::Result<W> {
     const TOP: &str = "hugewise-capture";
-    let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(file, flate2::Compression::default()));
+    let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(stream, flate2::Compression::default()));
     let header = |kind: tar::EntryType, mode: u32, size: u64| {
         let mut header = tar::Header::new_gnu();
         header.set_entry_type(kind);
@@ -438,8 +447,7 @@ fn write_tar(content: &Content, file: File) -> io::Result<()> {
         header.set_link_name_literal(target)?;
         tar.append_data(&mut header, format!("{TOP}{path}"), io::empty())?;
     }
-    let file = tar.into_inner()?.finish()?;
-    file.sync_all()
+    tar.into_inner()?.finish()
 }
 
 fn new_file(path: &Path) -> io::Result<File> {

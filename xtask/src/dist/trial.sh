@@ -40,9 +40,9 @@ echo '-- the Debian package'
 dpkg -i /dist/hugewise_@VERSION@-1_@DEBIAN@.deb
 used @VERSION@
 test -z "$(dpkg -s hugewise | grep '^Depends: .')"
-for unit in hugewise-serve hugewise-record; do
-    test -f /usr/lib/systemd/system/$unit.service -o -f /lib/systemd/system/$unit.service
-    fails systemctl is-enabled --quiet $unit.service
+for unit in hugewise-serve.service hugewise-record.service hugewise-capture.timer; do
+    test -f /usr/lib/systemd/system/$unit -o -f /lib/systemd/system/$unit
+    fails systemctl is-enabled --quiet $unit
 done
 getent passwd hugewise | grep -q nologin
 test "$(stat -c '%a %U' /var/lib/hugewise)" = '700 root'

@@ -39,7 +39,8 @@ pub(super) fn build(release: &Release, binary: &Path) -> Result<(), Failure> {
 /// The binary asks for no C library, so it runs with every one: of glibc since 2.17, which is the oldest that pip knows by
 /// number, and of musl.
 fn platforms(machine: &str) -> String {
-    let tags = ["manylinux_2_17", "manylinux2014", "musllinux_1_1"].map(|tag| format!("Tag: py3-none-{tag}_{machine}\n"));
+    let tags =
+        ["manylinux_2_17", "manylinux2014", "musllinux_1_1"].map(|tag| format!("Tag: py3-none-{tag}_{machine}\n"));
     format!("Wheel-Version: 1.0\nGenerator: hugewise\nRoot-Is-Purelib: false\n{}", tags.concat())
 }
 

@@ -85,7 +85,7 @@ impl Column {
     /// Puts the values of rows from `base` on behind those it has, of which these bits say which there are.
     fn append(&mut self, base: usize, present: u64, values: &[f64]) {
         let is_there = |row: &usize| present >> row & 1 == 1;
-        if base % ROWS != 0 || self.rows > base {
+        if !base.is_multiple_of(ROWS) || self.rows > base {
             // Somebody put rows between.
             (0..values.len()).filter(is_there).for_each(|row| {
                 if let Some(value) = values.get(row) {

@@ -1,0 +1,95 @@
+//! The keys to a bucket, in the format that the AWS command line and everything beside it reads.
+
+use std::path::Path;
+
+use rusty_s3::Credentials;
+use url::Url;
+
+use super::{Unsafe, secret};
+
+/// Of one profile.
+pub struct Keys {
+    pub(super) credentials: Credentials,
+    /// `us-east-1` where the file says none, as other programs have it.
+    pub(super) region: String,
+    /// Of a store that is not Amazon's.
+    pub(super) endpoint: Option<Url>,
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keys").field("region", &self.region).finish_non_exhaustive()
+    }
+}
+
+/// The profile that is read.
+const PROFILE: &str = "default";
+
+impl Keys {
+    /// Reads the profile `default` of such a file: `aws_access_key_id`, `aws_secret_access_key`, and where they are there
+    /// `aws_session_token`, `region` and `endpoint_url`.
+    ///
+    /// # Errors
+    /// The file cannot be read, is open to others, or lacks a key.
+    pub fn read(path: &Path) -> Result<Self, Unsafe> {
+        Self::of(&secret(path)?).map_err(|why| Unsafe { path: path.display().to_string(), why })
+    }
+
+    fn of(text: &str) -> Result<Self, String> {
+        let value = |name| value(text, name);
+        let needed = |name| value(name).ok_or_else(|| format!("has no {name} in its profile [{PROFILE}]"));
+        let (id, key) = (needed("aws_access_key_id")?, needed("aws_secret_access_key")?);
+        let credentials = match value("aws_session_token") {
+            Some(token) => Credentials::new_with_token(id, key, token),
+            None => Credentials::new(id, key),
+        };
+        let endpoint = match value("endpoint_url") {
+            Some(text) => Some(super::target::address(text).map_err(|why| format!("endpoint_url {why}"))?),
+            None => None,
+        };
+        Ok(Self { credentials, region: value("region").unwrap_or("us-east-1").to_owned(), endpoint })
+    }
+}
+
+/// What a name is set to within the profile.
+fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    let mut within = false;
+    for line in text.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            within = section.trim() == PROFILE;
+        } else if within
+            && let Some((found, value)) = line.split_once('=')
+            && found.trim() == name
+            && !value.trim().is_empty()
+        {
+            return Some(value.trim());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_profile_called_default_is_read() {
+        let text = "[other]\naws_access_key_id = no\n# a comment\n[default]\naws_access_key_id=AKIA\naws_secret_access_key = s=cr/t\n\
+                    region = eu-central-1\nendpoint_url = https://store.example.org:9000\n[third]\nregion = no\n";
+        let keys = Keys::of(text).unwrap();
+        assert_eq!((keys.credentials.key(), keys.credentials.secret()), ("AKIA", "s=cr/t"));
+        assert_eq!(keys.region, "eu-central-1");
+        assert_eq!(keys.endpoint.as_ref().map(Url::as_str), Some("https://store.example.org:9000/"));
+        assert!(!format!("{keys:?}").contains("s=cr/t"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let why = Keys::of("[default]\naws_access_key_id = AKIA\n").unwrap_err();
+        assert_eq!(why, "has no aws_secret_access_key in its profile [default]");
+        let plain =
+            Keys::of("[default]\naws_access_key_id = a\naws_secret_access_key = b\nendpoint_url = http://store/\n");
+        assert!(plain.unwrap_err().contains("in clear"));
+    }
+}

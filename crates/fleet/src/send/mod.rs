@@ -1,0 +1,53 @@
+//! Sends a capture to where all of them are collected: a PUT to an https address, or to a bucket that speaks S3.
+//!
+//! An address that was signed beforehand is a key: its query is never printed, and it can come from a file that only its
+//! owner may read, because arguments can be seen by every user of the host.
+
+mod keys;
+mod put;
+mod target;
+
+pub use keys::Keys;
+pub use put::{NotSent, Sent, put};
+pub use target::{Target, Unusable};
+
+use std::io::Read;
+use std::path::Path;
+
+use hugewise_host::source::files::{self, Given};
+
+/// A file that holds a key: what is wrong with it.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}: {why}")]
+pub struct Unsafe {
+    path: String,
+    why: String,
+}
+
+/// Addresses and profiles are far shorter.
+const LONGEST: u64 = 64 << 10;
+/// Bits that let others read or change a file.
+const OTHERS: u32 = 0o077;
+
+/// The text of a file that holds a key.
+///
+/// # Errors
+/// It cannot be read, is too long, or is open to others than its owner.
+fn secret(path: &Path) -> Result<String, Unsafe> {
+    use std::os::unix::fs::MetadataExt;
+    let wrong = |why: String| Unsafe { path: path.display().to_string(), why };
+    let Given::File(file, _) = files::open(path).map_err(|error| wrong(error.to_string()))? else {
+        return Err(wrong("is a folder".to_owned()));
+    };
+    let facts = file.metadata().map_err(|error| wrong(error.to_string()))?;
+    if facts.mode() & OTHERS != 0 {
+        return Err(wrong("holds a key, and others may read or change it; run: chmod 600".to_owned()));
+    }
+    let mut text = String::new();
+    let read = file.take(LONGEST + 1).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;
+    if u64::try_from(read).is_ok_and(|read| read <= LONGEST) {
+        Ok(text)
+    } else {
+        Err(wrong(format!("has more than {} KiB", LONGEST >> 10)))
+    }
+}

@@ -1,0 +1,167 @@
+//! The PUT itself.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use ureq::Agent;
+use ureq::http::StatusCode;
+use ureq::tls::{RootCerts, TlsConfig};
+use url::Url;
+
+use super::{Keys, Target, Unusable};
+
+/// How often it is tried, and how long is waited before each time but the first.
+const WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(15)];
+/// A store that does not answer for so long is not there.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Of one try, all in all.
+const WHOLE: Duration = Duration::from_secs(120);
+/// How much of an answer is looked at for what went wrong.
+const ANSWER: u64 = 16 << 10;
+
+/// What was sent, and where to, without keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// As it may be printed.
+    pub to: String,
+    /// Bytes of the capture.
+    pub bytes: usize,
+}
+
+/// Why it did not arrive.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSent {
+    /// The target is none.
+    #[error(transparent)]
+    Unusable(#[from] Unusable),
+    /// The store said no, or did not answer.
+    #[error("{to}: {why}")]
+    Failed {
+        /// Where to, without keys.
+        to: String,
+        /// What was said.
+        why: String,
+    },
+}
+
+/// Puts a capture there. What may be over in a moment is tried again: an answer of 5xx, 408 or 429, and none at all.
+///
+/// # Errors
+/// The target is unusable, or the capture did not arrive.
+pub fn put(capture: &[u8], name: &str, target: &Target, keys: Option<&Keys>) -> Result<Sent, NotSent> {
+    let agent = agent();
+    let mut waits = WAITS.iter();
+    loop {
+        // Signed anew each time: a signature does not outlast a long wait.
+        let address = target.resolved(name, keys)?;
+        let to = shown(&address);
+        let why = match once(&agent, &address, capture) {
+            Ok(()) => return Ok(Sent { to, bytes: capture.len() }),
+            Err(why) => why,
+        };
+        match waits.next().filter(|_| why.passes) {
+            Some(wait) => thread::sleep(*wait),
+            None => return Err(NotSent::Failed { to, why: why.what }),
+        }
+    }
+}
+
+struct Why {
+    what: String,
+    /// Whether it may be otherwise in a moment.
+    passes: bool,
+}
+
+fn once(agent: &Agent, address: &Url, capture: &[u8]) -> Result<(), Why> {
+    let sent = agent.put(address.as_str()).content_type("application/gzip").send(capture);
+    let mut answer = match sent {
+        Ok(answer) => answer,
+        Err(error) => return Err(failed(&error)),
+    };
+    let status = answer.status();
+    if status.is_success() {
+        return Ok(());
+    }
+    let passes =
+        status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
+    let body = answer.body_mut().with_config().limit(ANSWER).lossy_utf8(true).read_to_string().unwrap_or_default();
+    let code = code(&body).map(|code| format!(", {code}")).unwrap_or_default();
+    let hint = match status {
+        StatusCode::FORBIDDEN => ": the signature is wrong or has expired, or the keys may not write there",
+        StatusCode::UNAUTHORIZED => ": it wants a credential",
+        StatusCode::NOT_FOUND => ": there is no such bucket or folder",
+        _ if status.is_redirection() => ": it is somewhere else; give the address that it redirects to",
+        _ => "",
+    };
+    Err(Why { what: format!("the store answered {}{code}{hint}", status.as_u16()), passes })
+}
+
+/// Words of an error hold no address: only its kind is taken.
+fn failed(error: &ureq::Error) -> Why {
+    let (what, passes) = match error {
+        ureq::Error::HostNotFound => ("there is no host of that name".to_owned(), true),
+        ureq::Error::Timeout(_) => ("no answer in time".to_owned(), true),
+        ureq::Error::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            Some(error) => (not_believed(error), false),
+            None => (error.to_string(), true),
+        },
+        ureq::Error::ConnectionFailed => ("no connection".to_owned(), true),
+        ureq::Error::Rustls(error) => (not_believed(error), false),
+        ureq::Error::Tls(why) => (format!("TLS: {why}"), false),
+        ureq::Error::Protocol(error) => (format!("it does not speak HTTP: {error}"), true),
+        _ => ("it cannot be reached".to_owned(), true),
+    };
+    Why { what, passes }
+}
+
+fn not_believed(error: &rustls::Error) -> String {
+    format!("its certificate or its TLS is not accepted: {error}")
+}
+
+/// The word of an S3 error, such as `AccessDenied`; the rest of it may repeat what was sent.
+fn code(body: &str) -> Option<&str> {
+    let (_, rest) = body.split_once("<Code>")?;
+    let (code, _) = rest.split_once("</Code>")?;
+    (code.len() <= 64 && code.bytes().all(|byte| byte.is_ascii_alphanumeric())).then_some(code)
+}
+
+/// Without what may be a key.
+fn shown(address: &Url) -> String {
+    let mut shown = address.clone();
+    shown.set_query(None);
+    shown.set_fragment(None);
+    shown.into()
+}
+
+fn agent() -> Agent {
+    let tls = TlsConfig::builder()
+        .root_certs(RootCerts::PlatformVerifier)
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .build();
+    // A redirect would take the capture to a place that nobody named.
+    let config = Agent::config_builder()
+        .tls_config(tls)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .http_status_as_error(false)
+        .timeout_connect(Some(CONNECT))
+        .timeout_global(Some(WHOLE))
+        .user_agent(concat!("hugewise/", env!("CARGO_PKG_VERSION")));
+    config.build().into()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_holds_no_key() {
+        let address = Url::parse("https://store/in/x?X-Amz-Signature=abc#frag").unwrap();
+        assert_eq!(shown(&address), "https://store/in/x");
+        let said = "<Error><Code>SignatureDoesNotMatch</Code><SignatureProvided>abc</SignatureProvided></Error>";
+        assert_eq!(code(said), Some("SignatureDoesNotMatch"));
+        assert_eq!(code("<Code>\u{1b}[31m</Code>"), None);
+    }
+}

@@ -1,0 +1,176 @@
+//! Where a capture goes.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusty_s3::{Bucket, S3Action, UrlStyle};
+use url::{Host, Url};
+
+use super::{Keys, Unsafe, secret};
+
+/// How long a signature holds that is made here.
+const SIGNED_FOR: Duration = Duration::from_secs(900);
+
+/// Where a capture goes.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Target {
+    /// An address that takes a PUT; one that ends in `/` gets the capture's name behind it.
+    Address(Url),
+    /// A bucket, and what comes before the capture's name.
+    Bucket(String, String),
+}
+
+impl std::fmt::Debug for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a target")
+    }
+}
+
+/// Why a capture cannot go there.
+#[derive(Debug, thiserror::Error)]
+pub enum Unusable {
+    /// The words make no address.
+    #[error("{0}; --to takes https://HOST/PATH, s3://BUCKET/PREFIX, or @FILE with one of these in it")]
+    Address(String),
+    /// The file that has the address.
+    #[error(transparent)]
+    File(#[from] Unsafe),
+    /// A bucket without keys.
+    #[error("s3:// needs keys: name a file with --credentials")]
+    NoKeys,
+    /// A bucket that cannot be.
+    #[error("{0}")]
+    Bucket(String),
+}
+
+impl Target {
+    /// Of what was given: an address, or `@` and a file that has one.
+    ///
+    /// # Errors
+    /// It is none, or the file cannot be read, or is open to others.
+    pub fn given(text: &str) -> Result<Self, Unusable> {
+        match text.strip_prefix('@') {
+            Some(path) => Self::of(secret(Path::new(path))?.trim()),
+            None => Self::of(text),
+        }
+    }
+
+    fn of(text: &str) -> Result<Self, Unusable> {
+        if let Some(rest) = text.strip_prefix("s3://") {
+            let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+            let is_name = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
+            if bucket.is_empty() || !bucket.chars().all(is_name) {
+                return Err(Unusable::Address("s3:// is not followed by a bucket's name".to_owned()));
+            }
+            if prefix.split('/').any(|part| matches!(part, "." | "..")) {
+                return Err(Unusable::Address("the prefix of s3:// has a part of dots".to_owned()));
+            }
+            return Ok(Self::Bucket(bucket.to_owned(), prefix.to_owned()));
+        }
+        address(text).map(Self::Address).map_err(|why| Unusable::Address(format!("the address {why}")))
+    }
+
+    /// The address to which the capture of that name is put. It may hold a key.
+    ///
+    /// # Errors
+    /// A bucket without keys, or one of which no address can be made.
+    pub(super) fn resolved(&self, name: &str, keys: Option<&Keys>) -> Result<Url, Unusable> {
+        let (bucket, prefix) = match self {
+            Self::Address(address) if address.query().is_none() && address.path().ends_with('/') => {
+                return address
+                    .join(name)
+                    .map_err(|why| Unusable::Address(format!("no address can be made of it: {why}")));
+            }
+            Self::Address(address) => return Ok(address.clone()),
+            Self::Bucket(bucket, prefix) => (bucket, prefix),
+        };
+        let keys = keys.ok_or(Unusable::NoKeys)?;
+        let key = if prefix.is_empty() { name.to_owned() } else { format!("{}/{name}", prefix.trim_end_matches('/')) };
+        let (endpoint, style) = match &keys.endpoint {
+            Some(endpoint) => (endpoint.clone(), UrlStyle::Path),
+            None => {
+                let amazon = Url::parse(&format!("https://s3.{}.amazonaws.com", keys.region));
+                // A dot in a bucket's name fits no certificate of Amazon's.
+                let style = if bucket.contains('.') { UrlStyle::Path } else { UrlStyle::VirtualHost };
+                (amazon.map_err(|why| Unusable::Bucket(format!("region {}: {why}", keys.region)))?, style)
+            }
+        };
+        let bucket = Bucket::new(endpoint, style, bucket.clone(), keys.region.clone());
+        let bucket = bucket.map_err(|why| Unusable::Bucket(format!("the bucket's address: {why}")))?;
+        Ok(bucket.put_object(Some(&keys.credentials), &key).sign(SIGNED_FOR))
+    }
+}
+
+/// An address to which captures may be sent; says what is wrong with another.
+pub(super) fn address(text: &str) -> Result<Url, String> {
+    let address = Url::parse(text).map_err(|why| format!("is none: {why}"))?;
+    let is_near = match address.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    };
+    if !address.username().is_empty() || address.password().is_some() {
+        return Err("has a user or a password in it, which hugewise does not send".to_owned());
+    }
+    match address.scheme() {
+        "https" if address.host().is_some() => Ok(address),
+        "http" if is_near => Ok(address),
+        "http" => Err("is http://, over which a capture would travel in clear".to_owned()),
+        _ => Err("is neither https:// nor s3://".to_owned()),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const NAME: &str = "hugewise-db7-2026-03-01.tar.gz";
+
+    fn resolved(text: &str) -> String {
+        Target::of(text).unwrap().resolved(NAME, None).unwrap().to_string()
+    }
+
+    #[test]
+    fn a_folder_gets_the_name_behind_it_and_a_signed_address_stays_as_it_is() {
+        assert_eq!(resolved("https://store/in/"), format!("https://store/in/{NAME}"));
+        assert_eq!(
+            resolved("https://store/in/db7?X-Amz-Signature=ab%2Fc"),
+            "https://store/in/db7?X-Amz-Signature=ab%2Fc"
+        );
+        assert_eq!(resolved("https://store/in/?sig=1"), "https://store/in/?sig=1");
+        assert_eq!(resolved("http://127.0.0.1:8000/"), format!("http://127.0.0.1:8000/{NAME}"));
+    }
+
+    #[test]
+    fn what_is_no_target_is_refused_with_what_to_give() {
+        for (text, why) in [
+            ("captures/", "is none"),
+            ("ftp://store/in", "neither https:// nor s3://"),
+            ("http://store/in", "in clear"),
+            ("https://me:secret@store/", "a user or a password"),
+            ("s3:///in", "bucket's name"),
+            ("s3://bucket/a/../b", "dots"),
+        ] {
+            let said = Target::of(text).unwrap_err().to_string();
+            assert!(said.contains(why), "{text}: {said}");
+            assert!(!said.contains("secret"), "{said}");
+        }
+        assert!(matches!(Target::of("s3://bucket").unwrap().resolved(NAME, None), Err(Unusable::NoKeys)));
+    }
+
+    #[test]
+    fn an_address_in_a_file_is_read_from_one_that_others_cannot_read() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        writeln!(file, "https://store/in/x?sig=1").unwrap();
+        let given = format!("@{}", file.path().display());
+        assert!(matches!(Target::given(&given).unwrap(), Target::Address(_)));
+        file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).unwrap();
+        let said = Target::given(&given).unwrap_err().to_string();
+        assert!(said.contains("chmod 600") && !said.contains("sig=1"), "{said}");
+    }
+}
