@@ -37,7 +37,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         now: now.unwrap_or_default(),
         threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
     };
-    let collected = hugewise_fleet::collect(&asked, &mut |_, _| {});
+    let collected = hugewise_fleet::collect(&asked, &mut std::io::stdin(), &mut |_| {});
     let summary = collected
         .map_err(|error| Failure::new(format!("the tables in {} cannot be written: {error}", asked.lake.display())))?
         .finished();

@@ -1,30 +1,35 @@
 //! Reads captures on all cores and puts their rows into a lake, a batch at a time: what waits for the disk is bounded.
 
-use std::io;
+use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use hugewise_report::parquet::Cell;
 use hugewise_report::plain;
 use sha2::{Digest, Sha256};
 
+use crate::bundle::{self, Content, Member};
 use crate::lake::{Batch, Lake, Partition};
 use crate::reading::{self, Failed, Id, Taken, hex};
 use crate::rows::{Whose, text};
 use crate::schema::Place;
-use crate::sources::{self, Unit};
+use crate::sources::{self, At, Unit};
 use crate::summary::{Failure, Summary};
 
 /// Rows that wait for the disk, in bytes: more captures make more rows of files, not more files.
 const MOST_WAITING: usize = 32 << 20;
+/// Or as long as the first of them waits: a kill loses no more.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Captures, and folders of captures.
+    /// Captures, bundles, and folders of them; `-` is what comes as input.
     pub paths: Vec<PathBuf>,
     /// The folder of the tables.
     pub lake: PathBuf,
@@ -36,53 +41,149 @@ pub struct Asked {
     pub threads: usize,
 }
 
-/// What the workers send.
-type Told = (Unit, Result<Option<Taken>, Failed>);
+/// What is read from standard input.
+const INPUT: &str = "-";
 
-/// Reads all that was asked for. `progress` is told how many captures are done, and of how many.
+/// How far it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Captures that are done.
+    pub done: usize,
+    /// Captures that were found so far: more come while folders and streams are gone through.
+    pub found: usize,
+    /// Those of the done that failed.
+    pub failed: usize,
+}
+
+/// What the workers send: where it was found, and what came of it.
+type Told = (PathBuf, Result<Option<Taken>, Failed>);
+
+/// Reads all that was asked for; `input` is what the path `-` stands for.
 ///
 /// # Errors
 /// The lake cannot be written. What could not be read is in the summary and in the table `failures`, and no error.
-pub fn collect(asked: &Asked, progress: &mut dyn FnMut(usize, usize)) -> io::Result<Summary> {
+pub fn collect(
+    asked: &Asked,
+    input: &mut (dyn Read + Send),
+    progress: &mut dyn FnMut(Progress),
+) -> io::Result<Summary> {
     let lake = Lake::open(&asked.lake)?;
-    let mut keeper = Keeper { lake, batch: Batch::default(), summary: Summary::default(), asked };
-    let mut units = Vec::new();
-    for path in &asked.paths {
-        match sources::at(path) {
-            Ok((mut found, problems)) => {
-                units.append(&mut found);
-                for (path, why) in problems {
-                    keeper.fail(&path, &Failed { id: None, class: "unreadable", message: why })?;
-                }
-            }
-            Err(error) => keeper.fail(path, &Failed::io(&error))?,
-        }
-    }
+    let mut keeper = Keeper { lake, batch: Batch::default(), since: Instant::now(), summary: Summary::default(), asked };
     // What is in the lake when the run begins; what the run itself meets twice, the keeper sees.
     let known = keeper.lake.ids().clone();
-    let (next, all) = (AtomicUsize::new(0), units.len());
+    let threads = asked.threads.max(1);
+    let found = AtomicUsize::new(0);
     thread::scope(|scope| {
-        let (send, receive) = sync_channel::<Told>(2 * asked.threads.max(1));
-        for _ in 0..asked.threads.max(1) {
-            let (send, units, next, known) = (send.clone(), &units, &next, &known);
+        // Both are short: what is held on its way is bounded.
+        let (give, units) = sync_channel::<Unit>(threads);
+        let (tell, told) = sync_channel::<Told>(2 * threads);
+        let units = Arc::new(Mutex::new(units));
+        for _ in 0..threads {
+            let (tell, units, known) = (tell.clone(), Arc::clone(&units), &known);
             scope.spawn(move || {
-                while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some(unit) = next(&units) {
+                    let path = unit.path.clone();
                     let read = || reading::read(unit, asked.cluster.as_deref(), &|id| known.contains(id));
                     let read = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(defect()));
-                    if send.send((unit.clone(), read)).is_err() {
+                    if tell.send((path, read)).is_err() {
                         return;
                     }
                 }
             });
         }
-        drop(send);
-        for (done, (unit, read)) in receive.iter().enumerate() {
-            keeper.take(&unit, read)?;
-            progress(done + 1, all);
+        // Without workers there is nobody to give to: one that cannot write ends them all.
+        drop(units);
+        let found = &found;
+        scope.spawn(move || Feeder { give, tell, found }.feed(&asked.paths, input));
+        for (done, (path, read)) in told.iter().enumerate() {
+            keeper.take(&path, read)?;
+            let failed = keeper.summary.failures.len();
+            progress(Progress { done: done + 1, found: found.load(Ordering::Relaxed), failed });
         }
         keeper.flush()
     })?;
     Ok(keeper.summary)
+}
+
+fn next(units: &Mutex<Receiver<Unit>>) -> Option<Unit> {
+    units.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+}
+
+/// Finds the captures and gives them to the workers, and what it cannot go through to the keeper.
+struct Feeder<'a> {
+    give: SyncSender<Unit>,
+    tell: SyncSender<Told>,
+    found: &'a AtomicUsize,
+}
+
+impl Feeder<'_> {
+    fn feed(&self, paths: &[PathBuf], input: &mut dyn Read) {
+        for path in paths {
+            let more = if path.as_os_str() == INPUT { self.bundle(path, &mut *input) } else { self.path(path) };
+            if !more {
+                return;
+            }
+        }
+    }
+
+    /// Whether somebody still wants more.
+    fn path(&self, path: &Path) -> bool {
+        let (units, problems) = match sources::at(path) {
+            Ok(found) => found,
+            Err(error) => return self.failed(path.to_owned(), Failed::io(&error)),
+        };
+        for (path, why) in problems {
+            if !self.failed(path, Failed { id: None, class: "unreadable", message: why }) {
+                return false;
+            }
+        }
+        units.into_iter().all(|unit| match unit.bundled() {
+            Some(file) => self.bundle(&unit.path, &file),
+            None => self.unit(unit),
+        })
+    }
+
+    fn bundle(&self, path: &Path, stream: impl Read) -> bool {
+        let mut more = true;
+        let ended = bundle::each(stream, &mut |member| {
+            more = match member {
+                Ok(Member { name, content }) => self.member(within(path, &name), content),
+                Err((name, failed)) => self.failed(within(path, &name), failed),
+            };
+            more
+        });
+        match ended {
+            Ok(()) => more,
+            Err(failed) => more && self.failed(path.to_owned(), failed),
+        }
+    }
+
+    fn member(&self, path: PathBuf, content: Content) -> bool {
+        let nested = match &content {
+            Content::Bytes(bytes) => bundle::is_one(bytes.as_slice()),
+            Content::File(_) => false,
+        };
+        if nested {
+            let message = "is a bundle within a bundle, which is not read: unpack it first".to_owned();
+            return self.failed(path, Failed { id: None, class: "not_a_capture", message });
+        }
+        self.unit(Unit { path, at: At::Held(content) })
+    }
+
+    fn unit(&self, unit: Unit) -> bool {
+        self.found.fetch_add(1, Ordering::Relaxed);
+        self.give.send(unit).is_ok()
+    }
+
+    fn failed(&self, path: PathBuf, failed: Failed) -> bool {
+        self.found.fetch_add(1, Ordering::Relaxed);
+        self.tell.send((path, Err(failed))).is_ok()
+    }
+}
+
+/// `captures.tar:db7.tar.gz`.
+fn within(bundle: &Path, name: &str) -> PathBuf {
+    PathBuf::from(format!("{}:{name}", bundle.display()))
 }
 
 fn defect() -> Failed {
@@ -93,6 +194,8 @@ fn defect() -> Failed {
 struct Keeper<'a> {
     lake: Lake,
     batch: Batch,
+    /// When the batch was begun.
+    since: Instant,
     summary: Summary,
     asked: &'a Asked,
 }
@@ -102,14 +205,14 @@ impl Keeper<'_> {
         self.lake.has(id) || self.batch.ids.contains(id)
     }
 
-    fn take(&mut self, unit: &Unit, read: Result<Option<Taken>, Failed>) -> io::Result<()> {
+    fn take(&mut self, path: &Path, read: Result<Option<Taken>, Failed>) -> io::Result<()> {
         let read = match read {
             Ok(Some(read)) => read,
             Ok(None) => {
                 self.summary.already += 1;
                 return Ok(());
             }
-            Err(failed) => return self.fail(&unit.path, &failed),
+            Err(failed) => return self.fail(path, &failed),
         };
         if self.has(&read.id) {
             self.summary.already += 1;
@@ -118,16 +221,16 @@ impl Keeper<'_> {
         self.summary.add(&read);
         let key = read.whose.host.clone().unwrap_or_else(|| read.whose.capture.clone());
         if let Some(torn) = &read.torn {
-            self.failure(&unit.path, &read.whose, "torn", torn, true);
+            self.failure(path, &read.whose, "torn", torn, true);
         }
         for row in read.rows {
             self.batch.add(Partition::new(row.0, read.whose.captured_at, &key), row);
         }
         self.batch.ids.insert(read.id);
-        if self.batch.size >= MOST_WAITING { self.flush() } else { Ok(()) }
+        self.due()
     }
 
-    fn fail(&mut self, path: &std::path::Path, failed: &Failed) -> io::Result<()> {
+    fn fail(&mut self, path: &Path, failed: &Failed) -> io::Result<()> {
         let shown = plain::clean(&path.to_string_lossy()).into_owned();
         // What has no bytes to be known by fails once a day.
         let day = hugewise_report::date::day(self.asked.now).unwrap_or_default();
@@ -144,10 +247,10 @@ impl Keeper<'_> {
         }
         self.failure(path, &whose, failed.class, &failed.message, false);
         self.batch.ids.insert(id);
-        if self.batch.size >= MOST_WAITING { self.flush() } else { Ok(()) }
+        self.due()
     }
 
-    fn failure(&mut self, path: &std::path::Path, whose: &Whose, class: &'static str, message: &str, kept: bool) {
+    fn failure(&mut self, path: &Path, whose: &Whose, class: &'static str, message: &str, kept: bool) {
         let failure = Failure::new(&plain::clean(&path.to_string_lossy()), class, message);
         let at = Cell::Time(self.asked.now.saturating_mul(1000));
         let own = [text(&failure.path), text(class), text(&failure.message), at, Cell::Flag(kept)];
@@ -155,6 +258,15 @@ impl Keeper<'_> {
         let partition = Partition::new(Place::Failures, Some(self.asked.now), key);
         self.batch.add(partition, whose.row(Place::Failures, own));
         self.summary.failures.push(failure);
+    }
+
+    /// Puts the batch in where it is large or old enough.
+    fn due(&mut self) -> io::Result<()> {
+        if self.batch.ids.len() == 1 {
+            self.since = Instant::now();
+        }
+        let is_due = self.batch.size >= MOST_WAITING || self.since.elapsed() >= LONGEST_WAIT;
+        if is_due { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -2,6 +2,7 @@
 //!
 //! What a row says of a host is what `hugewise check --format json` says of it: rows are made of that very answer.
 
+mod bundle;
 pub mod collect;
 mod lake;
 mod reading;
@@ -12,5 +13,5 @@ pub mod send;
 mod sources;
 pub mod summary;
 
-pub use collect::{Asked, collect};
+pub use collect::{Asked, Progress, collect};
 pub use summary::Summary;

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
+use hugewise_host::Source;
 use hugewise_host::source::{self, OpenError};
 use hugewise_report::json::Check;
 use hugewise_report::{Checked, plain};
@@ -14,7 +15,7 @@ use crate::rows::{self, Row, Whose};
 use crate::sources::{Opened, Unit};
 
 /// A capture file larger than this is not read: a host's is a few hundred kilobytes, and a sosreport's below a gigabyte.
-const LARGEST: u64 = 4 << 30;
+pub(crate) const LARGEST: u64 = 4 << 30;
 
 /// What a capture is known by: the SHA-256 of a file, or of what a folder says.
 pub(crate) type Id = [u8; 32];
@@ -42,41 +43,59 @@ impl Failed {
         let class = if error.kind() == io::ErrorKind::PermissionDenied { "denied" } else { "unreadable" };
         Self { id: None, class, message: error.to_string() }
     }
+
+    pub(crate) fn too_large(size: u64) -> Self {
+        Self { id: None, class: "too_large", message: format!("{size} bytes, and no capture has more than {LARGEST}") }
+    }
 }
 
 /// Reads a capture; none where `known` has it already.
-pub(crate) fn read(unit: &Unit, cluster: Option<&str>, known: &dyn Fn(&Id) -> bool) -> Result<Option<Taken>, Failed> {
+pub(crate) fn read(unit: Unit, cluster: Option<&str>, known: &dyn Fn(&Id) -> bool) -> Result<Option<Taken>, Failed> {
+    let path = unit.path.clone();
     let opened = unit.open().map_err(|error| Failed::io(&error))?;
-    let (file, size) = match opened {
-        Opened::File(file, size) => (file, size),
+    let (id, check) = match opened {
         Opened::Folder(folder) => {
-            let check = judged(&folder.path(), None)?;
+            let check = judged(open_at(&folder.path(), None)?.as_ref())?;
             // What the same folder says again is the same reading of it.
             let said = serde_json::to_vec(&check.0).map_err(|error| Failed::io(&error.into()))?;
             let id = Sha256::digest(said).into();
-            return Ok((!known(&id)).then(|| made(id, unit, cluster, check)));
+            if known(&id) {
+                return Ok(None);
+            }
+            (id, check)
+        }
+        Opened::Bytes(bytes) => {
+            let id = Sha256::digest(&bytes).into();
+            if known(&id) {
+                return Ok(None);
+            }
+            let source = source::unpacked(&bytes, &path).map_err(|error| not_a_host(&error, Some(id)))?;
+            drop(bytes);
+            (id, judged(source.as_ref())?)
+        }
+        Opened::File(_, size) if size > LARGEST => return Err(Failed::too_large(size)),
+        Opened::File(file, _) => {
+            let id = hashed(&file).map_err(|error| Failed::io(&error))?;
+            if known(&id) {
+                return Ok(None);
+            }
+            // By its descriptor, so that it is the file that was hashed.
+            let at = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            (id, judged(open_at(&at, Some(id))?.as_ref())?)
         }
     };
-    if size > LARGEST {
-        let message = format!("{size} bytes, and no capture has more than {LARGEST}");
-        return Err(Failed { id: None, class: "too_large", message });
-    }
-    let id = hashed(&file).map_err(|error| Failed::io(&error))?;
-    if known(&id) {
-        return Ok(None);
-    }
-    // By its descriptor, so that it is the file that was hashed.
-    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let check = judged(&path, Some(id))?;
-    Ok(Some(made(id, unit, cluster, check)))
+    Ok(Some(made(id, &path, cluster, check)))
 }
 
 type Judged = (Check, Option<i64>, Option<String>);
 
-fn judged(path: &Path, id: Option<Id>) -> Result<Judged, Failed> {
-    let source = source::open(Some(path)).map_err(|error| not_a_host(&error, id))?;
-    let (host, mut found) = hugewise_engines::gather(source.as_ref());
-    hugewise_engines::crowd::look(&host, source.as_ref(), &mut found.instances);
+fn open_at(path: &Path, id: Option<Id>) -> Result<Box<dyn Source>, Failed> {
+    source::open(Some(path)).map_err(|error| not_a_host(&error, id))
+}
+
+fn judged(source: &dyn Source) -> Result<Judged, Failed> {
+    let (host, mut found) = hugewise_engines::gather(source);
+    hugewise_engines::crowd::look(&host, source, &mut found.instances);
     let assessment = hugewise_advice::assess(&host, &found.instances);
     let mut unread = host.unread.clone();
     unread.append(&mut found.unread);
@@ -91,14 +110,14 @@ fn not_a_host(error: &OpenError, id: Option<Id>) -> Failed {
     Failed { id, class: "not_a_capture", message: error.what.clone() }
 }
 
-fn made(id: Id, unit: &Unit, cluster: Option<&str>, (check, captured_at, torn): Judged) -> Taken {
+fn made(id: Id, path: &Path, cluster: Option<&str>, (check, captured_at, torn): Judged) -> Taken {
     let whose = Whose {
         capture: hex(&id),
         host: check.host.name.as_deref().map(|name| plain::clean(name).into_owned()),
         cluster: cluster.map(str::to_owned),
         captured_at,
     };
-    let path = plain::clean(&unit.path.to_string_lossy()).into_owned();
+    let path = plain::clean(&path.to_string_lossy()).into_owned();
     let rows = rows::of(&whose, &path, &check, torn.as_deref());
     Taken { id, whose, rows, torn }
 }

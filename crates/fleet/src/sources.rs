@@ -1,21 +1,23 @@
 //! What was given, as captures to read: files, folders, and what is below folders. Links are not followed.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hugewise_host::source::files::{self, Below, Given};
 
+use crate::bundle::{self, Content};
+
 /// One capture to read.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Unit {
     /// How people call it.
     pub(crate) path: PathBuf,
     pub(crate) at: At,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum At {
     /// A file that was given.
     File,
@@ -23,6 +25,8 @@ pub(crate) enum At {
     Below(Arc<Below>, PathBuf),
     /// A folder that looks like a host's root, the same way.
     Folder(Arc<Below>, PathBuf),
+    /// One of a bundle, which is held.
+    Held(Content),
 }
 
 /// A capture that was opened.
@@ -30,6 +34,7 @@ pub(crate) enum At {
 pub(crate) enum Opened {
     /// With its size in bytes.
     File(File, u64),
+    Bytes(Vec<u8>),
     Folder(Below),
 }
 
@@ -38,19 +43,39 @@ pub(crate) type Unlisted = (PathBuf, String);
 
 impl Unit {
     /// Opens it; whatever stands at its path afterwards, that is what is read.
-    pub(crate) fn open(&self) -> io::Result<Opened> {
-        match &self.at {
-            At::Folder(folder, path) => Ok(Opened::Folder(folder.folder(path)?)),
-            At::Below(folder, path) => {
-                let file = folder.open(path)?;
-                let size = file.metadata()?.len();
-                Ok(Opened::File(file, size))
-            }
+    pub(crate) fn open(self) -> io::Result<Opened> {
+        let sized = |file: File| -> io::Result<Opened> {
+            let size = file.metadata()?.len();
+            Ok(Opened::File(file, size))
+        };
+        match self.at {
+            At::Folder(folder, path) => Ok(Opened::Folder(folder.folder(&path)?)),
+            At::Below(folder, path) => sized(folder.open(&path)?),
+            At::Held(Content::Bytes(bytes)) => Ok(Opened::Bytes(bytes)),
+            At::Held(Content::File(file)) => sized(file),
             At::File => match files::open(&self.path)? {
                 Given::File(file, entry) => Ok(Opened::File(file, entry.size)),
                 Given::Folder(_) => Err(io::Error::from(io::ErrorKind::IsADirectory)),
             },
         }
+    }
+}
+
+impl Unit {
+    /// Whether it is a file with many captures in it. What cannot be opened is not: its reading says why.
+    pub(crate) fn bundled(&self) -> Option<File> {
+        let opened = match &self.at {
+            At::Below(folder, path) => folder.open(path),
+            At::File => match files::open(&self.path) {
+                Ok(Given::File(file, _)) => Ok(file),
+                _ => return None,
+            },
+            At::Folder(..) | At::Held(_) => return None,
+        };
+        let mut file = opened.ok()?;
+        let is_bundle = bundle::is_one(&file);
+        file.rewind().ok()?;
+        is_bundle.then_some(file)
     }
 }
 

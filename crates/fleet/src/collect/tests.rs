@@ -17,7 +17,7 @@ const NOW: i64 = 1_795_564_800;
 fn run(paths: &[&Path], lake: &Path) -> Summary {
     let paths = paths.iter().map(|path| path.to_path_buf()).collect();
     let asked = Asked { paths, lake: lake.to_owned(), cluster: Some("test".into()), now: NOW, threads: 3 };
-    collect(&asked, &mut |_, _| {}).unwrap().finished()
+    collect(&asked, &mut std::io::empty(), &mut |_| {}).unwrap().finished()
 }
 
 fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
@@ -171,10 +171,133 @@ fn a_host_that_becomes_a_link_is_not_read_where_it_leads() {
     fs::create_dir(host.join("proc")).unwrap();
     fs::create_dir(host.join("sys")).unwrap();
     fs::write(host.join("proc/meminfo"), "MemTotal: 1024 kB\n").unwrap();
-    let (units, _) = sources::at(folder.path()).unwrap();
-    let [unit] = &units[..] else { panic!("{units:?}") };
-    assert!(unit.open().is_ok());
+    let unit = || {
+        let (mut units, _) = sources::at(folder.path()).unwrap();
+        assert_eq!(units.len(), 1, "{units:?}");
+        units.remove(0)
+    };
+    assert!(unit().open().is_ok());
+    let unit = unit();
     fs::remove_dir_all(&host).unwrap();
     std::os::unix::fs::symlink(Path::new(HOSTS).join("oracle-many-sessions"), &host).unwrap();
     assert!(unit.open().is_err());
+}
+
+/// A host with two files, as `hugewise capture` packs it.
+fn capture(host: &str) -> Vec<u8> {
+    let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    for (path, text) in [
+        ("hugewise-capture/etc/hostname", format!("{host}\n")),
+        ("hugewise-capture/proc/meminfo", "MemTotal: 1048576 kB\nPageTables: 1024 kB\nHugePages_Total: 0\n".to_owned()),
+        ("hugewise-capture/proc/sys/kernel/hostname", format!("{host}\n")),
+    ] {
+        append(&mut tar, path, text.as_bytes());
+    }
+    tar.into_inner().unwrap().finish().unwrap()
+}
+
+/// Under any name: the library itself would refuse `..`.
+fn append<W: std::io::Write>(tar: &mut tar::Builder<W>, path: &str, content: &[u8]) {
+    let mut header = tar::Header::new_gnu();
+    header.as_old_mut().name[..path.len()].copy_from_slice(path.as_bytes());
+    header.set_size(u64::try_from(content.len()).unwrap());
+    header.set_mode(0o600);
+    header.set_cksum();
+    tar.append(&header, content).unwrap();
+}
+
+/// As a program writes it that has read the documents: names and captures with their lengths before them.
+fn framed(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut stream = b"HWSTRM1\n".to_vec();
+    for (name, content) in members.iter().chain(&[("", b"".as_slice())]) {
+        stream.extend(u32::try_from(name.len()).unwrap().to_be_bytes());
+        stream.extend(name.as_bytes());
+        stream.extend(u64::try_from(content.len()).unwrap().to_be_bytes());
+        stream.extend(*content);
+    }
+    stream
+}
+
+fn run_input(mut input: &[u8], lake: &Path) -> Summary {
+    let paths = vec!["-".into()];
+    let asked = Asked { paths, lake: lake.to_owned(), cluster: None, now: NOW, threads: 2 };
+    collect(&asked, &mut input, &mut |_| {}).unwrap().finished()
+}
+
+fn hosts(lake: &Path) -> Vec<String> {
+    let name = |row: &BTreeMap<String, Field>| format!("{} {}", row["host"], row["path"]).replace('"', "");
+    rows(lake, "hosts").iter().map(name).collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
+#[test]
+fn a_stream_of_captures_is_read_as_it_comes() {
+    let (one, two) = (capture("db1"), capture("db2"));
+    let torn = &capture("db3")[..100];
+    let folder = tempfile::tempdir().unwrap();
+    let stream = framed(&[("a", &one), ("../b", &two), ("c", torn), ("d", b"no capture"), ("e", &one)]);
+    let summary = run_input(&stream, folder.path());
+    assert_eq!((summary.read, summary.already, summary.failures.len()), (2, 1, 2), "{:?}", summary.failures);
+    let found = hosts(folder.path());
+    // The same capture twice is one, whichever of the two was first.
+    assert!(found[0] == "db1 -:a" || found[0] == "db1 -:e", "{found:?}");
+    assert_eq!(found[1..], ["db2 -:../b"]);
+    // Packed, it is the same.
+    let packed = tempfile::tempdir().unwrap();
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let mut tar = tar::Builder::new(&mut gz);
+    append(&mut tar, "in/a.tar.gz", &one);
+    append(&mut tar, "../../b.tar.gz", &two);
+    append(&mut tar, "notes.txt", b"not a capture");
+    tar.into_inner().unwrap();
+    let bundle = gz.finish().unwrap();
+    let summary = run_input(&bundle, packed.path());
+    assert_eq!((summary.read, summary.failures.len()), (2, 1));
+    assert_eq!(hosts(packed.path()), ["db1 -:in/a.tar.gz", "db2 -:../../b.tar.gz"]);
+    // And as a file in a folder, beside a capture.
+    let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(given.path().join("all.tar.gz"), &bundle).unwrap();
+    fs::write(given.path().join("db9.tar.gz"), capture("db9")).unwrap();
+    let summary = run(&[given.path()], lake.path());
+    assert_eq!((summary.read, summary.failures.len()), (3, 1));
+    assert!(hosts(lake.path()).iter().any(|host| host.contains("all.tar.gz:in/a.tar.gz")), "{:?}", hosts(lake.path()));
+}
+
+#[test]
+fn a_stream_that_breaks_off_keeps_what_came_whole_and_says_so() {
+    let (one, two) = (capture("db1"), capture("db2"));
+    let stream = framed(&[("a", &one), ("b", &two)]);
+    let (first, second) = (8 + 4 + 1 + 8 + one.len(), 8 + 2 * (4 + 1 + 8) + one.len() + two.len());
+    for cut in (0..first + 30).step_by(7).chain([first, second - 1, second, second + 11, stream.len() - 1]) {
+        let folder = tempfile::tempdir().unwrap();
+        let summary = run_input(&stream[..cut], folder.path());
+        let whole = u64::from(cut >= first) + u64::from(cut >= second);
+        let classes: Vec<_> = summary.failures.iter().map(|failure| failure.class).collect();
+        assert_eq!((summary.read, classes), (whole, vec!["torn"]), "cut at {cut}: {:?}", summary.failures);
+    }
+}
+
+#[test]
+fn a_hostile_member_ends_nothing() {
+    let one = capture("db1");
+    let mut inner = tar::Builder::new(Vec::new());
+    append(&mut inner, "x.tar.gz", &one);
+    let nested = inner.into_inner().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut stream = framed(&[("bomb", &vec![0; 4096]), ("nested", &nested), ("empty", b""), ("\u{1b}[31m", &one)]);
+    // A name without end, behind all of them.
+    let end = stream.len() - 12;
+    stream.truncate(end);
+    stream.extend([0xff; 4]);
+    let summary = run_input(&stream, folder.path());
+    let said: Vec<String> = summary.failures.iter().map(|it| format!("{} {} {}", it.path, it.class, it.message)).collect();
+    assert_eq!((summary.read, said.len()), (1, 4), "{said:?}");
+    assert!(said.iter().any(|line| line.starts_with("-:nested not_a_capture is a bundle within a bundle")), "{said:?}");
+    assert!(said.iter().any(|line| line.contains("a name of 4294967295 bytes after 4 captures")), "{said:?}");
+    assert!(!hosts(folder.path())[0].contains('\u{1b}'), "{:?}", hosts(folder.path()));
+    // A capture of which the length says more than any has is passed over without being held.
+    let mut large = b"HWSTRM1\n\0\0\0\x01a".to_vec();
+    large.extend((1_u64 << 40).to_be_bytes());
+    large.extend([0; 1000]);
+    let said = run_input(&large, tempfile::tempdir().unwrap().path());
+    assert_eq!((said.read, said.failures.len()), (0, 1), "{:?}", said.failures);
 }

@@ -36,8 +36,13 @@ impl Archive {
         if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
             return Err(OpenError::new(path, "is empty".into()));
         }
+        Self::of(file, path)
+    }
+
+    /// The same of a stream; it is called by its path.
+    pub(super) fn of(stream: impl Read, path: &Path) -> Result<Self, OpenError> {
         let name = path.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
-        let plain = compressed::open(file).map_err(|error| OpenError::io(path, error))?;
+        let plain = compressed::open(stream).map_err(|error| OpenError::io(path, error))?;
         let unpacked = unpack(plain, &name, path)?;
         Ok(Self(Captured::new(unpacked)))
     }

@@ -370,6 +370,22 @@ pub fn open(root: Option<&Path>) -> Result<Box<dyn Source>, OpenError> {
         rustix::fs::FileType::RegularFile => Box::new(Archive::open(path)?),
         _ => return Err(OpenError::new(path, "it is neither a folder nor a file".into())),
     };
+    complete(source, path)
+}
+
+/// A host from the bytes of a tar, which is called by its path.
+///
+/// # Errors
+/// They are none, or there is no host in them.
+pub fn unpacked(bytes: &[u8], path: &Path) -> Result<Box<dyn Source>, OpenError> {
+    if bytes.is_empty() {
+        return Err(OpenError::new(path, "is empty".into()));
+    }
+    complete(Box::new(Archive::of(bytes, path)?), path)
+}
+
+/// Of a host without /proc/meminfo nothing can be told.
+fn complete(source: Box<dyn Source>, path: &Path) -> Result<Box<dyn Source>, OpenError> {
     match source.read(meminfo::PATH).reason() {
         None => Ok(source),
         Some(why) => {

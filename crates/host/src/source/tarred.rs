@@ -93,6 +93,44 @@ pub enum NotTaken {
 /// # Errors
 /// No tar; a path that leads out of it; more than a host has. What came before was handed on all the same.
 pub fn each(stream: impl Read, visit: &mut dyn FnMut(&str, u64, &mut dyn Read)) -> Result<Tarred, NotTaken> {
+    walk(stream, &entry_path, visit)
+}
+
+/// The same of a tar whose entries are only read, each by itself: what they are called leads nowhere, so that one with a bad
+/// name keeps nobody from those behind it.
+///
+/// # Errors
+/// No tar, or more than is read through. What came before was handed on all the same.
+pub fn members(stream: impl Read, visit: &mut dyn FnMut(&str, u64, &mut dyn Read)) -> Result<Tarred, NotTaken> {
+    walk(stream, &|bytes| Ok(label(bytes)), visit)
+}
+
+/// What an entry is called, for people.
+fn label(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes.get(..LONGEST_PATH).unwrap_or(bytes)).into_owned()
+}
+
+/// The name of the first regular file near the beginning of a tar, and how it begins; `None` where there is none.
+pub fn first_file(stream: impl Read) -> Option<(String, Vec<u8>)> {
+    let mut archive = tar::Archive::new(stream.take(LONGEST_HEADERS));
+    for entry in archive.entries().ok()? {
+        let entry = entry.ok()?;
+        let kind = entry.header().entry_type();
+        if kind.is_file() || kind.is_contiguous() {
+            let name = label(&entry.path_bytes());
+            let mut head = Vec::new();
+            entry.take(512).read_to_end(&mut head).ok()?;
+            return Some((name, head));
+        }
+    }
+    None
+}
+
+fn walk(
+    stream: impl Read,
+    called: &dyn Fn(&[u8]) -> Result<String, NotTaken>,
+    visit: &mut dyn FnMut(&str, u64, &mut dyn Read),
+) -> Result<Tarred, NotTaken> {
     let (bounded, headers) = Bounded::new(stream);
     let mut archive = tar::Archive::new(bounded);
     let mut tarred = Tarred::default();
@@ -117,7 +155,7 @@ pub fn each(stream: impl Read, visit: &mut dyn FnMut(&str, u64, &mut dyn Read)) 
         if tarred.entries > MAX_ENTRIES {
             return Err(NotTaken::Entries);
         }
-        let path = entry_path(&entry.path_bytes())?;
+        let path = called(&entry.path_bytes())?;
         let kind = entry.header().entry_type();
         let packed = entry.header().entry_size().unwrap_or(0);
         all = add_content(all, packed.max(if kind.is_gnu_sparse() { 0 } else { entry.size() }))?;

@@ -1,0 +1,145 @@
+//! Many captures in one stream: a tar of captures, or captures one behind the other, each with its name and its length.
+//!
+//! The second is for programs: 8 bytes `HWSTRM1\\n`, and for each capture the length of its name (4 bytes, big-endian), the
+//! name in UTF-8, the length of the capture (8 bytes, big-endian), and the capture. A name and a capture of length 0 end it,
+//! so that a stream that was cut off is known. Each capture is held by itself; how many there are takes no memory.
+
+use std::fs::File;
+use std::io::{self, Cursor, ErrorKind, Read, Seek, Write};
+
+use hugewise_host::compressed;
+use hugewise_host::source::tarred;
+
+use crate::reading::{Failed, LARGEST};
+
+/// What a stream of lengths begins with.
+const MAGIC: &[u8; 8] = b"HWSTRM1\n";
+/// Longest name.
+const LONGEST_NAME: u32 = 4096;
+/// A capture up to this size is held in memory, a larger one in a file without a name.
+const IN_MEMORY: u64 = 32 << 20;
+
+/// A capture of a bundle.
+#[derive(Debug)]
+pub(crate) struct Member {
+    pub(crate) name: String,
+    pub(crate) content: Content,
+}
+
+/// The bytes of a capture that is in no file of its own.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Bytes(Vec<u8>),
+    File(File),
+}
+
+/// Takes what comes: a capture, or the name of one that cannot be read, and why; and says whether more is wanted.
+pub(crate) type Hand<'a> = dyn FnMut(Result<Member, (String, Failed)>) -> bool + 'a;
+
+/// Whether a tar, whatever it is packed with, is one of captures: its first file is one itself.
+pub(crate) fn is_one(stream: impl Read) -> bool {
+    let Ok(plain) = compressed::open(stream) else { return false };
+    tarred::first_file(plain).is_some_and(|(name, head)| {
+        let name = name.rsplit('/').next().unwrap_or(&name).to_ascii_lowercase();
+        let is_named = name.ends_with(".tar") || name.ends_with(".tgz") || name.contains(".tar.");
+        is_named && (compressed::begins(&head) || tarred::begins(&head))
+    })
+}
+
+/// Reads a bundle of either kind and hands on its captures.
+///
+/// # Errors
+/// It is none, or ends too early. What came before was handed on all the same.
+pub(crate) fn each(mut stream: impl Read, hand: &mut Hand<'_>) -> Result<(), Failed> {
+    let mut head = Vec::new();
+    stream.by_ref().take(8).read_to_end(&mut head).map_err(|error| Failed::io(&error))?;
+    if head.as_slice() == MAGIC {
+        return of_lengths(&mut stream, hand);
+    }
+    if head.is_empty() || MAGIC.starts_with(&head) {
+        return Err(torn("before its first capture"));
+    }
+    let plain = compressed::open(Cursor::new(head).chain(stream)).map_err(|error| Failed::io(&error))?;
+    let mut wanted = true;
+    let tarred = tarred::members(plain, &mut |name, size, content| {
+        if wanted {
+            wanted = hand(held(name.to_owned(), size, content));
+        }
+    });
+    match tarred {
+        Ok(tarred) => tarred.torn.map_or(Ok(()), |how| Err(torn(&how))),
+        Err(why) => Err(Failed { id: None, class: "not_a_capture", message: why.to_string() }),
+    }
+}
+
+fn torn(how: &str) -> Failed {
+    Failed { id: None, class: "torn", message: format!("the stream ends too early: {how}") }
+}
+
+fn of_lengths(stream: &mut dyn Read, hand: &mut Hand<'_>) -> Result<(), Failed> {
+    for count in 0_u64.. {
+        let cut = |error: io::Error| match error.kind() {
+            ErrorKind::UnexpectedEof => torn(&format!("after {count} whole captures")),
+            _ => Failed::io(&error),
+        };
+        let mut length = [0; 4];
+        stream.read_exact(&mut length).map_err(cut)?;
+        let length = u32::from_be_bytes(length);
+        if length > LONGEST_NAME {
+            let message = format!("a name of {length} bytes after {count} captures: the stream is not framed as it should be");
+            return Err(Failed { id: None, class: "unreadable", message });
+        }
+        let mut name = vec![0; usize::try_from(length).unwrap_or(0)];
+        stream.read_exact(&mut name).map_err(cut)?;
+        let name = String::from_utf8_lossy(&name).into_owned();
+        let mut size = [0; 8];
+        stream.read_exact(&mut size).map_err(cut)?;
+        let size = u64::from_be_bytes(size);
+        if name.is_empty() && size == 0 {
+            return Ok(());
+        }
+        let mut content = stream.take(size);
+        let member = held(name, size, &mut content);
+        // Of one that was not wanted, or is too large, the rest is passed over.
+        let mut left = content.limit();
+        left -= io::copy(&mut content, &mut io::sink()).map_err(|error| Failed::io(&error))?.min(left);
+        if left > 0 || member.as_ref().is_err_and(|(_, failed)| failed.class == "torn") {
+            return Err(torn(&format!("after {count} whole captures")));
+        }
+        if !hand(member) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Takes one in. What its header promises takes no memory: only what comes does.
+fn held(name: String, size: u64, content: &mut dyn Read) -> Result<Member, (String, Failed)> {
+    if size > LARGEST {
+        return Err((name, Failed::too_large(size)));
+    }
+    let mut bytes = Vec::new();
+    let failed = |name: String, error: &io::Error| (name, Failed::io(error));
+    let came = match content.take(IN_MEMORY).read_to_end(&mut bytes) {
+        Ok(came) => u64::try_from(came).unwrap_or(u64::MAX),
+        Err(error) => return Err(failed(name, &error)),
+    };
+    if came == size {
+        return Ok(Member { name, content: Content::Bytes(bytes) });
+    }
+    if came < IN_MEMORY {
+        return Err((name, torn(&format!("{came} of {size} bytes came"))));
+    }
+    let mut filled = || -> io::Result<(File, u64)> {
+        let mut file = tempfile::tempfile()?;
+        file.write_all(&bytes)?;
+        let more = io::copy(content, &mut file)?;
+        file.rewind()?;
+        Ok((file, came + more))
+    };
+    match filled() {
+        Ok((file, came)) if came == size => Ok(Member { name, content: Content::File(file) }),
+        Ok((_, came)) => Err((name, torn(&format!("{came} of {size} bytes came")))),
+        Err(error) => Err(failed(name, &error)),
+    }
+}
