@@ -265,7 +265,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__collect)
-            opts="-o -h --out --label --format --help"
+            opts="-o -h --out --label --expect --stale --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -280,6 +280,14 @@ _hugewise() {
                     return 0
                     ;;
                 --label)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --expect)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stale)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -81,6 +81,8 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l root -d 'C
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -s h -l help -d 'Print help'
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -s o -l out -d 'The folder of the tables; captures that are in it already are not counted again' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l label -d 'The cluster that these hosts belong to, as a column of every table' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l expect -d 'Names of the hosts that ought to be in the tables, one a line, `#` before a comment. Those that are not, or whose last capture is stale, are named, and are rows of the table `failures`' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l stale -d 'Days after which the last capture of an expected host is stale' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l format -d 'Text for people, JSON for programs' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -1,20 +1,29 @@
 //! `hugewise collect`.
 
-use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hugewise_fleet::{Asked, Summary};
+use hugewise_fleet::{Asked, Progress, Summary};
+use hugewise_host::source::files::{self, Given};
 
 use crate::format::Format;
 use crate::outcome::{self, Failure, Outcome};
+use crate::terminal;
+
+/// How often is said how far it is.
+const BETWEEN: Duration = Duration::from_millis(200);
+/// A list of a million hosts is shorter.
+const LONGEST_LIST: u64 = 64 << 20;
 
 pub(crate) const AFTER_HELP: &str = "\
 Exit codes: 0 nothing wrong; 1 a host has an error or a warning; 2 the tables cannot be written; \
-3 a capture could not be read, or a verdict is missing.";
+3 a capture could not be read, a host that was expected is missing, or a verdict is.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Captures, sosreports, and folders of them.
+    /// Captures, sosreports, tars of captures, and folders of them; `-` reads a stream of captures from standard input: a tar
+    /// of them, or the framing that docs/fleet.md describes.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// The folder of the tables; captures that are in it already are not counted again.
@@ -23,6 +32,13 @@ pub(crate) struct Arguments {
     /// The cluster that these hosts belong to, as a column of every table.
     #[arg(long, value_name = "CLUSTER")]
     label: Option<String>,
+    /// Names of the hosts that ought to be in the tables, one a line, `#` before a comment. Those that are not, or whose last
+    /// capture is stale, are named, and are rows of the table `failures`.
+    #[arg(long, value_name = "FILE")]
+    expect: Option<PathBuf>,
+    /// Days after which the last capture of an expected host is stale.
+    #[arg(long, value_name = "DAYS", default_value_t = 7, requires = "expect")]
+    stale: u32,
     /// Text for people, JSON for programs.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -34,10 +50,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         paths: arguments.paths.clone(),
         lake: arguments.out.clone(),
         cluster: arguments.label.clone(),
+        expected: arguments.expect.as_deref().map(expected).transpose()?.unwrap_or_default(),
+        stale_days: arguments.stale,
         now: now.unwrap_or_default(),
         threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
     };
-    let collected = hugewise_fleet::collect(&asked, &mut std::io::stdin(), &mut |_| {});
+    let shown = std::cell::Cell::new(Instant::now());
+    let begun = Instant::now();
+    let collected = hugewise_fleet::collect(&asked, &mut std::io::stdin(), &mut |progress| {
+        if shown.get().elapsed() >= BETWEEN {
+            shown.set(Instant::now());
+            terminal::progress(&words(progress, begun.elapsed()));
+        }
+    });
+    terminal::done();
     let summary = collected
         .map_err(|error| Failure::new(format!("the tables in {} cannot be written: {error}", asked.lake.display())))?
         .finished();
@@ -51,10 +77,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     Ok(verdict(&summary))
 }
 
+fn words(Progress { done, found, failed }: Progress, since: Duration) -> String {
+    let each_second = done as f64 / since.as_secs_f64().max(0.001);
+    let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+    format!("\r{done} of {found} captures read, {each_second:.0} a second{failed} \x1b[K")
+}
+
+/// The names of a list of hosts.
+fn expected(path: &Path) -> Result<Vec<String>, Failure> {
+    let wrong = |why: String| Failure::new(format!("{}: {why}; --expect takes a file with a host a line", path.display()));
+    let Given::File(file, _) = files::open(path).map_err(|error| wrong(error.to_string()))? else {
+        return Err(wrong("is a folder".to_owned()));
+    };
+    let mut text = String::new();
+    let read = file.take(LONGEST_LIST + 1).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;
+    if u64::try_from(read).is_ok_and(|read| read > LONGEST_LIST) {
+        return Err(wrong(format!("has more than {} MiB", LONGEST_LIST >> 20)));
+    }
+    let names = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    Ok(names.filter(|name| !name.is_empty()).map(str::to_owned).collect())
+}
+
 fn verdict(summary: &Summary) -> Outcome {
     if summary.has(&["error", "warn"]) {
         Outcome::Found
-    } else if summary.failures.is_empty() && summary.undecided == 0 {
+    } else if summary.is_whole() {
         Outcome::Fine
     } else {
         Outcome::Incomplete

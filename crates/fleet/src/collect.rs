@@ -1,5 +1,6 @@
 //! Reads captures on all cores and puts their rows into a lake, a batch at a time: what waits for the disk is bounded.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use hugewise_report::plain;
 use sha2::{Digest, Sha256};
 
 use crate::bundle::{self, Content, Member};
-use crate::lake::{Batch, Lake, Partition};
+use crate::lake::{Batch, Lake, Of, Partition};
 use crate::reading::{self, Failed, Id, Taken, hex};
 use crate::rows::{Whose, text};
 use crate::schema::Place;
@@ -35,6 +36,10 @@ pub struct Asked {
     pub lake: PathBuf,
     /// The cluster of all these hosts.
     pub cluster: Option<String>,
+    /// Names of the hosts that ought to be in the tables.
+    pub expected: Vec<String>,
+    /// Days after which the last capture of an expected host is stale.
+    pub stale_days: u32,
     /// Now, in seconds since the epoch.
     pub now: i64,
     /// How many captures are read at the same time.
@@ -70,7 +75,7 @@ pub fn collect(
     let lake = Lake::open(&asked.lake)?;
     let mut keeper = Keeper { lake, batch: Batch::default(), since: Instant::now(), summary: Summary::default(), asked };
     // What is in the lake when the run begins; what the run itself meets twice, the keeper sees.
-    let known = keeper.lake.ids().clone();
+    let known = keeper.lake.ids();
     let threads = asked.threads.max(1);
     let found = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -102,6 +107,7 @@ pub fn collect(
         }
         keeper.flush()
     })?;
+    keeper.miss()?;
     Ok(keeper.summary)
 }
 
@@ -186,6 +192,17 @@ fn within(bundle: &Path, name: &str) -> PathBuf {
     PathBuf::from(format!("{}:{name}", bundle.display()))
 }
 
+/// When a host was captured last, by the name that it gives itself or by the first part of that; `None` where it never was.
+fn captured(hosts: &BTreeMap<String, Option<i64>>, name: &str) -> Option<Option<i64>> {
+    let name = name.to_ascii_lowercase();
+    let short = |host: &str| host.split('.').next().unwrap_or_default().to_owned();
+    let alike = |host: &str| {
+        // A name without a domain is anybody's of that name.
+        host == name || (!(host.contains('.') && name.contains('.')) && short(host) == short(&name))
+    };
+    hosts.iter().filter(|(host, _)| alike(host)).map(|(_, at)| *at).max()
+}
+
 fn defect() -> Failed {
     let message = "a defect of hugewise ended its reading; hugewise check --root shows where".to_owned();
     Failed { id: None, class: "defect", message }
@@ -202,7 +219,7 @@ struct Keeper<'a> {
 
 impl Keeper<'_> {
     fn has(&self, id: &Id) -> bool {
-        self.lake.has(id) || self.batch.ids.contains(id)
+        self.lake.has(id) || self.batch.ids.contains_key(id)
     }
 
     fn take(&mut self, path: &Path, read: Result<Option<Taken>, Failed>) -> io::Result<()> {
@@ -226,7 +243,7 @@ impl Keeper<'_> {
         for row in read.rows {
             self.batch.add(Partition::new(row.0, read.whose.captured_at, &key), row);
         }
-        self.batch.ids.insert(read.id);
+        self.batch.ids.insert(read.id, Of { host: read.whose.host, at: read.whose.captured_at });
         self.due()
     }
 
@@ -246,18 +263,54 @@ impl Keeper<'_> {
             return Ok(());
         }
         self.failure(path, &whose, failed.class, &failed.message, false);
-        self.batch.ids.insert(id);
+        self.batch.ids.insert(id, Of::default());
         self.due()
     }
 
+    /// Says which hosts that ought to be there are not, or have not been for long. It is looked for in all tables, not in this
+    /// run alone.
+    fn miss(&mut self) -> io::Result<()> {
+        let hosts = self.lake.hosts();
+        let since = self.asked.now.saturating_sub(i64::from(self.asked.stale_days).saturating_mul(86_400));
+        for name in &self.asked.expected {
+            let (class, message) = match captured(&hosts, name) {
+                None => ("absent", "no capture of it is in the tables".to_owned()),
+                Some(Some(at)) if at < since => {
+                    let day = hugewise_report::date::day(at).unwrap_or_default();
+                    ("stale", format!("its last capture is of {day}"))
+                }
+                Some(_) => continue,
+            };
+            match class {
+                "absent" => self.summary.absent.push(name.clone()),
+                _ => self.summary.stale.push(name.clone()),
+            }
+            // Once a day, as what has no bytes to be known by.
+            let day = hugewise_report::date::day(self.asked.now).unwrap_or_default();
+            let id: Id = Sha256::digest(format!("{name}\0{class}\0{day}")).into();
+            if self.has(&id) {
+                continue;
+            }
+            let cluster = self.asked.cluster.clone();
+            let whose = Whose { capture: hex(&id), host: Some(name.clone()), cluster, captured_at: None };
+            self.row(Path::new(name), &whose, class, &message, false);
+            self.batch.ids.insert(id, Of::default());
+        }
+        self.flush()
+    }
+
     fn failure(&mut self, path: &Path, whose: &Whose, class: &'static str, message: &str, kept: bool) {
+        self.row(path, whose, class, message, kept);
+        self.summary.failures.push(Failure::new(&plain::clean(&path.to_string_lossy()), class, message));
+    }
+
+    fn row(&mut self, path: &Path, whose: &Whose, class: &'static str, message: &str, kept: bool) {
         let failure = Failure::new(&plain::clean(&path.to_string_lossy()), class, message);
         let at = Cell::Time(self.asked.now.saturating_mul(1000));
         let own = [text(&failure.path), text(class), text(&failure.message), at, Cell::Flag(kept)];
         let key = whose.host.as_deref().unwrap_or(&whose.capture);
         let partition = Partition::new(Place::Failures, Some(self.asked.now), key);
         self.batch.add(partition, whose.row(Place::Failures, own));
-        self.summary.failures.push(failure);
     }
 
     /// Puts the batch in where it is large or old enough.

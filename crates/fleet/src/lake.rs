@@ -48,10 +48,17 @@ impl Partition {
     }
 }
 
+/// Which host a capture is of, and since when: seconds since the epoch. Both are unknown of what could not be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Of {
+    pub(crate) host: Option<String>,
+    pub(crate) at: Option<i64>,
+}
+
 /// Captures that are not in the lake yet.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
-    pub(crate) ids: BTreeSet<Id>,
+    pub(crate) ids: BTreeMap<Id, Of>,
     rows: BTreeMap<Partition, Vec<Vec<Cell>>>,
     /// Bytes of memory that the rows take, about.
     pub(crate) size: usize,
@@ -70,7 +77,7 @@ impl Batch {
 pub(crate) struct Lake {
     root: PathBuf,
     /// What is in it.
-    ids: BTreeSet<Id>,
+    ids: BTreeMap<Id, Of>,
     _lock: File,
 }
 
@@ -85,7 +92,7 @@ impl Lake {
             rustix::io::Errno::WOULDBLOCK => io::Error::other("another hugewise collect writes to it"),
             error => error.into(),
         })?;
-        let mut lake = Self { root: root.to_owned(), ids: BTreeSet::new(), _lock: lock };
+        let mut lake = Self { root: root.to_owned(), ids: BTreeMap::new(), _lock: lock };
         for name in names(&manifest)? {
             let path = manifest.join(&name);
             match path.extension().and_then(|it| it.to_str()) {
@@ -106,12 +113,24 @@ impl Lake {
 
     /// Whether a capture is in it.
     pub(crate) fn has(&self, id: &Id) -> bool {
-        self.ids.contains(id)
+        self.ids.contains_key(id)
     }
 
     /// What is in it.
-    pub(crate) const fn ids(&self) -> &BTreeSet<Id> {
-        &self.ids
+    pub(crate) fn ids(&self) -> BTreeSet<Id> {
+        self.ids.keys().copied().collect()
+    }
+
+    /// When each host was captured last, by its name in small letters; `None` where no capture of it says.
+    pub(crate) fn hosts(&self) -> BTreeMap<String, Option<i64>> {
+        let mut hosts = BTreeMap::new();
+        for Of { host, at } in self.ids.values() {
+            if let Some(host) = host {
+                let latest: &mut Option<i64> = hosts.entry(host.to_ascii_lowercase()).or_default();
+                *latest = (*latest).max(*at);
+            }
+        }
+        hosts
     }
 
     /// Puts a batch in, as a whole.
@@ -120,10 +139,14 @@ impl Lake {
             return Ok(());
         }
         let mut hash = Sha256::new();
-        batch.ids.iter().for_each(|id| hash.update(id));
+        batch.ids.keys().for_each(|id| hash.update(id));
         let name = hex(hash.finalize().get(..16).unwrap_or_default());
         let mut manifest = format!("hugewise.lake/{}\n", schema::VERSION);
-        batch.ids.iter().for_each(|id| manifest.push_str(&format!("capture {}\n", hex(id))));
+        for (id, of) in &batch.ids {
+            let at = of.at.map_or_else(|| "-".to_owned(), |at| at.to_string());
+            let host = of.host.as_deref().map(|host| format!(" {at} {host}")).unwrap_or_default();
+            manifest.push_str(&format!("capture {}{host}\n", hex(id)));
+        }
         for (partition, rows) in batch.rows {
             let file = partition.folder().join(format!("part-{name}.parquet"));
             let temporary = self.root.join(&file).with_extension(TEMPORARY);
@@ -172,7 +195,7 @@ fn write_rows(path: &Path, place: Place, rows: &[Vec<Cell>]) -> io::Result<()> {
 }
 
 /// Captures and files of a manifest. What is not one of ours is refused: rows would be counted twice.
-fn listed(path: &Path) -> io::Result<(Vec<Id>, Vec<PathBuf>)> {
+fn listed(path: &Path) -> io::Result<(Vec<(Id, Of)>, Vec<PathBuf>)> {
     let wrong =
         || io::Error::new(io::ErrorKind::InvalidData, format!("{} is not a manifest of this version", path.display()));
     let text = text(path)?;
@@ -183,7 +206,11 @@ fn listed(path: &Path) -> io::Result<(Vec<Id>, Vec<PathBuf>)> {
     let (mut ids, mut files) = (Vec::new(), Vec::new());
     for line in lines {
         match line.split_once(' ') {
-            Some(("capture", hex)) => ids.push(id(hex).ok_or_else(wrong)?),
+            Some(("capture", rest)) => {
+                let (hex, of) = rest.split_once(' ').unwrap_or((rest, ""));
+                let of = of.split_once(' ').map(|(at, host)| Of { host: Some(host.to_owned()), at: at.parse().ok() });
+                ids.push((id(hex).ok_or_else(wrong)?, of.unwrap_or_default()));
+            }
             Some(("file", file)) if is_within(Path::new(file)) => files.push(file.into()),
             _ => return Err(wrong()),
         }

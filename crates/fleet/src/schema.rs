@@ -264,10 +264,14 @@ const FINDINGS: Table = Table {
 
 const FAILURES: Table = Table {
     name: "failures",
-    row: "a path of which nothing, or not all, could be read",
+    row: "a path of which nothing, or not all, could be read, or a host of `--expect` that is missing",
     own: &[
-        needed("path", Text, "what was given, or was found below it"),
-        needed("class", Text, "`denied`, `not_a_capture`, `torn`, `too_large`, `unreadable`, `defect`"),
+        needed("path", Text, "what was given, or was found below it; the name of a host that is missing"),
+        needed(
+            "class",
+            Text,
+            "`denied`, `not_a_capture`, `torn`, `too_large`, `unreadable`, `defect`; `absent`, `stale` of a host that was expected",
+        ),
         needed("message", Text, "what went wrong"),
         needed("failed_at", Time, "when it was tried"),
         needed("rows_kept", Flag, "whether what could be read is in the other tables: so of a torn capture"),

@@ -12,6 +12,8 @@ use crate::schema::Place;
 
 /// Hosts that are named.
 const MOST_NAMED: usize = 10;
+/// Failures that are shown to people.
+const MOST_FAILURES: usize = 25;
 
 /// What a run read, and what that says.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -28,6 +30,23 @@ pub struct Summary {
     pub page_tables_unknown: u64,
     /// The hosts with the most of it.
     pub most_page_tables: Vec<HostBytes>,
+    /// Page tables that huge pages would give back when all sessions are there: what they come to on base pages and on huge
+    /// ones, of servers whose memory is not all on huge pages.
+    pub given_back_bytes: u64,
+    /// The hosts where it is the most.
+    pub most_given_back: Vec<HostBytes>,
+    /// Pools of which half or more lies unused, and no server that asks for it is down.
+    pub pools_idle: u64,
+    /// What lies unused in them.
+    pub idle_bytes: u64,
+    /// Pools that have fewer pages than the host's servers ask for.
+    pub pools_short: u64,
+    /// Pages that these lack.
+    pub short_pages: u64,
+    /// Hosts that were expected and of which there is no capture.
+    pub absent: Vec<String>,
+    /// Hosts whose last capture is too old.
+    pub stale: Vec<String>,
     /// Cases by the rule that is the cause, the most first in each level.
     pub cases: Vec<CasesOf>,
     /// Captures of which a verdict is missing.
@@ -80,38 +99,67 @@ impl Failure {
 impl Summary {
     pub(crate) fn add(&mut self, read: &Taken) {
         self.read += 1;
-        let key = || read.whose.host.clone().unwrap_or_else(|| read.whose.capture.clone());
+        let key = read.whose.host.clone().unwrap_or_else(|| read.whose.capture.clone());
+        let mut given_back = 0_u64;
+        let mut wanted: BTreeMap<i64, i64> = BTreeMap::new();
+        let mut pools = Vec::new();
         for (place, cells) in &read.rows {
-            let cell = |name: &str| {
-                let at = place.table().columns().position(|column| column.name == name);
-                at.and_then(|at| cells.get(at))
-            };
+            let row = Fields { place: *place, cells };
             match place {
                 Place::Hosts => {
-                    match cell("page_tables_bytes") {
-                        Some(Cell::Integer(bytes)) => self.tables(key(), bytes.unsigned_abs()),
-                        _ => self.page_tables_unknown += 1,
+                    match row.number("page_tables_bytes") {
+                        Some(bytes) => self.tables(key.clone(), bytes.unsigned_abs()),
+                        None => self.page_tables_unknown += 1,
                     }
-                    self.undecided += u64::from(!matches!(cell("undecided_rules"), Some(Cell::Integer(0))));
+                    self.undecided += u64::from(row.number("undecided_rules") != Some(0));
                 }
-                Place::Cases => {
-                    if let (Some(Cell::Text(level)), Some(Cell::Text(code)), Some(Cell::Text(name))) =
-                        (cell("level"), cell("code"), cell("name"))
+                Place::Instances => {
+                    given_back = given_back.saturating_add(gain(&row));
+                    let asks = !matches!(row.text("asked"), Some("no" | "cannot"));
+                    if let (true, Some(size), Some(pages)) =
+                        (asks, row.number("demand_page_bytes"), row.number("demand_pages"))
                     {
-                        let level = LEVELS.iter().position(|it| it == level).and_then(|at| u8::try_from(at).ok());
-                        *self.by_rule.entry((level.unwrap_or(0), code.clone(), name.clone())).or_default() += 1;
+                        let all = wanted.entry(size).or_default();
+                        *all = all.saturating_add(pages);
+                    }
+                }
+                Place::Pools if row.number("node").is_none() => pools.push(row),
+                Place::Cases => {
+                    if let (Some(level), Some(code), Some(name)) = (row.text("level"), row.text("code"), row.text("name"))
+                    {
+                        let level = LEVELS.iter().position(|it| *it == level).and_then(|at| u8::try_from(at).ok());
+                        let key = (level.unwrap_or(0), code.to_owned(), name.to_owned());
+                        *self.by_rule.entry(key).or_default() += 1;
                     }
                 }
                 _ => {}
             }
         }
+        pools.iter().for_each(|pool| self.pool(pool, &wanted));
+        if given_back > 0 {
+            self.given_back_bytes = self.given_back_bytes.saturating_add(given_back);
+            ranked(&mut self.most_given_back, key, given_back);
+        }
+    }
+
+    /// Counts a pool of a host whose servers want so many pages by their size.
+    fn pool(&mut self, pool: &Fields<'_>, wanted: &BTreeMap<i64, i64>) {
+        let (Some(size), Some(total)) = (pool.number("page_bytes"), pool.number("total_pages")) else { return };
+        let wanted = wanted.get(&size).copied().unwrap_or(0);
+        let free = pool.number("free_pages").unwrap_or(0);
+        let unused = free.saturating_sub(pool.number("reserved_pages").unwrap_or(0)).max(0);
+        if wanted > total {
+            self.pools_short += 1;
+            self.short_pages = self.short_pages.saturating_add((wanted - total).unsigned_abs());
+        } else if total > 0 && unused.saturating_mul(2) >= total && wanted.saturating_mul(2) <= total {
+            self.pools_idle += 1;
+            self.idle_bytes = self.idle_bytes.saturating_add(unused.saturating_mul(size).unsigned_abs());
+        }
     }
 
     fn tables(&mut self, host: String, bytes: u64) {
         self.page_tables_bytes = self.page_tables_bytes.saturating_add(bytes);
-        let at = self.most_page_tables.partition_point(|it| it.bytes >= bytes);
-        self.most_page_tables.insert(at, HostBytes { host, bytes });
-        self.most_page_tables.truncate(MOST_NAMED);
+        ranked(&mut self.most_page_tables, host, bytes);
     }
 
     /// Orders what was counted; the last that is done to it.
@@ -134,6 +182,11 @@ impl Summary {
         self.cases.iter().any(|it| levels.contains(&it.level))
     }
 
+    /// Whether nothing is missing: no capture, no host that was expected, no verdict.
+    pub fn is_whole(&self) -> bool {
+        self.failures.is_empty() && self.absent.is_empty() && self.stale.is_empty() && self.undecided == 0
+    }
+
     /// For people.
     pub fn in_words(&self) -> String {
         let mut text = format!(
@@ -150,14 +203,39 @@ impl Summary {
         for it in &self.most_page_tables {
             let _ = writeln!(text, "  {}  {}", it.host, gib(it.bytes));
         }
+        if self.given_back_bytes > 0 {
+            let _ = writeln!(text, "huge pages would give back: {} with all sessions", gib(self.given_back_bytes));
+            for it in &self.most_given_back {
+                let _ = writeln!(text, "  {}  {}", it.host, gib(it.bytes));
+            }
+        }
+        if self.pools_idle > 0 {
+            let _ = writeln!(text, "pools that lie idle: {}, {} unused", self.pools_idle, gib(self.idle_bytes));
+        }
+        if self.pools_short > 0 {
+            let _ = writeln!(text, "pools that are short: {}, by {} pages", self.pools_short, self.short_pages);
+        }
         for it in &self.cases {
-            let _ = writeln!(text, "{} {} {}: {} cases", it.level, it.code, it.name, it.cases);
+            let cases = if it.cases == 1 { "case" } else { "cases" };
+            let _ = writeln!(text, "{} {} {}: {} {cases}", it.level, it.code, it.name, it.cases);
         }
         if self.undecided > 0 {
             let _ = writeln!(text, "a verdict is missing in {}", captures(self.undecided));
         }
-        for it in &self.failures {
+        for (hosts, what) in [(&self.absent, "no capture of"), (&self.stale, "stale")] {
+            if !hosts.is_empty() {
+                let named: Vec<&str> = hosts.iter().take(MOST_NAMED).map(String::as_str).collect();
+                let more = hosts.len() - named.len();
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let _ = writeln!(text, "{what} {}: {}{more}", hosts_in_words(hosts.len()), named.join(", "));
+            }
+        }
+        for it in self.failures.iter().take(MOST_FAILURES) {
             let _ = writeln!(text, "failed: {} ({}): {}", it.path, it.class, it.message);
+        }
+        if self.failures.len() > MOST_FAILURES {
+            let more = self.failures.len() - MOST_FAILURES;
+            let _ = writeln!(text, "  and {more} more; all are in the table failures");
         }
         text
     }
@@ -171,6 +249,52 @@ impl Summary {
         text.push(b'\n');
         Ok(text)
     }
+}
+
+/// A row by the names of its columns.
+struct Fields<'a> {
+    place: Place,
+    cells: &'a [Cell],
+}
+
+impl Fields<'_> {
+    fn cell(&self, name: &str) -> Option<&Cell> {
+        let at = self.place.table().columns().position(|column| column.name == name)?;
+        self.cells.get(at)
+    }
+
+    fn number(&self, name: &str) -> Option<i64> {
+        if let Some(Cell::Integer(number)) = self.cell(name) { Some(*number) } else { None }
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        if let Some(Cell::Text(text)) = self.cell(name) { Some(text) } else { None }
+    }
+}
+
+/// Page tables that a server's memory on huge pages would give back: those of all sessions where both are foretold, and those
+/// of now otherwise.
+fn gain(instance: &Fields<'_>) -> u64 {
+    if !matches!(instance.text("huge_pages"), Some("none" | "partly")) {
+        return 0;
+    }
+    let number = |name| instance.number(name).and_then(|number| u64::try_from(number).ok());
+    let gained = number("at_max_base_page_tables_bytes")
+        .zip(number("at_max_huge_page_tables_bytes"))
+        .and_then(|(base, huge)| base.checked_sub(huge))
+        .filter(|gained| *gained > 0);
+    gained.or_else(|| number("page_tables_bytes")).unwrap_or(0)
+}
+
+/// Puts a host among those with the most.
+fn ranked(most: &mut Vec<HostBytes>, host: String, bytes: u64) {
+    let at = most.partition_point(|it| it.bytes >= bytes);
+    most.insert(at, HostBytes { host, bytes });
+    most.truncate(MOST_NAMED);
+}
+
+fn hosts_in_words(count: usize) -> String {
+    if count == 1 { "1 host".to_owned() } else { format!("{count} hosts") }
 }
 
 fn captures(count: u64) -> String {

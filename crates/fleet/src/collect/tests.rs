@@ -14,9 +14,14 @@ const HOSTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/hosts")
 /// `date -u -d 2026-11-25 +%s`
 const NOW: i64 = 1_795_564_800;
 
+fn asked(paths: Vec<std::path::PathBuf>, lake: &Path) -> Asked {
+    let lake = lake.to_owned();
+    Asked { paths, lake, cluster: None, expected: Vec::new(), stale_days: 7, now: NOW, threads: 3 }
+}
+
 fn run(paths: &[&Path], lake: &Path) -> Summary {
     let paths = paths.iter().map(|path| path.to_path_buf()).collect();
-    let asked = Asked { paths, lake: lake.to_owned(), cluster: Some("test".into()), now: NOW, threads: 3 };
+    let asked = Asked { cluster: Some("test".into()), ..asked(paths, lake) };
     collect(&asked, &mut std::io::empty(), &mut |_| {}).unwrap().finished()
 }
 
@@ -219,8 +224,7 @@ fn framed(members: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 fn run_input(mut input: &[u8], lake: &Path) -> Summary {
-    let paths = vec!["-".into()];
-    let asked = Asked { paths, lake: lake.to_owned(), cluster: None, now: NOW, threads: 2 };
+    let asked = asked(vec!["-".into()], lake);
     collect(&asked, &mut input, &mut |_| {}).unwrap().finished()
 }
 
@@ -300,4 +304,41 @@ fn a_hostile_member_ends_nothing() {
     large.extend([0; 1000]);
     let said = run_input(&large, tempfile::tempdir().unwrap().path());
     assert_eq!((said.read, said.failures.len()), (0, 1), "{:?}", said.failures);
+}
+
+#[test]
+fn a_host_that_was_expected_and_did_not_come_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = framed(&[("a", &capture("db1.example.org")), ("b", &capture("DB2"))]);
+    let expecting = |names: &[&str], input: &[u8]| {
+        let expected = names.iter().map(|name| (*name).to_owned()).collect();
+        let asked = Asked { expected, ..asked(vec!["-".into()], folder.path()) };
+        collect(&asked, &mut &input[..], &mut |_| {}).unwrap().finished()
+    };
+    let names = ["db1", "db2.example.org", "db1.other.org", "db3"];
+    let first = expecting(&names, &stream);
+    assert_eq!((first.read, first.absent.as_slice()), (2, ["db1.other.org".to_owned(), "db3".to_owned()].as_slice()));
+    assert!(first.in_words().contains("no capture of 2 hosts: db1.other.org, db3"), "{}", first.in_words());
+    // What came before counts, and who is absent is a row a day.
+    let again = expecting(&names, &framed(&[]));
+    assert_eq!((again.read, again.absent.len()), (0, 2));
+    let missing = rows(folder.path(), "failures");
+    let of = |row: &BTreeMap<String, Field>| format!("{} {}", row["host"], row["class"]).replace('"', "");
+    assert_eq!(missing.iter().map(of).collect::<Vec<_>>(), ["db1.other.org absent", "db3 absent"]);
+}
+
+#[test]
+fn a_host_whose_last_capture_is_old_is_stale() {
+    let folder = tempfile::tempdir().unwrap();
+    // Captured on 2026-11-21 by its own word.
+    let host = Path::new(HOSTS).join("no-pool-postgresql");
+    run(&[&host], folder.path());
+    let expecting = |stale_days| {
+        let asked = Asked { expected: vec!["vm".into()], stale_days, ..asked(Vec::new(), folder.path()) };
+        collect(&asked, &mut std::io::empty(), &mut |_| {}).unwrap().finished()
+    };
+    assert_eq!(expecting(30).stale, Vec::<String>::new());
+    let stale = expecting(2);
+    assert_eq!((stale.stale.as_slice(), stale.absent.len()), (["vm".to_owned()].as_slice(), 0));
+    assert!(rows(folder.path(), "failures").iter().any(|row| row["message"] == Field::Str("its last capture is of 2026-11-21".into())));
 }
