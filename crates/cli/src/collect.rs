@@ -85,7 +85,8 @@ fn words(Progress { done, found, failed }: Progress, since: Duration) -> String 
 
 /// The names of a list of hosts.
 fn expected(path: &Path) -> Result<Vec<String>, Failure> {
-    let wrong = |why: String| Failure::new(format!("{}: {why}; --expect takes a file with a host a line", path.display()));
+    let wrong =
+        |why: String| Failure::new(format!("{}: {why}; --expect takes a file with a host a line", path.display()));
     let Given::File(file, _) = files::open(path).map_err(|error| wrong(error.to_string()))? else {
         return Err(wrong("is a folder".to_owned()));
     };

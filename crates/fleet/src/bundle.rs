@@ -86,7 +86,8 @@ fn of_lengths(stream: &mut dyn Read, hand: &mut Hand<'_>) -> Result<(), Failed> 
         stream.read_exact(&mut length).map_err(cut)?;
         let length = u32::from_be_bytes(length);
         if length > LONGEST_NAME {
-            let message = format!("a name of {length} bytes after {count} captures: the stream is not framed as it should be");
+            let message =
+                format!("a name of {length} bytes after {count} captures: the stream is not framed as it should be");
             return Err(Failed { id: None, class: "unreadable", message });
         }
         let mut name = vec![0; usize::try_from(length).unwrap_or(0)];

@@ -1,6 +1,6 @@
 //! Reads captures on all cores and puts their rows into a lake, a batch at a time: what waits for the disk is bounded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -14,6 +14,7 @@ use hugewise_report::parquet::Cell;
 use hugewise_report::plain;
 use sha2::{Digest, Sha256};
 
+use crate::archives;
 use crate::bundle::{self, Content, Member};
 use crate::lake::{Batch, Lake, Of, Partition};
 use crate::reading::{self, Failed, Id, Taken, hex};
@@ -73,7 +74,15 @@ pub fn collect(
     progress: &mut dyn FnMut(Progress),
 ) -> io::Result<Summary> {
     let lake = Lake::open(&asked.lake)?;
-    let mut keeper = Keeper { lake, batch: Batch::default(), since: Instant::now(), summary: Summary::default(), asked };
+    let mut keeper = Keeper {
+        lake,
+        batch: Batch::default(),
+        since: Instant::now(),
+        summary: Summary::default(),
+        asked,
+        others: Vec::new(),
+        archived: BTreeSet::new(),
+    };
     // What is in the lake when the run begins; what the run itself meets twice, the keeper sees.
     let known = keeper.lake.ids();
     let threads = asked.threads.max(1);
@@ -107,6 +116,7 @@ pub fn collect(
         }
         keeper.flush()
     })?;
+    keeper.archives()?;
     keeper.miss()?;
     Ok(keeper.summary)
 }
@@ -215,6 +225,10 @@ struct Keeper<'a> {
     since: Instant,
     summary: Summary,
     asked: &'a Asked,
+    /// Files that are no captures: archives, perhaps.
+    others: Vec<(PathBuf, Failed)>,
+    /// What was given and has archives in it.
+    archived: BTreeSet<PathBuf>,
 }
 
 impl Keeper<'_> {
@@ -229,8 +243,61 @@ impl Keeper<'_> {
                 self.summary.already += 1;
                 return Ok(());
             }
+            Err(failed) if failed.class == "not_a_capture" && self.given(path).is_some() => {
+                self.others.push((path.to_owned(), failed));
+                return Ok(());
+            }
             Err(failed) => return self.fail(path, &failed),
         };
+        if read.archives
+            && let Some(given) = self.given(path).cloned()
+        {
+            self.archived.insert(given);
+        }
+        self.add(path, read)
+    }
+
+    /// What was given that has the path in it; `None` for a capture of a bundle.
+    fn given(&self, path: &Path) -> Option<&PathBuf> {
+        self.asked.paths.iter().find(|given| given.as_os_str() != INPUT && path.starts_with(given))
+    }
+
+    /// Reads what collectors left, where there is any, and says of the rest that it is no capture.
+    fn archives(&mut self) -> io::Result<()> {
+        let others = std::mem::take(&mut self.others);
+        let mut paths = std::mem::take(&mut self.archived);
+        paths.extend(others.iter().filter_map(|(path, _)| self.given(path).cloned()));
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let paths: Vec<PathBuf> = paths.into_iter().collect();
+        let mut wrong = None;
+        let cluster = self.asked.cluster.clone();
+        let found = archives::read(&paths, cluster.as_deref(), &mut |taken| {
+            if wrong.is_none() && !self.has(&taken.id) {
+                wrong = self.add(Path::new(""), taken).err();
+            }
+        });
+        if let Some(error) = wrong {
+            return Err(error);
+        }
+        if let (true, Some(why), Some(path)) = (others.is_empty(), found.wrong, paths.first()) {
+            self.fail(path, &Failed { id: None, class: "unreadable", message: format!("its archives: {why}") })?;
+        }
+        for (path, failed) in others {
+            let shown = path.to_string_lossy();
+            // An archive of PCP is called by what its files have in common.
+            let is_read = |read: &String| {
+                *shown == **read || shown.strip_prefix(read.as_str()).is_some_and(|rest| rest.starts_with('.'))
+            };
+            if !found.read.iter().any(is_read) {
+                self.fail(&path, &failed)?;
+            }
+        }
+        self.flush()
+    }
+
+    fn add(&mut self, path: &Path, read: Taken) -> io::Result<()> {
         if self.has(&read.id) {
             self.summary.already += 1;
             return Ok(());

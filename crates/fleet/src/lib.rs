@@ -2,6 +2,7 @@
 //!
 //! What a row says of a host is what `hugewise check --format json` says of it: rows are made of that very answer.
 
+mod archives;
 mod bundle;
 pub mod collect;
 mod lake;

@@ -27,6 +27,8 @@ pub(crate) struct Taken {
     pub(crate) whose: Whose,
     pub(crate) rows: Vec<Row>,
     pub(crate) torn: Option<String>,
+    /// Whether there are archives of collectors in it.
+    pub(crate) archives: bool,
 }
 
 /// Why nothing came of it.
@@ -87,7 +89,11 @@ pub(crate) fn read(unit: Unit, cluster: Option<&str>, known: &dyn Fn(&Id) -> boo
     Ok(Some(made(id, &path, cluster, check)))
 }
 
-type Judged = (Check, Option<i64>, Option<String>);
+type Judged = (Check, Option<i64>, Option<String>, bool);
+
+/// Where collectors write.
+const ARCHIVES: [&str; 5] =
+    ["/var/log/sa", "/var/log/sysstat", "/var/log/atop", "/var/log/pcp/pmlogger", "/var/lib/hugewise/record"];
 
 fn open_at(path: &Path, id: Option<Id>) -> Result<Box<dyn Source>, Failed> {
     source::open(Some(path)).map_err(|error| not_a_host(&error, id))
@@ -103,14 +109,15 @@ fn judged(source: &dyn Source) -> Result<Judged, Failed> {
     unread.dedup();
     let checked =
         Checked { host: &host, instances: &found.instances, assessment: &assessment, unread: &unread, root: None };
-    Ok((Check::from(&checked), host.read_at.get(), host.torn.clone()))
+    let archives = ARCHIVES.iter().any(|folder| source.list(folder).known().is_some_and(|names| !names.is_empty()));
+    Ok((Check::from(&checked), host.read_at.get(), host.torn.clone(), archives))
 }
 
 fn not_a_host(error: &OpenError, id: Option<Id>) -> Failed {
     Failed { id, class: "not_a_capture", message: error.what.clone() }
 }
 
-fn made(id: Id, path: &Path, cluster: Option<&str>, (check, captured_at, torn): Judged) -> Taken {
+fn made(id: Id, path: &Path, cluster: Option<&str>, (check, captured_at, torn, archives): Judged) -> Taken {
     let whose = Whose {
         capture: hex(&id),
         host: check.host.name.as_deref().map(|name| plain::clean(name).into_owned()),
@@ -119,7 +126,7 @@ fn made(id: Id, path: &Path, cluster: Option<&str>, (check, captured_at, torn): 
     };
     let path = plain::clean(&path.to_string_lossy()).into_owned();
     let rows = rows::of(&whose, &path, &check, torn.as_deref());
-    Taken { id, whose, rows, torn }
+    Taken { id, whose, rows, torn, archives }
 }
 
 fn hashed(mut file: &File) -> io::Result<Id> {

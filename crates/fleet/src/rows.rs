@@ -37,7 +37,7 @@ pub(crate) fn text(text: &str) -> Cell {
     Cell::Text(plain::clean(text).into_owned())
 }
 
-fn lines(texts: &[String]) -> Cell {
+pub(crate) fn lines(texts: &[String]) -> Cell {
     let clean: Vec<_> = texts.iter().map(|text| plain::clean(text)).collect();
     Cell::Text(clean.join("\n"))
 }

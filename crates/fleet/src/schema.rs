@@ -17,6 +17,8 @@ pub enum Kind {
     Text,
     /// A whole number of 64 bits.
     Integer,
+    /// A number of 64 bits in floating point.
+    Number,
     /// True or false.
     Flag,
     /// A moment in UTC, to the millisecond.
@@ -28,6 +30,7 @@ impl Kind {
         match self {
             Self::Text => "VARCHAR",
             Self::Integer => "BIGINT",
+            Self::Number => "DOUBLE",
             Self::Flag => "BOOLEAN",
             Self::Time => "TIMESTAMP WITH TIME ZONE",
         }
@@ -52,6 +55,7 @@ impl Column {
         match self.kind {
             Kind::Text => Written::texts(self.name, self.optional),
             Kind::Integer => Written::integers(self.name, self.optional),
+            Kind::Number => Written::numbers(self.name, self.optional),
             Kind::Flag => Written::flags(self.name, self.optional),
             Kind::Time => Written::times(self.name, self.optional),
         }
@@ -84,7 +88,7 @@ const fn maybe(name: &'static str, kind: Kind, what: &'static str) -> Column {
     Column { name, kind, optional: true, what }
 }
 
-use Kind::{Flag, Integer, Text, Time};
+use Kind::{Flag, Integer, Number, Text, Time};
 
 /// Columns that every table begins with.
 pub const COMMON: &[Column] = &[
@@ -108,6 +112,8 @@ pub(crate) enum Place {
     Moments,
     Cases,
     Findings,
+    Incidents,
+    Series,
     Failures,
 }
 
@@ -120,13 +126,16 @@ impl Place {
             Self::Moments => &MOMENTS,
             Self::Cases => &CASES,
             Self::Findings => &FINDINGS,
+            Self::Incidents => &INCIDENTS,
+            Self::Series => &SERIES,
             Self::Failures => &FAILURES,
         }
     }
 }
 
 /// The tables.
-pub const TABLES: [&Table; 7] = [&HOSTS, &POOLS, &INSTANCES, &MOMENTS, &CASES, &FINDINGS, &FAILURES];
+pub const TABLES: [&Table; 9] =
+    [&HOSTS, &POOLS, &INSTANCES, &MOMENTS, &CASES, &FINDINGS, &INCIDENTS, &SERIES, &FAILURES];
 
 const HOSTS: Table = Table {
     name: "hosts",
@@ -262,6 +271,42 @@ const FINDINGS: Table = Table {
     ],
 };
 
+const CLOCK: Column =
+    needed("clock", Text, "`utc`, or `wall` where the archive has the host's wall clock and does not say its zone");
+
+const INCIDENTS: Table = Table {
+    name: "incidents",
+    row: "an incident that `hugewise investigate` finds in the archives of a host's collectors; it is of the day on which it began",
+    own: &[
+        needed("began_at", Time, "when it began"),
+        needed("ended_at", Time, "when it ended"),
+        CLOCK,
+        needed("verdict", Text, "what it is taken for: `reclaim-by-page-tables`, `login-storm`, ..."),
+        needed("confidence", Text, "how sure that is: `high`, `medium`, `low`"),
+        needed("summary", Text, "the same in a sentence with its figures"),
+        needed("signatures", Text, "kinds of trouble that met in it, a line each"),
+        maybe("who", Text, "programs that grew or were stuck, a line each; null where no source lists processes"),
+        maybe("elsewhere", Text, "the same on other hosts at the same time, a line each"),
+        maybe("other_days", Text, "whether it was there at the same hours of other days, a line each"),
+        maybe("next", Text, "what to do next, a line each"),
+    ],
+};
+
+const SERIES: Table = Table {
+    name: "series",
+    row: "a metric of a collector in one hour; metrics by which no incident is judged are left out",
+    own: &[
+        needed("hour", Time, "when the hour begins"),
+        CLOCK,
+        needed("collector", Text, "`sysstat`, `atop`, `pcp`, `recorder`, ..."),
+        needed("metric", Text, "its name, with the unit at the end"),
+        needed("samples", Integer, "samples of that hour that have it"),
+        needed("least", Number, "the smallest"),
+        needed("mean", Number, "their mean"),
+        needed("most", Number, "the largest"),
+    ],
+};
+
 const FAILURES: Table = Table {
     name: "failures",
     row: "a path of which nothing, or not all, could be read, or a host of `--expect` that is missing",
@@ -292,7 +337,9 @@ pub fn page() -> String {
          sizes in bytes, and a fact that is not known is null, never zero.\n\n\
          A row is there once, whatever was killed or tried again. `LAKE/_manifest` says which captures are in the \
          tables; leave it alone. A host that was captured twice has its rows twice, with another `capture`: take the \
-         latest `captured_at`.\n",
+         latest `captured_at`. Rows of `incidents` and `series` are of a host's day: `capture` stands for what its archives say \
+         of that day, and `captured_at` is the last sample, or the last incident's beginning. A day that was collected before it had ended \
+         is there again once it has: take the latest `captured_at` of each host, day, and in `series` collector.\n",
         BUCKETS - 1
     );
     section(&mut text, "In every table", "", COMMON);

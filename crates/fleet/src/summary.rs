@@ -49,6 +49,8 @@ pub struct Summary {
     pub stale: Vec<String>,
     /// Cases by the rule that is the cause, the most first in each level.
     pub cases: Vec<CasesOf>,
+    /// Incidents in the archives of this run that are new in the tables, by verdict.
+    pub incidents: BTreeMap<String, u64>,
     /// Captures of which a verdict is missing.
     pub undecided: u64,
     #[serde(skip)]
@@ -98,6 +100,9 @@ impl Failure {
 
 impl Summary {
     pub(crate) fn add(&mut self, read: &Taken) {
+        if read.rows.iter().all(|(place, _)| matches!(place, Place::Incidents | Place::Series)) {
+            return self.archive(read);
+        }
         self.read += 1;
         let key = read.whose.host.clone().unwrap_or_else(|| read.whose.capture.clone());
         let mut given_back = 0_u64;
@@ -125,7 +130,8 @@ impl Summary {
                 }
                 Place::Pools if row.number("node").is_none() => pools.push(row),
                 Place::Cases => {
-                    if let (Some(level), Some(code), Some(name)) = (row.text("level"), row.text("code"), row.text("name"))
+                    if let (Some(level), Some(code), Some(name)) =
+                        (row.text("level"), row.text("code"), row.text("name"))
                     {
                         let level = LEVELS.iter().position(|it| *it == level).and_then(|at| u8::try_from(at).ok());
                         let key = (level.unwrap_or(0), code.to_owned(), name.to_owned());
@@ -139,6 +145,18 @@ impl Summary {
         if given_back > 0 {
             self.given_back_bytes = self.given_back_bytes.saturating_add(given_back);
             ranked(&mut self.most_given_back, key, given_back);
+        }
+    }
+
+    /// What an archive says of a host's day.
+    fn archive(&mut self, read: &Taken) {
+        for (place, cells) in &read.rows {
+            let row = Fields { place: *place, cells };
+            if *place == Place::Incidents
+                && let Some(verdict) = row.text("verdict")
+            {
+                *self.incidents.entry(verdict.to_owned()).or_default() += 1;
+            }
         }
     }
 
@@ -177,9 +195,9 @@ impl Summary {
         self
     }
 
-    /// Whether a host has a case of this level or worse.
+    /// Whether a host has a case of one of these levels, or an incident.
     pub fn has(&self, levels: &[&str]) -> bool {
-        self.cases.iter().any(|it| levels.contains(&it.level))
+        !self.incidents.is_empty() || self.cases.iter().any(|it| levels.contains(&it.level))
     }
 
     /// Whether nothing is missing: no capture, no host that was expected, no verdict.
@@ -218,6 +236,11 @@ impl Summary {
         for it in &self.cases {
             let cases = if it.cases == 1 { "case" } else { "cases" };
             let _ = writeln!(text, "{} {} {}: {} {cases}", it.level, it.code, it.name, it.cases);
+        }
+        let mut incidents: Vec<(&String, &u64)> = self.incidents.iter().collect();
+        incidents.sort_by_key(|(verdict, count)| (std::cmp::Reverse(**count), verdict.as_str()));
+        for (verdict, count) in incidents {
+            let _ = writeln!(text, "incident {verdict}: {count}");
         }
         if self.undecided > 0 {
             let _ = writeln!(text, "a verdict is missing in {}", captures(self.undecided));

@@ -48,8 +48,14 @@ pub fn open<'a>(mut stream: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
 
 /// Whether something begins as what is unpacked here.
 pub fn begins(head: &[u8]) -> bool {
-    let magics: [&[u8]; 6] =
-        [&[0x1f, 0x8b], b"BZh", &[0xfd, b'7', b'z', b'X', b'Z', 0], &[0x28, 0xb5, 0x2f, 0xfd], &[0x1f, 0x9d], b"PK\x03\x04"];
+    let magics: [&[u8]; 6] = [
+        &[0x1f, 0x8b],
+        b"BZh",
+        &[0xfd, b'7', b'z', b'X', b'Z', 0],
+        &[0x28, 0xb5, 0x2f, 0xfd],
+        &[0x1f, 0x9d],
+        b"PK\x03\x04",
+    ];
     magics.iter().any(|magic| head.starts_with(magic))
 }
 

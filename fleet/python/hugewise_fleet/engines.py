@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any, Protocol
 
-TABLES = ("hosts", "pools", "instances", "moments", "cases", "findings", "failures")
+TABLES = ("hosts", "pools", "instances", "moments", "cases", "findings", "incidents", "failures")
 VERSION = 1
 
 
@@ -106,8 +106,9 @@ def _prepare(lake: str, present: set[str], execute: Any, rows: Any) -> None:
     for table in TABLES:
         if table not in present:
             continue
-        if table == "failures":
-            execute("CREATE VIEW failures AS SELECT * FROM all_failures")
+        # These are of no capture of a host.
+        if table in ("incidents", "failures"):
+            execute(f"CREATE VIEW {table} AS SELECT * FROM all_{table}")
             continue
         for view, age in ((table, 1), (f"before_{table}", 2)):
             of_age = f"SELECT capture FROM captures WHERE age = {age}"
@@ -146,6 +147,11 @@ _EMPTY = {
     "moments": {**_WHO, **dict.fromkeys(("moment", "state", "why"), _TEXT)},
     "cases": {**_WHO, **dict.fromkeys(("level", "code", "name", "instance_title", "summary"), _TEXT)},
     "findings": {**_WHO, **dict.fromkeys(("level", "code", "name"), _TEXT)},
+    "incidents": {
+        **_WHO,
+        **dict.fromkeys(("verdict", "confidence", "summary"), _TEXT),
+        **dict.fromkeys(("began_at", "ended_at"), "TIMESTAMP"),
+    },
     "failures": {**_WHO, **dict.fromkeys(("path", "class", "message"), _TEXT)},
 }
 

@@ -13,7 +13,9 @@ BEFORE, NOW = "2026-11-01 08:00:00+00", "2026-11-25 08:00:00+00"
 
 def make(folder: Path) -> Path:
     """Four members of one cluster, the first captured twice, a host of none, and one without a name, captured twice."""
-    tables: dict[str, list[str]] = {name: [] for name in ("hosts", "pools", "instances", "moments", "cases", "failures")}
+    tables: dict[str, list[str]] = {
+        name: [] for name in ("hosts", "pools", "instances", "moments", "cases", "incidents", "failures")
+    }
     for number in range(1, 5):
         _member(tables, number)
     _host(tables, "old", "'db1'", "'rac'", BEFORE, "never", 9)
@@ -27,6 +29,19 @@ def make(folder: Path) -> Path:
     tables["failures"].append(
         WHO.format(capture="x", host="NULL", cluster="NULL", at=NOW) + ", 'torn.tar' AS path, 'torn' AS class, 'ends' AS message"
     )
+    # Two members freeze together, a third later in the hour; the first is told again by an archive that had grown.
+    for capture, host, cluster, began, ended in (
+        ("i1", "'db1'", "'rac'", "08:10:00", "08:20:00"),
+        ("i1b", "'db1'", "'rac'", "08:10:00", "08:21:00"),
+        ("i2", "'db2'", "'rac'", "08:15:00", "08:25:00"),
+        ("i3", "'db3'", "'rac'", "08:30:00", "08:31:00"),
+        ("i4", "'solo'", "NULL", "09:00:00", "09:01:00"),
+    ):
+        tables["incidents"].append(
+            WHO.format(capture=capture, host=host, cluster=cluster, at=NOW)
+            + f", TIMESTAMPTZ '2026-11-25 {began}+00' AS began_at, TIMESTAMPTZ '2026-11-25 {ended}+00' AS ended_at, "
+            "'reclaim-storm' AS verdict, 'high' AS confidence, 'x' AS summary"
+        )
     db = duckdb.connect()
     for name, rows in tables.items():
         part = folder / name / "day=2026-11-25" / "bucket=00"

@@ -76,6 +76,14 @@ class Answers(unittest.TestCase):
         self.assertEqual(len(members), len(set(members)))
         self.assertEqual([(row["wave"], row["host"]) for row in rows], [(1, "db1"), (1, "solo"), (2, "db2")])
 
+    def test_members_of_a_cluster_that_froze_together(self) -> None:
+        told = [
+            (row["hour"], row["cluster"], row["incidents"], row["hosts"], row["members_frozen_together"]) for row in self.ask("incidents")
+        ]
+        self.assertEqual(
+            told, [("2026-11-25T08:00:00Z", "rac", 3, 3, 2), ("2026-11-25T09:00:00Z", "", 1, 1, 0)]
+        )
+
     def test_causes_and_failures(self) -> None:
         causes = [(cause["code"], cause["cases"], cause["hosts"]) for cause in self.ask("causes")]
         self.assertEqual(causes, [("HW201", 2, 2), ("HW501", 1, 1)])

@@ -80,11 +80,7 @@ const fn hardware(play: &Play) -> Hardware {
         memory_mib: 1024,
         nodes: play.nodes,
         cpu: "max,la57=off",
-        clock: if play.our_time {
-            Clock::Ours
-        } else {
-            Clock::Instructions { shift: play.shift, leaps: !play.disks }
-        },
+        clock: if play.our_time { Clock::Ours } else { Clock::Instructions { shift: play.shift, leaps: !play.disks } },
         leaves: true,
         slow_disk: play.slow_disk,
     }

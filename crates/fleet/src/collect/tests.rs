@@ -293,7 +293,8 @@ fn a_hostile_member_ends_nothing() {
     stream.truncate(end);
     stream.extend([0xff; 4]);
     let summary = run_input(&stream, folder.path());
-    let said: Vec<String> = summary.failures.iter().map(|it| format!("{} {} {}", it.path, it.class, it.message)).collect();
+    let said: Vec<String> =
+        summary.failures.iter().map(|it| format!("{} {} {}", it.path, it.class, it.message)).collect();
     assert_eq!((summary.read, said.len()), (1, 4), "{said:?}");
     assert!(said.iter().any(|line| line.starts_with("-:nested not_a_capture is a bundle within a bundle")), "{said:?}");
     assert!(said.iter().any(|line| line.contains("a name of 4294967295 bytes after 4 captures")), "{said:?}");
@@ -340,5 +341,95 @@ fn a_host_whose_last_capture_is_old_is_stale() {
     assert_eq!(expecting(30).stale, Vec::<String>::new());
     let stale = expecting(2);
     assert_eq!((stale.stale.as_slice(), stale.absent.len()), (["vm".to_owned()].as_slice(), 0));
-    assert!(rows(folder.path(), "failures").iter().any(|row| row["message"] == Field::Str("its last capture is of 2026-11-21".into())));
+    assert!(
+        rows(folder.path(), "failures")
+            .iter()
+            .any(|row| row["message"] == Field::Str("its last capture is of 2026-11-21".into()))
+    );
+}
+
+/// Two hours of `vmstat -t`, the first row of which is of the time since boot: rates of it are of no hour.
+const VMSTAT: &str = "\
+procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----
+ r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC
+ 1  0      0 900000  10000 200000    0    0     0     0  100  200  5 77 18  0  0 2026-11-02 08:50:00
+ 1  0      0 800000  10000 200000    0    0     0     0  100  200  5 10 85  0  0 2026-11-02 08:55:00
+ 1  0      0 700000  10000 200000    0    0     0     0  100  200  5 20 75  0  0 2026-11-02 09:00:00
+ 1  0      0 600000  10000 200000    0    0     0     0  100  200  5 40 55  0  0 2026-11-02 09:05:00
+ 1  0      0 500000  10000 200000    0    0     0     0  100  200  5 60 35  0  0 2026-11-02 09:10:00
+";
+
+#[test]
+fn archives_are_series_by_the_hour() {
+    let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir(given.path().join("db5")).unwrap();
+    fs::write(given.path().join("db5/vmstat.log"), VMSTAT).unwrap();
+    fs::write(given.path().join("notes.txt"), "nothing of anybody's").unwrap();
+    fs::write(given.path().join("db6.tar.gz"), capture("db6")).unwrap();
+    let summary = run(&[given.path()], lake.path());
+    let failed: Vec<_> = summary.failures.iter().map(|it| it.path.rsplit('/').next().unwrap_or_default()).collect();
+    assert_eq!((summary.read, failed), (1, vec!["notes.txt"]), "{:?}", summary.failures);
+    let series = rows(lake.path(), "series");
+    let of = |metric: &str| {
+        let rows = series.iter().filter(|row| row["metric"] == Field::Str(metric.into()));
+        let told = |row: &BTreeMap<String, Field>| {
+            let hour = row["hour"].to_string();
+            (
+                hour,
+                row["samples"].to_string(),
+                row["least"].to_string(),
+                row["mean"].to_string(),
+                row["most"].to_string(),
+            )
+        };
+        rows.map(told).collect::<Vec<_>>()
+    };
+    let expected = |hour: &str, samples: &str, least: &str, mean: &str, most: &str| {
+        (
+            format!("2026-11-02 {hour}:00:00.000 +00:00"),
+            samples.to_owned(),
+            least.to_owned(),
+            mean.to_owned(),
+            most.to_owned(),
+        )
+    };
+    assert_eq!(
+        of("cpu_system_percent"),
+        [expected("08", "1", "10.0", "10.0", "10.0"), expected("09", "3", "20.0", "40.0", "60.0")]
+    );
+    // In KiB: 900,000 and 800,000; 700,000, 600,000 and 500,000.
+    assert_eq!(
+        of("mem_free_bytes"),
+        [
+            expected("08", "2", "819200000.0", "870400000.0", "921600000.0"),
+            expected("09", "3", "512000000.0", "614400000.0", "716800000.0")
+        ]
+    );
+    // Read once more, it is there already.
+    let before = rows(lake.path(), "series").len();
+    run(&[given.path()], lake.path());
+    assert_eq!(rows(lake.path(), "series").len(), before);
+    // An hour later there is more: the day is there again, under another capture.
+    fs::write(
+        given.path().join("db5/vmstat.log"),
+        format!("{VMSTAT}{}", VMSTAT.lines().last().unwrap().replace("09:10", "10:10") + "\n"),
+    )
+    .unwrap();
+    run(&[given.path()], lake.path());
+    let captures: std::collections::BTreeSet<String> =
+        rows(lake.path(), "series").iter().map(|row| row["capture"].to_string()).collect();
+    assert_eq!(captures.len(), 2);
+}
+
+/// What `hugewise investigate` says of the storm that the fixture was made in.
+#[test]
+fn incidents_are_those_of_an_investigation() {
+    let (given, lake) = (Path::new(HOSTS).join("../incident/base"), tempfile::tempdir().unwrap());
+    let summary = run(&[&given], lake.path());
+    assert_eq!(summary.failures.len(), 0, "{:?}", summary.failures);
+    let found = rows(lake.path(), "incidents");
+    let told: Vec<_> = found.iter().map(|row| row["verdict"].to_string()).collect();
+    assert_eq!(told, ["\"reclaim-by-page-tables\""]);
+    assert_eq!(summary.incidents.into_iter().collect::<Vec<_>>(), [("reclaim-by-page-tables".to_owned(), 1)]);
+    assert_eq!(found[0]["cluster"], Field::Str("test".into()));
 }

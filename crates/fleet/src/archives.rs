@@ -1,0 +1,192 @@
+//! What collectors left of many hosts: incidents as `hugewise investigate` tells them, and their series by the hour.
+//!
+//! A host's day is what gets into the tables once: an archive that has grown since makes the rows of its last day anew, under
+//! another capture, and adds none to days that have passed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use hugewise_incident::investigate::with_rows;
+use hugewise_incident::{Clock, Format, History, Incident, Metric, Moment, Options, Series};
+use hugewise_report::parquet::Cell;
+use hugewise_report::plain;
+use sha2::{Digest, Sha256};
+
+use crate::reading::{Id, Taken, hex};
+use crate::rows::{Row, Whose, lines, text};
+use crate::schema::Place;
+
+const HOUR: i64 = 3_600_000;
+const DAY: i64 = 24 * HOUR;
+
+/// Hosts and what they did not tell.
+pub(crate) struct Found {
+    /// Paths of files, or what the paths of an archive's files begin with, that were read.
+    pub(crate) read: BTreeSet<String>,
+    /// Why nothing could be read.
+    pub(crate) wrong: Option<String>,
+}
+
+/// Looks through the archives at the paths. `take` gets the rows of one host and one day after another.
+pub(crate) fn read(paths: &[PathBuf], cluster: Option<&str>, take: &mut (dyn FnMut(Taken) + Send)) -> Found {
+    let hours = Mutex::new(Hours { cluster, host: None, days: BTreeMap::new(), take });
+    let investigation = {
+        let rows = Mutex::new(|host: Option<&str>, all: &[Series]| {
+            if let Ok(mut hours) = hours.lock() {
+                hours.add(host, all);
+            }
+        });
+        with_rows(paths, &Options::default(), &|_| (), &rows)
+    };
+    let Ok(mut hours) = hours.into_inner() else {
+        return Found { read: BTreeSet::new(), wrong: Some("a defect of hugewise ended its reading".to_owned()) };
+    };
+    hours.done();
+    let investigation = match investigation {
+        Ok(investigation) => investigation,
+        Err(error) => return Found { read: BTreeSet::new(), wrong: Some(error.to_string()) },
+    };
+    for host in &investigation.hosts {
+        incidents(host, cluster, take);
+    }
+    let read = investigation.sources.into_iter().filter(|source| source.format.is_some()).map(|source| source.path);
+    Found { read: read.collect(), wrong: None }
+}
+
+/// The rows of a host's day; they are known by what they say.
+fn taken(table: &str, host: Option<&str>, cluster: Option<&str>, last: i64, rows: &[(Place, Vec<Cell>)]) -> Taken {
+    let mut hash = Sha256::new();
+    hash.update(format!("{table}\0{}\0{}\0", host.unwrap_or_default(), last.div_euclid(DAY)));
+    for (_, cells) in rows {
+        cells.iter().for_each(|cell| hash.update(format!("{cell:?}\0")));
+    }
+    let id: Id = hash.finalize().into();
+    let whose = Whose {
+        capture: hex(&id),
+        host: host.map(|name| plain::clean(name).into_owned()),
+        cluster: cluster.map(str::to_owned),
+        captured_at: Some(last.div_euclid(1000)),
+    };
+    let rows: Vec<Row> = rows.iter().map(|(place, cells)| whose.row(*place, cells.iter().cloned())).collect();
+    Taken { id, whose, rows, torn: None, archives: false }
+}
+
+/// What each hour of a host was, while its samples pass.
+struct Hours<'a> {
+    cluster: Option<&'a str>,
+    host: Option<String>,
+    /// By the day since 1970.
+    days: BTreeMap<i64, BTreeMap<(Format, usize, i64), Hour>>,
+    take: &'a mut (dyn FnMut(Taken) + Send),
+}
+
+#[derive(Clone, Copy)]
+struct Hour {
+    metric: Metric,
+    wall: bool,
+    samples: i64,
+    least: f64,
+    most: f64,
+    sum: f64,
+    last: i64,
+}
+
+impl Hours<'_> {
+    fn add(&mut self, host: Option<&str>, all: &[Series]) {
+        if self.host.as_deref() != host {
+            self.done();
+            self.host = host.map(str::to_owned);
+        }
+        let mut first = i64::MAX;
+        for series in all {
+            let wall = matches!(series.clock, Clock::Wall { .. });
+            for (index, metric) in Metric::ALL.iter().enumerate().filter(|(_, metric)| !metric.is_only_told()) {
+                let Some(column) = series.column(*metric) else { continue };
+                for (row, value) in column.iter() {
+                    let Some(Moment(at)) = series.samples().get(row).map(|sample| sample.at) else { continue };
+                    first = first.min(at);
+                    let hours = self.days.entry(at.div_euclid(DAY)).or_default();
+                    let fresh =
+                        Hour { metric: *metric, wall, samples: 0, least: value, most: value, sum: 0.0, last: at };
+                    let hour = hours.entry((series.format, index, at.div_euclid(HOUR))).or_insert(fresh);
+                    hour.samples += 1;
+                    hour.least = hour.least.min(value);
+                    hour.most = hour.most.max(value);
+                    hour.sum += value;
+                    hour.last = hour.last.max(at);
+                }
+            }
+        }
+        // What comes next is of this time or later.
+        let before = first.div_euclid(DAY);
+        while self.days.first_key_value().is_some_and(|(day, _)| *day < before) {
+            self.pop();
+        }
+    }
+
+    fn done(&mut self) {
+        while !self.days.is_empty() {
+            self.pop();
+        }
+    }
+
+    fn pop(&mut self) {
+        let Some((_, hours)) = self.days.pop_first() else { return };
+        let last = hours.values().map(|hour| hour.last).max().unwrap_or_default();
+        let row = |((format, _, at), hour): (&(Format, usize, i64), &Hour)| {
+            let mean = hour.sum / hour.samples as f64;
+            let cells = vec![
+                Cell::Time(at.saturating_mul(HOUR)),
+                text(clock(hour.wall)),
+                text(format.as_str()),
+                text(hour.metric.name()),
+                Cell::Integer(hour.samples),
+                Cell::Number(hour.least),
+                Cell::Number(mean),
+                Cell::Number(hour.most),
+            ];
+            (Place::Series, cells)
+        };
+        let rows: Vec<Row> = hours.iter().map(row).collect();
+        (self.take)(taken("series", self.host.as_deref(), self.cluster, last, &rows));
+    }
+}
+
+const fn clock(wall: bool) -> &'static str {
+    if wall { "wall" } else { "utc" }
+}
+
+/// The incidents of a host, by the day on which they began.
+fn incidents(host: &History, cluster: Option<&str>, take: &mut (dyn FnMut(Taken) + Send)) {
+    let wall = matches!(host.clock, Clock::Wall { .. });
+    let mut days: BTreeMap<i64, Vec<&Incident>> = BTreeMap::new();
+    for incident in &host.incidents {
+        days.entry(incident.from.0.div_euclid(DAY)).or_default().push(incident);
+    }
+    for incidents in days.into_values() {
+        let last = incidents.iter().map(|incident| incident.from.0).max().unwrap_or_default();
+        let rows: Vec<Row> = incidents.into_iter().map(|incident| row(incident, wall)).collect();
+        take(taken("incidents", host.host.as_deref(), cluster, last, &rows));
+    }
+}
+
+fn row(incident: &Incident, wall: bool) -> Row {
+    let maybe = |all: &[String]| if all.is_empty() { Cell::Absent } else { lines(all) };
+    let formats: BTreeSet<&str> = incident.signatures.iter().map(|signature| signature.kind.name()).collect();
+    let signatures: Vec<String> = formats.into_iter().map(str::to_owned).collect();
+    let cells = vec![
+        Cell::Time(incident.from.0),
+        Cell::Time(incident.to.0),
+        text(clock(wall)),
+        text(incident.verdict.name()),
+        text(&incident.confidence.to_string()),
+        text(&incident.summary),
+        lines(&signatures),
+        maybe(&incident.who),
+        maybe(&incident.elsewhere),
+        maybe(&incident.other_days),
+        maybe(&incident.next),
+    ];
+    (Place::Incidents, cells)
+}
