@@ -13,7 +13,8 @@ use hugewise_report::parquet::Cell;
 use hugewise_report::plain;
 use sha2::{Digest, Sha256};
 
-use crate::reading::{Id, Taken, hex};
+use crate::id::{Id, hex};
+use crate::reading::Taken;
 use crate::rows::{Row, Whose, lines, text};
 use crate::schema::Place;
 

@@ -10,7 +10,7 @@ use std::io::{self, Cursor, ErrorKind, Read, Seek, Write};
 use hugewise_host::compressed;
 use hugewise_host::source::tarred;
 
-use crate::reading::{Failed, LARGEST};
+use crate::failed::{Failed, LARGEST};
 
 /// What a stream of lengths begins with.
 const MAGIC: &[u8; 8] = b"HWSTRM1\n";

@@ -16,8 +16,10 @@ use sha2::{Digest, Sha256};
 
 use crate::archives;
 use crate::bundle::{self, Content, Member};
+use crate::failed::Failed;
+use crate::id::{Id, hex};
 use crate::lake::{Batch, Lake, Of, Partition};
-use crate::reading::{self, Failed, Id, Taken, hex};
+use crate::reading::{self, Taken};
 use crate::rows::{Whose, text};
 use crate::schema::Place;
 use crate::sources::{self, At, Unit};

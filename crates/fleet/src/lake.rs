@@ -15,7 +15,7 @@ use hugewise_report::parquet::{Cell, Column, Writer};
 use rustix::fs::{FlockOperation, flock};
 use sha2::{Digest, Sha256};
 
-use crate::reading::{Id, hex};
+use crate::id::{Id, hex};
 use crate::rows::Row;
 use crate::schema::{self, Place};
 
@@ -194,8 +194,11 @@ fn write_rows(path: &Path, place: Place, rows: &[Vec<Cell>]) -> io::Result<()> {
     writer.finish(true)?.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
-/// Captures and files of a manifest. What is not one of ours is refused: rows would be counted twice.
-fn listed(path: &Path) -> io::Result<(Vec<(Id, Of)>, Vec<PathBuf>)> {
+/// Captures and files.
+type Manifest = (Vec<(Id, Of)>, Vec<PathBuf>);
+
+/// What a manifest says. What is not one of ours is refused: rows would be counted twice.
+fn listed(path: &Path) -> io::Result<Manifest> {
     let wrong =
         || io::Error::new(io::ErrorKind::InvalidData, format!("{} is not a manifest of this version", path.display()));
     let text = text(path)?;

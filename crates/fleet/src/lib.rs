@@ -5,6 +5,8 @@
 mod archives;
 mod bundle;
 pub mod collect;
+mod failed;
+mod id;
 mod lake;
 mod reading;
 mod rows;

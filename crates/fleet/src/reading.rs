@@ -11,14 +11,10 @@ use hugewise_report::json::Check;
 use hugewise_report::{Checked, plain};
 use sha2::{Digest, Sha256};
 
+use crate::failed::{Failed, LARGEST};
+use crate::id::{Id, hex};
 use crate::rows::{self, Row, Whose};
 use crate::sources::{Opened, Unit};
-
-/// A capture file larger than this is not read: a host's is a few hundred kilobytes, and a sosreport's below a gigabyte.
-pub(crate) const LARGEST: u64 = 4 << 30;
-
-/// What a capture is known by: the SHA-256 of a file, or of what a folder says.
-pub(crate) type Id = [u8; 32];
 
 /// What came of a capture.
 #[derive(Debug)]
@@ -29,26 +25,6 @@ pub(crate) struct Taken {
     pub(crate) torn: Option<String>,
     /// Whether there are archives of collectors in it.
     pub(crate) archives: bool,
-}
-
-/// Why nothing came of it.
-#[derive(Debug)]
-pub(crate) struct Failed {
-    /// Of a file that could be read as far as its bytes go.
-    pub(crate) id: Option<Id>,
-    pub(crate) class: &'static str,
-    pub(crate) message: String,
-}
-
-impl Failed {
-    pub(crate) fn io(error: &io::Error) -> Self {
-        let class = if error.kind() == io::ErrorKind::PermissionDenied { "denied" } else { "unreadable" };
-        Self { id: None, class, message: error.to_string() }
-    }
-
-    pub(crate) fn too_large(size: u64) -> Self {
-        Self { id: None, class: "too_large", message: format!("{size} bytes, and no capture has more than {LARGEST}") }
-    }
 }
 
 /// Reads a capture; none where `known` has it already.
@@ -141,9 +117,4 @@ fn hashed(mut file: &File) -> io::Result<Id> {
         };
         hash.update(piece.get(..read).unwrap_or_default());
     }
-}
-
-/// In lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

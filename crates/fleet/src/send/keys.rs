@@ -5,6 +5,7 @@ use std::path::Path;
 use rusty_s3::Credentials;
 use url::Url;
 
+use super::address::address;
 use super::{Unsafe, secret};
 
 /// Of one profile.
@@ -44,7 +45,7 @@ impl Keys {
             None => Credentials::new(id, key),
         };
         let endpoint = match value("endpoint_url") {
-            Some(text) => Some(super::target::address(text).map_err(|why| format!("endpoint_url {why}"))?),
+            Some(text) => Some(address(text).map_err(|why| format!("endpoint_url {why}"))?),
             None => None,
         };
         Ok(Self { credentials, region: value("region").unwrap_or("us-east-1").to_owned(), endpoint })

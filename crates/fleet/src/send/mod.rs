@@ -3,6 +3,7 @@
 //! An address that was signed beforehand is a key: its query is never printed, and it can come from a file that only its
 //! owner may read, because arguments can be seen by every user of the host.
 
+mod address;
 mod keys;
 mod put;
 mod target;

@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use rusty_s3::{Bucket, S3Action, UrlStyle};
-use url::{Host, Url};
+use url::Url;
 
+use super::address::address;
 use super::{Keys, Unsafe, secret};
 
 /// How long a signature holds that is made here.
@@ -98,26 +99,6 @@ impl Target {
         let bucket = Bucket::new(endpoint, style, bucket.clone(), keys.region.clone());
         let bucket = bucket.map_err(|why| Unusable::Bucket(format!("the bucket's address: {why}")))?;
         Ok(bucket.put_object(Some(&keys.credentials), &key).sign(SIGNED_FOR))
-    }
-}
-
-/// An address to which captures may be sent; says what is wrong with another.
-pub(super) fn address(text: &str) -> Result<Url, String> {
-    let address = Url::parse(text).map_err(|why| format!("is none: {why}"))?;
-    let is_near = match address.host() {
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
-    };
-    if !address.username().is_empty() || address.password().is_some() {
-        return Err("has a user or a password in it, which hugewise does not send".to_owned());
-    }
-    match address.scheme() {
-        "https" if address.host().is_some() => Ok(address),
-        "http" if is_near => Ok(address),
-        "http" => Err("is http://, over which a capture would travel in clear".to_owned()),
-        _ => Err("is neither https:// nor s3://".to_owned()),
     }
 }
 

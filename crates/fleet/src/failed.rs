@@ -1,0 +1,28 @@
+//! Why nothing came of a capture.
+
+use std::io;
+
+use crate::id::Id;
+
+/// A capture file larger than this is not read: a host's is a few hundred kilobytes, and a sosreport's below a gigabyte.
+pub(crate) const LARGEST: u64 = 4 << 30;
+
+/// Why nothing came of it.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    /// Of a file that could be read as far as its bytes go.
+    pub(crate) id: Option<Id>,
+    pub(crate) class: &'static str,
+    pub(crate) message: String,
+}
+
+impl Failed {
+    pub(crate) fn io(error: &io::Error) -> Self {
+        let class = if error.kind() == io::ErrorKind::PermissionDenied { "denied" } else { "unreadable" };
+        Self { id: None, class, message: error.to_string() }
+    }
+
+    pub(crate) fn too_large(size: u64) -> Self {
+        Self { id: None, class: "too_large", message: format!("{size} bytes, and no capture has more than {LARGEST}") }
+    }
+}
