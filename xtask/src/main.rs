@@ -117,6 +117,8 @@ enum Bench {
     Record(bench::record::Arguments),
     /// `hugewise serve` beside node_exporter (as root): what a scrape costs among many sessions, and memory after many.
     Serve(bench::serve::Arguments),
+    /// What collect costs on many hosts, beside a shell loop of check.
+    Fleet(bench::fleet::Arguments),
 }
 
 /// Why a command failed, for people.
@@ -140,6 +142,7 @@ fn main() -> ExitCode {
         Command::Bench { what: Bench::Investigate(arguments) } => bench::investigate::run(&arguments),
         Command::Bench { what: Bench::Record(arguments) } => bench::record::run(&arguments),
         Command::Bench { what: Bench::Serve(arguments) } => bench::serve::run(&arguments),
+        Command::Bench { what: Bench::Fleet(arguments) } => bench::fleet::run(&arguments),
         Command::Exactness(arguments) => exactness::run(&arguments),
         Command::Forecast(arguments) => forecast::run(&arguments),
         Command::Incident(arguments) => incident::run(&arguments),

@@ -2,6 +2,7 @@
 //! where thousands sleep, and how it grows with the instances of a host.
 
 mod asleep;
+pub(crate) mod fleet;
 mod instances;
 pub(crate) mod investigate;
 pub(crate) mod lab;
