@@ -101,7 +101,7 @@ _hugewise() {
 
     case "${cmd}" in
         hugewise)
-            opts="-v -h -V --root --format --fail-on --instance --also --connect --verbose --color --help --version check capture collect size plan apply undo verify investigate report record lab run serve watch rules completions"
+            opts="-v -h -V --root --format --fail-on --instance --also --host-namespaces --connect --verbose --color --help --version check capture collect size plan apply undo verify investigate report record lab run serve watch rules completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -227,7 +227,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__check)
-            opts="-v -h --root --format --fail-on --instance --also --connect --verbose --color --help"
+            opts="-v -h --root --format --fail-on --instance --also --host-namespaces --connect --verbose --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1029,7 +1029,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__serve)
-            opts="-h --listen --web-config --insecure-bind --interval --recorder --textfile --once --help"
+            opts="-h --listen --web-config --insecure-bind --interval --recorder --host-namespaces --textfile --once --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1179,7 +1179,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__verify)
-            opts="-h --log --wait --root --format --connect --color --help"
+            opts="-h --log --wait --root --format --host-namespaces --connect --color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

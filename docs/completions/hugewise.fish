@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_hugewise_global_optspecs
-    string join \n root= format= fail-on= instance= also= connect v/verbose color= h/help V/version
+    string join \n root= format= fail-on= instance= also= host-namespaces connect v/verbose color= h/help V/version
 end
 
 function __fish_hugewise_needs_command
@@ -37,6 +37,7 @@ complete -c hugewise -n "__fish_hugewise_needs_command" -l also -d 'Also make ro
 complete -c hugewise -n "__fish_hugewise_needs_command" -l color -d 'When to colour text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_needs_command" -l host-namespaces -d 'In a container with the host\'s pid namespace: enter the host\'s other namespaces, except its network, first'
 complete -c hugewise -n "__fish_hugewise_needs_command" -l connect -d 'Also query the servers over their sockets. Without this option, hugewise connects to nothing'
 complete -c hugewise -n "__fish_hugewise_needs_command" -s v -l verbose -d 'Show all evidence for every finding. JSON always includes it'
 complete -c hugewise -n "__fish_hugewise_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -71,6 +72,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand check" -l also -d 'Als
 complete -c hugewise -n "__fish_hugewise_using_subcommand check" -l color -d 'When to colour text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand check" -l host-namespaces -d 'In a container with the host\'s pid namespace: enter the host\'s other namespaces, except its network, first'
 complete -c hugewise -n "__fish_hugewise_using_subcommand check" -l connect -d 'Also query the servers over their sockets. Without this option, hugewise connects to nothing'
 complete -c hugewise -n "__fish_hugewise_using_subcommand check" -s v -l verbose -d 'Show all evidence for every finding. JSON always includes it'
 complete -c hugewise -n "__fish_hugewise_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -183,6 +185,7 @@ nagios\t'One line, with a monitoring plugin\'s exit codes'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l color -d 'When to colour text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l host-namespaces -d 'In a container with the host\'s pid namespace: enter the host\'s other namespaces, except its network, first'
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -l connect -d 'Also query the servers over their sockets. Without this option, hugewise connects to nothing'
 complete -c hugewise -n "__fish_hugewise_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand investigate" -l from -d 'Start here: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 on the last day' -r
@@ -402,6 +405,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l interval -d 
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l recorder -d 'The flight recorder\'s folder; its last minute is exported where it runs' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l textfile -d 'Don\'t listen; write the metrics to this file at each interval, for node_exporter\'s textfile collector' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l insecure-bind -d 'Listen to other hosts without TLS or a credential: anyone who can reach the port can read everything'
+complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l host-namespaces -d 'In a container with the host\'s pid namespace: enter the host\'s other namespaces, except its network, first'
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l once -d 'Write the file once and exit'
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -s h -l help -d 'Print help'
 complete -c hugewise -n "__fish_hugewise_using_subcommand watch" -l interval -d 'Seconds between readings' -r

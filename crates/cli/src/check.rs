@@ -8,6 +8,7 @@ use hugewise_report::{Answer, Checked};
 
 use crate::also::Also;
 use crate::format::PageFormat;
+use crate::host_namespaces;
 use crate::named;
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
@@ -28,6 +29,9 @@ pub(crate) struct Arguments {
     instance: Option<String>,
     #[command(flatten)]
     also: Also,
+    /// In a container with the host's pid namespace: enter the host's other namespaces, except its network, first.
+    #[arg(long, conflicts_with = "root")]
+    host_namespaces: bool,
     /// Also query the servers over their sockets. Without this option, hugewise connects to nothing.
     #[arg(long, conflicts_with = "root")]
     connect: bool,
@@ -63,6 +67,7 @@ impl FailOn {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    host_namespaces::enter(arguments.host_namespaces)?;
     let source = outcome::open(arguments.root.as_deref())?;
     let (host, mut found) = hugewise_engines::gather(source.as_ref());
     if arguments.connect {

@@ -16,6 +16,7 @@ mod completions;
 mod described;
 mod format;
 mod given;
+mod host_namespaces;
 mod investigate;
 mod lab;
 mod named;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use hugewise_serve::http::{self, News, Options};
 use hugewise_serve::{Collector, Span, textfile};
 
+use crate::host_namespaces;
 use crate::outcome::{self, Failure, Outcome};
 
 pub(crate) const AFTER_HELP: &str = "\
@@ -39,6 +40,9 @@ pub(crate) struct Arguments {
     /// The flight recorder's folder; its last minute is exported where it runs.
     #[arg(long, value_name = "FOLDER", default_value = hugewise_record::record::USUAL_FOLDER)]
     recorder: PathBuf,
+    /// In a container with the host's pid namespace: enter the host's other namespaces, except its network, first.
+    #[arg(long)]
+    host_namespaces: bool,
     /// Don't listen; write the metrics to this file at each interval, for node_exporter's textfile collector.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["listen", "web_config", "insecure_bind"])]
     textfile: Option<PathBuf>,
@@ -48,6 +52,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    host_namespaces::enter(arguments.host_namespaces)?;
     if let Some(path) = &arguments.textfile {
         return write(
             path,

@@ -13,6 +13,7 @@ use hugewise_host::source::{Budgets, Limits};
 use hugewise_model::{Host, Instance, Reason, Unread};
 use hugewise_report::{Verified, nagios};
 
+use crate::host_namespaces;
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
 use crate::verdict;
@@ -46,6 +47,9 @@ pub(crate) struct Arguments {
     /// Text for people, JSON for programs, a single HTML page that you can mail, or a line for a monitoring system.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// In a container with the host's pid namespace: enter the host's other namespaces, except its network, first.
+    #[arg(long, conflicts_with = "root")]
+    host_namespaces: bool,
     /// Also query the servers over their sockets. Without this option, hugewise connects to nothing.
     #[arg(long, conflicts_with = "root")]
     connect: bool,
@@ -67,7 +71,7 @@ enum Format {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    match look(arguments) {
+    match host_namespaces::enter(arguments.host_namespaces).and_then(|()| look(arguments)) {
         Err(failure) if arguments.format == Format::Nagios => unanswered(failure.message()),
         other => other,
     }

@@ -12,6 +12,7 @@ pub mod confined;
 pub mod directory;
 pub mod door;
 mod hidden;
+pub mod host_namespaces;
 pub mod kernel;
 pub mod process;
 pub mod source;

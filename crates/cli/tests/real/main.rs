@@ -26,6 +26,7 @@ mod crash;
 mod doors;
 mod formats;
 mod harness;
+mod host_namespaces;
 mod hostile;
 mod jvm;
 mod mariadb;

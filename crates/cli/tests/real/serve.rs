@@ -60,7 +60,7 @@ impl Drop for Served {
 }
 
 /// Status and body of an answer.
-fn get(address: SocketAddr, path: &str) -> std::io::Result<(u16, String)> {
+pub(crate) fn get(address: SocketAddr, path: &str) -> std::io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n")?;
