@@ -265,12 +265,16 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__collect)
-            opts="-o -h --out --label --expect --stale --format --help"
+            opts="-o -h --credentials --out --label --expect --stale --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --credentials)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --out)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0

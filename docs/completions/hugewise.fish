@@ -81,6 +81,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l to -d 'Sen
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l credentials -d 'The keys for s3://, in the format of ~/.aws/credentials: the profile `default` with `aws_access_key_id`, `aws_secret_access_key`, and if need be `aws_session_token`, `region` and `endpoint_url`' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l root -d 'Capture from an earlier capture instead of from this host' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -s h -l help -d 'Print help'
+complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l credentials -d 'The keys for a PATH such as s3://BUCKET/PREFIX, in the format of ~/.aws/credentials; as `capture --to` takes them' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -s o -l out -d 'The folder of the tables; captures that are in it already are not counted again' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l label -d 'The cluster that these hosts belong to, as a column of every table' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l expect -d 'Names of the hosts that ought to be in the tables, one a line, `#` before a comment. Those that are not, or whose last capture is stale, are named, and are rows of the table `failures`' -r -F

@@ -21,12 +21,12 @@ pub(crate) struct Arguments {
     /// Send the capture there instead of writing it: https://HOST/PATH takes a PUT (a presigned address, for example; the
     /// capture's name is added behind a `/` at the end), s3://BUCKET/PREFIX a bucket. @FILE reads the address from a file:
     /// arguments can be seen by every user of the host, and a presigned address is a key.
-    #[cfg(feature = "send")]
+    #[cfg(feature = "store")]
     #[arg(long, value_name = "TARGET", conflicts_with = "output")]
     to: Option<String>,
     /// The keys for s3://, in the format of ~/.aws/credentials: the profile `default` with `aws_access_key_id`,
     /// `aws_secret_access_key`, and if need be `aws_session_token`, `region` and `endpoint_url`.
-    #[cfg(feature = "send")]
+    #[cfg(feature = "store")]
     #[arg(long, value_name = "FILE", requires = "to")]
     credentials: Option<PathBuf>,
     /// Capture from an earlier capture instead of from this host.
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let recording = Recording::new(source.as_ref());
     let (host, found) = hugewise_engines::gather(&recording);
 
-    #[cfg(feature = "send")]
+    #[cfg(feature = "store")]
     if let Some(to) = &arguments.to {
         let text = send(to, arguments.credentials.as_deref(), &recording, &host, &found)?;
         outcome::print_clean(&(text + &left_out(&host, &found)))?;
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 }
 
 /// Sends it, and says where to.
-#[cfg(feature = "send")]
+#[cfg(feature = "store")]
 fn send(
     to: &str,
     credentials: Option<&std::path::Path>,
@@ -63,7 +63,7 @@ fn send(
     host: &Host,
     found: &Found,
 ) -> Result<String, Failure> {
-    use hugewise_fleet::send::{Keys, Target, put};
+    use hugewise_fleet::store::{Keys, Target, put};
     let target = Target::given(to).map_err(|error| Failure::new(error.to_string()))?;
     let keys = credentials.map(Keys::read).transpose().map_err(|error| Failure::new(error.to_string()))?;
     let (capture, files) = capture::packed(recording, &keeps(host, found))

@@ -22,10 +22,14 @@ Exit codes: 0 nothing wrong; 1 a host has an error or a warning; 2 the tables ca
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Captures, sosreports, tars of captures, and folders of them; `-` reads a stream of captures from standard input: a tar
+    /// Captures, sosreports, tars of captures, folders of them, and s3://BUCKET/PREFIX; `-` reads a stream of captures from standard input: a tar
     /// of them, or the framing that docs/fleet.md describes.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
+    /// The keys for a PATH such as s3://BUCKET/PREFIX, in the format of ~/.aws/credentials; as `capture --to` takes them.
+    #[cfg(feature = "store")]
+    #[arg(long, value_name = "FILE")]
+    credentials: Option<PathBuf>,
     /// The folder of the tables; captures that are in it already are not counted again.
     #[arg(short, long, value_name = "LAKE")]
     out: PathBuf,
@@ -50,6 +54,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         paths: arguments.paths.clone(),
         lake: arguments.out.clone(),
         cluster: arguments.label.clone(),
+        #[cfg(feature = "store")]
+        keys: arguments.credentials.as_deref().map(keys).transpose()?,
         expected: arguments.expect.as_deref().map(expected).transpose()?.unwrap_or_default(),
         stale_days: arguments.stale,
         now: now.unwrap_or_default(),
@@ -81,6 +87,11 @@ fn words(Progress { done, found, failed }: Progress, since: Duration) -> String 
     let each_second = done as f64 / since.as_secs_f64().max(0.001);
     let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
     format!("\r{done} of {found} captures read, {each_second:.0} a second{failed} \x1b[K")
+}
+
+#[cfg(feature = "store")]
+fn keys(path: &Path) -> Result<hugewise_fleet::store::Keys, Failure> {
+    hugewise_fleet::store::Keys::read(path).map_err(|error| Failure::new(error.to_string()))
 }
 
 /// The names of a list of hosts.

@@ -115,7 +115,7 @@ fn of_lengths(stream: &mut dyn Read, hand: &mut Hand<'_>) -> Result<(), Failed> 
 }
 
 /// Takes one in. What its header promises takes no memory: only what comes does.
-fn held(name: String, size: u64, content: &mut dyn Read) -> Result<Member, (String, Failed)> {
+pub(crate) fn held(name: String, size: u64, content: &mut dyn Read) -> Result<Member, (String, Failed)> {
     if size > LARGEST {
         return Err((name, Failed::too_large(size)));
     }

@@ -39,6 +39,9 @@ pub struct Asked {
     pub lake: PathBuf,
     /// The cluster of all these hosts.
     pub cluster: Option<String>,
+    /// The keys to buckets.
+    #[cfg(feature = "store")]
+    pub keys: Option<crate::store::Keys>,
     /// Names of the hosts that ought to be in the tables.
     pub expected: Vec<String>,
     /// Days after which the last capture of an expected host is stale.
@@ -51,6 +54,8 @@ pub struct Asked {
 
 /// What is read from standard input.
 const INPUT: &str = "-";
+/// What begins the name of a bucket.
+const BUCKET: &[u8] = b"s3://";
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,7 +115,7 @@ pub fn collect(
         // Without workers there is nobody to give to: one that cannot write ends them all.
         drop(units);
         let found = &found;
-        scope.spawn(move || Feeder { give, tell, found }.feed(&asked.paths, input));
+        scope.spawn(move || Feeder { give, tell, found, asked }.feed(input));
         for (done, (path, read)) in told.iter().enumerate() {
             keeper.take(&path, read)?;
             let failed = keeper.summary.failures.len();
@@ -132,16 +137,52 @@ struct Feeder<'a> {
     give: SyncSender<Unit>,
     tell: SyncSender<Told>,
     found: &'a AtomicUsize,
+    asked: &'a Asked,
 }
 
 impl Feeder<'_> {
-    fn feed(&self, paths: &[PathBuf], input: &mut dyn Read) {
-        for path in paths {
-            let more = if path.as_os_str() == INPUT { self.bundle(path, &mut *input) } else { self.path(path) };
+    fn feed(&self, input: &mut dyn Read) {
+        for path in &self.asked.paths {
+            let more = if path.as_os_str() == INPUT {
+                self.bundle(path, &mut *input)
+            } else if path.as_os_str().as_encoded_bytes().starts_with(BUCKET) {
+                self.bucket(path)
+            } else {
+                self.path(path)
+            };
             if !more {
                 return;
             }
         }
+    }
+
+    #[cfg(feature = "store")]
+    fn bucket(&self, path: &Path) -> bool {
+        let captures = match crate::store::Captures::of(&path.to_string_lossy(), self.asked.keys.as_ref()) {
+            Ok(captures) => Arc::new(captures),
+            Err(error) => {
+                let message = error.to_string();
+                return self.failed(path.to_owned(), Failed { id: None, class: "unreadable", message });
+            }
+        };
+        let mut more = true;
+        captures.each(&mut |object| {
+            more = match object {
+                Ok((key, size)) => {
+                    let path = PathBuf::from(captures.path(&key));
+                    self.unit(Unit { path, at: At::Stored(Arc::clone(&captures), key, size) })
+                }
+                Err(failed) => self.failed(path.to_owned(), failed),
+            };
+            more
+        });
+        more
+    }
+
+    #[cfg(not(feature = "store"))]
+    fn bucket(&self, path: &Path) -> bool {
+        let message = "this hugewise was built without object storage (feature store)".to_owned();
+        self.failed(path.to_owned(), Failed { id: None, class: "unreadable", message })
     }
 
     /// Whether somebody still wants more.
@@ -261,7 +302,11 @@ impl Keeper<'_> {
 
     /// What was given that has the path in it; `None` for a capture of a bundle.
     fn given(&self, path: &Path) -> Option<&PathBuf> {
-        self.asked.paths.iter().find(|given| given.as_os_str() != INPUT && path.starts_with(given))
+        self.asked.paths.iter().find(|given| {
+            given.as_os_str() != INPUT
+                && !given.as_os_str().as_encoded_bytes().starts_with(BUCKET)
+                && path.starts_with(given)
+        })
     }
 
     /// Reads what collectors left, where there is any, and says of the rest that it is no capture.

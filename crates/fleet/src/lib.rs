@@ -11,9 +11,9 @@ mod lake;
 mod reading;
 mod rows;
 pub mod schema;
-#[cfg(feature = "send")]
-pub mod send;
 mod sources;
+#[cfg(feature = "store")]
+pub mod store;
 pub mod summary;
 
 pub use collect::{Asked, Progress, collect};

@@ -30,7 +30,7 @@ pub(crate) struct Taken {
 /// Reads a capture; none where `known` has it already.
 pub(crate) fn read(unit: Unit, cluster: Option<&str>, known: &dyn Fn(&Id) -> bool) -> Result<Option<Taken>, Failed> {
     let path = unit.path.clone();
-    let opened = unit.open().map_err(|error| Failed::io(&error))?;
+    let opened = unit.open()?;
     let (id, check) = match opened {
         Opened::Folder(folder) => {
             let check = judged(open_at(&folder.path(), None)?.as_ref())?;

@@ -8,6 +8,9 @@ use std::sync::Arc;
 use hugewise_host::source::files::{self, Below, Given};
 
 use crate::bundle::{self, Content};
+use crate::failed::Failed;
+#[cfg(feature = "store")]
+use crate::store::Captures;
 
 /// One capture to read.
 #[derive(Debug)]
@@ -27,6 +30,9 @@ pub(crate) enum At {
     Folder(Arc<Below>, PathBuf),
     /// One of a bundle, which is held.
     Held(Content),
+    /// One of a bucket, by its name there, with its size.
+    #[cfg(feature = "store")]
+    Stored(Arc<Captures>, String, u64),
 }
 
 /// A capture that was opened.
@@ -43,19 +49,25 @@ pub(crate) type Unlisted = (PathBuf, String);
 
 impl Unit {
     /// Opens it; whatever stands at its path afterwards, that is what is read.
-    pub(crate) fn open(self) -> io::Result<Opened> {
-        let sized = |file: File| -> io::Result<Opened> {
-            let size = file.metadata()?.len();
-            Ok(Opened::File(file, size))
+    pub(crate) fn open(self) -> Result<Opened, Failed> {
+        let sized = |file: io::Result<File>| -> Result<Opened, Failed> {
+            let sized = file.and_then(|file| Ok((file.metadata()?.len(), file)));
+            sized.map(|(size, file)| Opened::File(file, size)).map_err(|error| Failed::io(&error))
+        };
+        let held = |content| match content {
+            Content::Bytes(bytes) => Ok(Opened::Bytes(bytes)),
+            Content::File(file) => sized(Ok(file)),
         };
         match self.at {
-            At::Folder(folder, path) => Ok(Opened::Folder(folder.folder(&path)?)),
-            At::Below(folder, path) => sized(folder.open(&path)?),
-            At::Held(Content::Bytes(bytes)) => Ok(Opened::Bytes(bytes)),
-            At::Held(Content::File(file)) => sized(file),
-            At::File => match files::open(&self.path)? {
-                Given::File(file, entry) => Ok(Opened::File(file, entry.size)),
-                Given::Folder(_) => Err(io::Error::from(io::ErrorKind::IsADirectory)),
+            At::Folder(folder, path) => folder.folder(&path).map(Opened::Folder).map_err(|error| Failed::io(&error)),
+            At::Below(folder, path) => sized(folder.open(&path)),
+            At::Held(content) => held(content),
+            #[cfg(feature = "store")]
+            At::Stored(captures, key, size) => captures.fetch(&key, size).and_then(|member| held(member.content)),
+            At::File => match files::open(&self.path) {
+                Ok(Given::File(file, entry)) => Ok(Opened::File(file, entry.size)),
+                Ok(Given::Folder(_)) => Err(Failed::io(&io::ErrorKind::IsADirectory.into())),
+                Err(error) => Err(Failed::io(&error)),
             },
         }
     }
@@ -70,7 +82,7 @@ impl Unit {
                 Ok(Given::File(file, _)) => Ok(file),
                 _ => return None,
             },
-            At::Folder(..) | At::Held(_) => return None,
+            _ => return None,
         };
         let mut file = opened.ok()?;
         let is_bundle = bundle::is_one(&file);

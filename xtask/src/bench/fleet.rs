@@ -44,7 +44,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     println!("\n| hosts | MB | hosts a second | MB/s | CPU, ms a host | peak memory | tables |");
     println!("| ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
-    let mut sizes: Vec<u32> = [FEW, FEW * 10, arguments.hosts].into_iter().filter(|hosts| *hosts <= arguments.hosts).collect();
+    let mut sizes: Vec<u32> =
+        [FEW, FEW * 10, arguments.hosts].into_iter().filter(|hosts| *hosts <= arguments.hosts).collect();
     sizes.dedup();
     let mut costs = Vec::new();
     for hosts in sizes {
@@ -99,7 +100,8 @@ fn collected(hugewise: &Path, captures: &Path, hosts: u32, folder: &Path) -> Res
 
 /// Seconds of a processor that a host takes.
 fn one_by_one(hugewise: &Path, captures: &Path, hosts: u32) -> Result<f64, Failure> {
-    let script = r#"program=$1; shift; for file; do "$program" check --root "$file" --format json >/dev/null; done; exit 0"#;
+    let script =
+        r#"program=$1; shift; for file; do "$program" check --root "$file" --format json >/dev/null; done; exit 0"#;
     let mut sh = Command::new("sh");
     sh.args(["-c", script, "sh"]).arg(hugewise).args((0..hosts).map(|number| captures.join(name(number))));
     Ok(measure::run(&mut sh)?.busy.as_secs_f64() / f64::from(hosts))
@@ -115,7 +117,11 @@ fn report(lake: &Path) -> Result<(), Failure> {
     let mut report = Command::new(python);
     report.args(["-B", "-m", "hugewise_fleet", "report"]).arg(lake).current_dir(shell::root().join("fleet/python"));
     let cost = measure::run(report.stdout(Stdio::null()))?;
-    println!("hugewise-fleet report: {:.1} s by the clock, {:.1} s of CPU", cost.wall.as_secs_f64(), cost.busy.as_secs_f64());
+    println!(
+        "hugewise-fleet report: {:.1} s by the clock, {:.1} s of CPU",
+        cost.wall.as_secs_f64(),
+        cost.busy.as_secs_f64()
+    );
     if cost.code == Some(0) { Ok(()) } else { Err(format!("the report ended with {:?}", cost.code).into()) }
 }
 

@@ -16,7 +16,17 @@ const NOW: i64 = 1_795_564_800;
 
 fn asked(paths: Vec<std::path::PathBuf>, lake: &Path) -> Asked {
     let lake = lake.to_owned();
-    Asked { paths, lake, cluster: None, expected: Vec::new(), stale_days: 7, now: NOW, threads: 3 }
+    Asked {
+        paths,
+        lake,
+        cluster: None,
+        #[cfg(feature = "store")]
+        keys: None,
+        expected: Vec::new(),
+        stale_days: 7,
+        now: NOW,
+        threads: 3,
+    }
 }
 
 fn run(paths: &[&Path], lake: &Path) -> Summary {

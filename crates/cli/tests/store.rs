@@ -1,13 +1,14 @@
-//! `hugewise capture --to`, against a store that a test plays.
+//! `hugewise capture --to`, and `hugewise collect` of a bucket, against a store that a test plays.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::disallowed_methods)]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 /// One request as it came in.
@@ -30,7 +31,7 @@ fn request(stream: impl Read) -> Request {
     }
     let length =
         lines.iter().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ").map(str::to_owned));
-    let mut body = vec![0; length.expect("a length").parse().unwrap()];
+    let mut body = vec![0; length.map_or(0, |length| length.parse().unwrap())];
     stream.read_exact(&mut body).unwrap();
     Request { line: lines.remove(0), headers: lines, body }
 }
@@ -180,4 +181,114 @@ fn a_store_is_believed_by_its_certificate_alone() {
     assert!(known.status.success(), "{}", text(&known.stderr));
     let lines = served.join().unwrap();
     assert!(matches!(lines.as_slice(), [line] if line.starts_with("PUT /in/hugewise-")), "{lines:?}");
+}
+
+/// A page of "ListObjectsV2", as its reference has it.
+fn page(keys: &[(&str, usize)], next: &str) -> String {
+    let object = |(key, size): &(&str, usize)| {
+        format!(
+            "<Contents><Key>{key}</Key><LastModified>2026-11-25T08:00:00.000Z</LastModified><ETag>&quot;0&quot;</ETag><Size>{size}</Size><StorageClass>STANDARD</StorageClass></Contents>"
+        )
+    };
+    let next = if next.is_empty() {
+        "<IsTruncated>false</IsTruncated>".to_owned()
+    } else {
+        format!("<IsTruncated>true</IsTruncated><NextContinuationToken>{next}</NextContinuationToken>")
+    };
+    format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><ListBucketResult xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Name>captures</Name>\
+         <Prefix>prod/</Prefix><KeyCount>{}</KeyCount><MaxKeys>1000</MaxKeys>{next}{}</ListBucketResult>",
+        keys.len(),
+        keys.iter().map(object).collect::<String>()
+    )
+}
+
+fn ok(body: &[u8]) -> Vec<u8> {
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+#[test]
+fn the_captures_of_a_bucket_are_read_and_what_fails_is_tried_again_or_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("capture.tar.gz");
+    assert!(hugewise(&["capture", "--root", &host(), "--output", capture.to_str().unwrap()]).status.success());
+    #[allow(clippy::disallowed_methods)]
+    let bytes = fs::read(&capture).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let asked: Arc<Mutex<BTreeMap<String, u32>>> = Arc::default();
+    let (seen, size) = (Arc::clone(&asked), bytes.len());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let line = request(&stream).line;
+            let address = line.split(' ').nth(1).unwrap();
+            let (path, query) = address.split_once('?').unwrap();
+            let what = if query.contains("continuation-token=t1") { "second page".to_owned() } else { path.to_owned() };
+            let times = {
+                let mut seen = seen.lock().unwrap();
+                let times = seen.entry(what.clone()).or_default();
+                *times += 1;
+                *times
+            };
+            let answer = match (what.as_str(), times) {
+                ("/captures/", 1) | ("/captures/prod/busy.tar.gz", 1) => BUSY.as_bytes().to_vec(),
+                ("/captures/", _) => {
+                    assert!(query.contains("list-type=2") && query.contains("prefix=prod"), "{query}");
+                    ok(page(&[("prod/", 0), ("prod/busy.tar.gz", size), ("prod/denied.tar.gz", size)], "t1").as_bytes())
+                }
+                ("second page", _) => {
+                    ok(page(&[("prod/broken.tar.gz", size), ("prod/../secret", size), ("prod/huge", 1 << 40)], "")
+                        .as_bytes())
+                }
+                ("/captures/prod/denied.tar.gz", _) => DENIED.as_bytes().to_vec(),
+                // It breaks off in the middle, the first time.
+                ("/captures/prod/broken.tar.gz", 1) => ok(&bytes)[..size / 2].to_vec(),
+                _ => ok(&bytes),
+            };
+            stream.write_all(&answer).unwrap();
+        }
+    });
+    let file = folder.path().join("credentials");
+    let keys =
+        format!("[default]\naws_access_key_id = AKID\naws_secret_access_key = secret4\nendpoint_url = {address}\n");
+    fs::write(&file, keys).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let lake = folder.path().join("lake");
+    let collected = hugewise(&[
+        "collect",
+        "s3://captures/prod/",
+        "--credentials",
+        file.to_str().unwrap(),
+        "--out",
+        lake.to_str().unwrap(),
+        "--format",
+        "json",
+    ]);
+    let said = text(&collected.stdout);
+    let summary: serde_json::Value = serde_json::from_str(&said).unwrap();
+    // Two objects are the same capture.
+    assert_eq!((&summary["read"], &summary["already"]), (&1.into(), &1.into()), "{said}");
+    let mut failed: Vec<String> = summary["failures"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|failure| format!("{} {}", failure["path"].as_str().unwrap(), failure["class"].as_str().unwrap()))
+        .collect();
+    failed.sort();
+    assert_eq!(
+        failed,
+        [
+            "s3://captures/prod/../secret unreadable",
+            "s3://captures/prod/denied.tar.gz denied",
+            "s3://captures/prod/huge too_large"
+        ]
+    );
+    let asked = asked.lock().unwrap();
+    let times = |what: &str| asked.get(what).copied().unwrap_or(0);
+    assert_eq!((times("/captures/"), times("second page")), (2, 1), "{asked:?}");
+    assert_eq!((times("/captures/prod/busy.tar.gz"), times("/captures/prod/broken.tar.gz")), (2, 2), "{asked:?}");
+    assert_eq!((times("/captures/prod/denied.tar.gz"), times("/captures/secret")), (1, 0), "{asked:?}");
+    assert!(!said.contains("secret4") && !text(&collected.stderr).contains("secret4"));
 }

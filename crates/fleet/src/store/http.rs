@@ -1,100 +1,73 @@
-//! The PUT itself.
+//! Asking a store over HTTP: what is tried again, and what is said of a refusal.
 
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use ureq::Agent;
-use ureq::http::StatusCode;
+use ureq::http::{Response, StatusCode};
 use ureq::tls::{RootCerts, TlsConfig};
+use ureq::{Agent, Body};
 use url::Url;
-
-use super::{Keys, Target, Unusable};
 
 /// How often it is tried, and how long is waited before each time but the first.
 const WAITS: [Duration; 3] = [Duration::from_secs(1), Duration::from_secs(4), Duration::from_secs(15)];
 /// A store that does not answer for so long is not there.
 const CONNECT: Duration = Duration::from_secs(10);
+/// Nor one of which nothing more comes, or that takes nothing more.
+const STILL: Duration = Duration::from_secs(60);
 /// Of one try, all in all.
-const WHOLE: Duration = Duration::from_secs(120);
+const WHOLE: Duration = Duration::from_secs(3600);
 /// How much of an answer is looked at for what went wrong.
 const ANSWER: u64 = 16 << 10;
 
-/// What was sent, and where to, without keys.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
-    /// As it may be printed.
-    pub to: String,
-    /// Bytes of the capture.
-    pub bytes: usize,
+/// Why it was not done.
+#[derive(Debug)]
+pub(super) struct Why {
+    pub(super) what: String,
+    /// Whether it may be otherwise in a moment.
+    pub(super) passes: bool,
+    /// Whether the store refused it.
+    pub(super) denied: bool,
 }
 
-/// Why it did not arrive.
-#[derive(Debug, thiserror::Error)]
-pub enum NotSent {
-    /// The target is none.
-    #[error(transparent)]
-    Unusable(#[from] Unusable),
-    /// The store said no, or did not answer.
-    #[error("{to}: {why}")]
-    Failed {
-        /// Where to, without keys.
-        to: String,
-        /// What was said.
-        why: String,
-    },
-}
-
-/// Puts a capture there. What may be over in a moment is tried again: an answer of 5xx, 408 or 429, and none at all.
-///
-/// # Errors
-/// The target is unusable, or the capture did not arrive.
-pub fn put(capture: &[u8], name: &str, target: &Target, keys: Option<&Keys>) -> Result<Sent, NotSent> {
-    let agent = agent();
+/// Tries it until it is done, or fails for good.
+pub(super) fn tried<T>(mut once: impl FnMut() -> Result<T, Why>) -> Result<T, Why> {
     let mut waits = WAITS.iter();
     loop {
-        // Signed anew each time: a signature does not outlast a long wait.
-        let address = target.resolved(name, keys)?;
-        let to = shown(&address);
-        let why = match once(&agent, &address, capture) {
-            Ok(()) => return Ok(Sent { to, bytes: capture.len() }),
+        let why = match once() {
+            Ok(done) => return Ok(done),
             Err(why) => why,
         };
         match waits.next().filter(|_| why.passes) {
             Some(wait) => thread::sleep(*wait),
-            None => return Err(NotSent::Failed { to, why: why.what }),
+            None => return Err(why),
         }
     }
 }
 
-struct Why {
-    what: String,
-    /// Whether it may be otherwise in a moment.
-    passes: bool,
-}
-
-fn once(agent: &Agent, address: &Url, capture: &[u8]) -> Result<(), Why> {
-    let sent = agent.put(address.as_str()).content_type("application/gzip").send(capture);
+/// The answer, where it is that it was done.
+pub(super) fn answered(sent: Result<Response<Body>, ureq::Error>) -> Result<Response<Body>, Why> {
     let mut answer = match sent {
         Ok(answer) => answer,
         Err(error) => return Err(failed(&error)),
     };
     let status = answer.status();
     if status.is_success() {
-        return Ok(());
+        return Ok(answer);
     }
     let passes =
         status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
     let body = answer.body_mut().with_config().limit(ANSWER).lossy_utf8(true).read_to_string().unwrap_or_default();
     let code = code(&body).map(|code| format!(", {code}")).unwrap_or_default();
     let hint = match status {
-        StatusCode::FORBIDDEN => ": the signature is wrong or has expired, or the keys may not write there",
+        StatusCode::FORBIDDEN => ": the signature is wrong or has expired, or the keys are not allowed to do it",
         StatusCode::UNAUTHORIZED => ": it wants a credential",
         StatusCode::NOT_FOUND => ": there is no such bucket or folder",
         _ if status.is_redirection() => ": it is somewhere else; give the address that it redirects to",
         _ => "",
     };
-    Err(Why { what: format!("the store answered {}{code}{hint}", status.as_u16()), passes })
+    let denied = matches!(status, StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED);
+    Err(Why { what: format!("the store answered {}{code}{hint}", status.as_u16()), passes, denied })
 }
 
 /// Words of an error hold no address: only its kind is taken.
@@ -112,7 +85,7 @@ fn failed(error: &ureq::Error) -> Why {
         ureq::Error::Protocol(error) => (format!("it does not speak HTTP: {error}"), true),
         _ => ("it cannot be reached".to_owned(), true),
     };
-    Why { what, passes }
+    Why { what, passes, denied: false }
 }
 
 fn not_believed(error: &rustls::Error) -> String {
@@ -127,14 +100,14 @@ fn code(body: &str) -> Option<&str> {
 }
 
 /// Without what may be a key.
-fn shown(address: &Url) -> String {
+pub(super) fn shown(address: &Url) -> String {
     let mut shown = address.clone();
     shown.set_query(None);
     shown.set_fragment(None);
     shown.into()
 }
 
-fn agent() -> Agent {
+pub(super) fn agent() -> Agent {
     let tls = TlsConfig::builder()
         .root_certs(RootCerts::PlatformVerifier)
         .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -146,6 +119,8 @@ fn agent() -> Agent {
         .max_redirects_will_error(false)
         .http_status_as_error(false)
         .timeout_connect(Some(CONNECT))
+        .timeout_per_read(Some(STILL))
+        .timeout_per_write(Some(STILL))
         .timeout_global(Some(WHOLE))
         .user_agent(concat!("hugewise/", env!("CARGO_PKG_VERSION")));
     config.build().into()

@@ -1,13 +1,16 @@
-//! Sends a capture to where all of them are collected: a PUT to an https address, or to a bucket that speaks S3.
+//! Captures elsewhere: sent with a PUT to an https address or to a bucket that speaks S3, and read from such a bucket.
 //!
 //! An address that was signed beforehand is a key: its query is never printed, and it can come from a file that only its
 //! owner may read, because arguments can be seen by every user of the host.
 
 mod address;
+mod bucket;
+mod http;
 mod keys;
 mod put;
 mod target;
 
+pub(crate) use bucket::Captures;
 pub use keys::Keys;
 pub use put::{NotSent, Sent, put};
 pub use target::{Target, Unusable};

@@ -10,7 +10,7 @@ use super::address::address;
 use super::{Keys, Unsafe, secret};
 
 /// How long a signature holds that is made here.
-const SIGNED_FOR: Duration = Duration::from_secs(900);
+pub(super) const SIGNED_FOR: Duration = Duration::from_secs(900);
 
 /// Where a capture goes.
 #[derive(Clone, PartialEq, Eq)]
@@ -87,19 +87,24 @@ impl Target {
         };
         let keys = keys.ok_or(Unusable::NoKeys)?;
         let key = if prefix.is_empty() { name.to_owned() } else { format!("{}/{name}", prefix.trim_end_matches('/')) };
-        let (endpoint, style) = match &keys.endpoint {
-            Some(endpoint) => (endpoint.clone(), UrlStyle::Path),
-            None => {
-                let amazon = Url::parse(&format!("https://s3.{}.amazonaws.com", keys.region));
-                // A dot in a bucket's name fits no certificate of Amazon's.
-                let style = if bucket.contains('.') { UrlStyle::Path } else { UrlStyle::VirtualHost };
-                (amazon.map_err(|why| Unusable::Bucket(format!("region {}: {why}", keys.region)))?, style)
-            }
-        };
-        let bucket = Bucket::new(endpoint, style, bucket.clone(), keys.region.clone());
-        let bucket = bucket.map_err(|why| Unusable::Bucket(format!("the bucket's address: {why}")))?;
+        let bucket = self::bucket(bucket, keys)?;
         Ok(bucket.put_object(Some(&keys.credentials), &key).sign(SIGNED_FOR))
     }
+}
+
+/// The bucket of that name at the store that the keys are of.
+pub(super) fn bucket(name: &str, keys: &Keys) -> Result<Bucket, Unusable> {
+    let (endpoint, style) = match &keys.endpoint {
+        Some(endpoint) => (endpoint.clone(), UrlStyle::Path),
+        None => {
+            let amazon = Url::parse(&format!("https://s3.{}.amazonaws.com", keys.region));
+            // A dot in a bucket's name fits no certificate of Amazon's.
+            let style = if name.contains('.') { UrlStyle::Path } else { UrlStyle::VirtualHost };
+            (amazon.map_err(|why| Unusable::Bucket(format!("region {}: {why}", keys.region)))?, style)
+        }
+    };
+    let bucket = Bucket::new(endpoint, style, name.to_owned(), keys.region.clone());
+    bucket.map_err(|why| Unusable::Bucket(format!("the bucket's address: {why}")))
 }
 
 #[cfg(test)]

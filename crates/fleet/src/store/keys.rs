@@ -9,6 +9,7 @@ use super::address::address;
 use super::{Unsafe, secret};
 
 /// Of one profile.
+#[derive(Clone)]
 pub struct Keys {
     pub(super) credentials: Credentials,
     /// `us-east-1` where the file says none, as other programs have it.

@@ -1,0 +1,54 @@
+//! The PUT itself.
+
+use ureq::Agent;
+use url::Url;
+
+use super::http::{Why, agent, answered, shown, tried};
+use super::{Keys, Target, Unusable};
+
+/// What was sent, and where to, without keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// As it may be printed.
+    pub to: String,
+    /// Bytes of the capture.
+    pub bytes: usize,
+}
+
+/// Why it did not arrive.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSent {
+    /// The target is none.
+    #[error(transparent)]
+    Unusable(#[from] Unusable),
+    /// The store said no, or did not answer.
+    #[error("{to}: {why}")]
+    Failed {
+        /// Where to, without keys.
+        to: String,
+        /// What was said.
+        why: String,
+    },
+}
+
+/// Puts a capture there. What may be over in a moment is tried again: an answer of 5xx, 408 or 429, and none at all.
+///
+/// # Errors
+/// The target is unusable, or the capture did not arrive.
+pub fn put(capture: &[u8], name: &str, target: &Target, keys: Option<&Keys>) -> Result<Sent, NotSent> {
+    let agent = agent();
+    let to = shown(&target.resolved(name, keys)?);
+    // Signed anew each time: a signature does not outlast a long wait.
+    let sent = tried(|| match target.resolved(name, keys) {
+        Ok(address) => once(&agent, &address, capture),
+        Err(error) => Err(Why { what: error.to_string(), passes: false, denied: false }),
+    });
+    match sent {
+        Ok(()) => Ok(Sent { to, bytes: capture.len() }),
+        Err(why) => Err(NotSent::Failed { to, why: why.what }),
+    }
+}
+
+fn once(agent: &Agent, address: &Url, capture: &[u8]) -> Result<(), Why> {
+    answered(agent.put(address.as_str()).content_type("application/gzip").send(capture)).map(|_| ())
+}
