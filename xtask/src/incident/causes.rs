@@ -208,7 +208,8 @@ dmesg | grep -q 'Out of memory: Killed process' || exit 1
             ..Cause::PLAIN
         }],
         nodes: 2,
-        // With a clock of instructions its disk does not answer any more, once a process was killed for its memory (QEMU 7.2).
+        // Whatever its clock: once a process was killed for its memory, the machine's disk does not answer any more (QEMU 7.2,
+        // Linux 6.1; not understood).
         our_time: true,
         ..Play::PLAIN
     },
