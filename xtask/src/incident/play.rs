@@ -83,6 +83,7 @@ const fn hardware(play: &Play) -> Hardware {
         clock: Clock::Instructions { shift: play.shift, leaps: !play.disks },
         leaves: true,
         slow_disk: play.slow_disk,
+        ssh: None,
     }
 }
 
