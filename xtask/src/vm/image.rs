@@ -117,14 +117,13 @@ rm -rf /var/log/journal /var/cache/apt/*.bin
 sync
 ";
 
-/// An address of QEMU's own network, an account that may become root, and a smaller server, as the machine is.
+/// An address of QEMU's own network, an account that may become root.
 const MANAGED: &str =
     "printf '[Match]\nName=en*\n[Network]\nAddress=10.0.2.15/24\n' >/etc/systemd/network/10-qemu.network
 systemctl --quiet enable systemd-networkd ssh
 systemctl --quiet mask systemd-networkd-wait-online
 useradd --create-home --shell /bin/bash ops
 echo 'ops ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ops
-echo 'shared_buffers = 128MB' >>/etc/postgresql/15/main/conf.d/vm.conf
 sync
 ";
 

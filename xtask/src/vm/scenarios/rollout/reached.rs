@@ -6,7 +6,7 @@ use crate::vm::host::{Snapshot, postgresql};
 use crate::vm::{Disk, Hardware, Image, Machine, Stage, ensure};
 
 /// What its memory is: a small server's.
-const MEMORY_MIB: u32 = 640;
+const MEMORY_MIB: u32 = 768;
 
 /// The account's key; and the program is yet to be installed.
 const AUTHORIZE: &str = "set -e
@@ -116,7 +116,7 @@ impl Host {
 
     pub(super) fn must_be_on_huge_pages(&mut self, stage: &Stage) -> Result<(), Failure> {
         let huge = self.on_huge_pages()?;
-        ensure(huge >= 128, || format!("{}: PostgreSQL has {huge} MiB on huge pages", self.name))?;
+        ensure(huge >= 256, || format!("{}: PostgreSQL has {huge} MiB on huge pages", self.name))?;
         stage.say(&format!("{}: PostgreSQL has {huge} MiB on huge pages", self.name));
         Ok(())
     }
