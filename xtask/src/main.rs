@@ -26,6 +26,7 @@ mod site;
 mod test;
 mod tour;
 mod unused;
+mod victoria;
 mod vm;
 
 use std::process::ExitCode;
@@ -113,6 +114,9 @@ enum Bench {
     Lab(bench::lab::Arguments),
     /// `hugewise investigate` beside `sadf -j -- -A` on a day of 1-second samples, in turn; and on a folder of days.
     Investigate(bench::investigate::Arguments),
+    /// The fleet dashboard's questions, of Prometheus and VictoriaMetrics with 10,000 simulated hosts: do both answer the same, and
+    /// how soon?
+    Metrics(bench::metrics::Arguments),
     /// `hugewise record` among many sessions (as root): processor time a sample, memory, and what goes to the disk.
     Record(bench::record::Arguments),
     /// `hugewise serve` beside node_exporter (as root): what a scrape costs among many sessions, and memory after many.
@@ -140,6 +144,7 @@ fn main() -> ExitCode {
         }
         Command::Bench { what: Bench::Lab(arguments) } => bench::lab::run(&arguments),
         Command::Bench { what: Bench::Investigate(arguments) } => bench::investigate::run(&arguments),
+        Command::Bench { what: Bench::Metrics(arguments) } => bench::metrics::run(&arguments),
         Command::Bench { what: Bench::Record(arguments) } => bench::record::run(&arguments),
         Command::Bench { what: Bench::Serve(arguments) } => bench::serve::run(&arguments),
         Command::Bench { what: Bench::Fleet(arguments) } => bench::fleet::run(&arguments),

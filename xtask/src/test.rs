@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::{Failure, debian, shell};
+use crate::{Failure, debian, shell, victoria};
 
 /// What the tests look for.
 const NEEDS: debian::Needs = &[
@@ -55,6 +55,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     install_axe();
     install_in_python("schemathesis", SCHEMATHESIS);
     install_in_python("fleet", FLEET);
+    if let Err(failure) = victoria::install() {
+        println!("VictoriaMetrics could not be installed: {failure}");
+    }
     if !root {
         println!("not root: tests that change the host's pools are skipped");
     }

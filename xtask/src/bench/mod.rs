@@ -6,12 +6,14 @@ pub(crate) mod fleet;
 mod instances;
 pub(crate) mod investigate;
 pub(crate) mod lab;
+pub(crate) mod metrics;
 pub(crate) mod record;
 mod scrape;
 pub(crate) mod serve;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -82,8 +84,13 @@ struct Server(Child);
 impl Server {
     /// With so many processes around a segment of that size.
     fn start(processes: u32, segment: &str) -> Result<Self, Failure> {
+        Self::of(&shell::target().join("release/standin"), processes, segment)
+    }
+
+    /// The same of that stand-in.
+    fn of(standin: &Path, processes: u32, segment: &str) -> Result<Self, Failure> {
         let sessions = processes.saturating_sub(BACKGROUND).to_string();
-        let mut child = Command::new(shell::target().join("release/standin"))
+        let mut child = Command::new(standin)
             .args(["--as", "oracle:BENCH", "--segments", segment, "--sessions", &sessions])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

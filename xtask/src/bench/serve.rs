@@ -146,13 +146,13 @@ fn mean(times: &[Duration]) -> Duration {
 }
 
 /// An exporter that runs; asked to end when dropped.
-struct Exporter {
+pub(super) struct Exporter {
     child: Child,
     address: SocketAddr,
 }
 
 impl Exporter {
-    fn hugewise(program: &Path) -> Result<Self, Failure> {
+    pub(super) fn hugewise(program: &Path) -> Result<Self, Failure> {
         let mut child =
             Command::new(program).args(["serve", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).spawn()?;
         let output = child.stdout.take();
@@ -182,7 +182,7 @@ impl Exporter {
         Ok(exporter)
     }
 
-    fn connect(&self) -> Result<Connection, Failure> {
+    pub(super) fn connect(&self) -> Result<Connection, Failure> {
         Connection::open(self.address)
     }
 

@@ -83,6 +83,7 @@ const fn hardware(play: &Play) -> Hardware {
         clock: if play.our_time { Clock::Ours } else { Clock::Instructions { shift: play.shift, leaps: !play.disks } },
         leaves: true,
         slow_disk: play.slow_disk,
+        ssh: None,
     }
 }
 

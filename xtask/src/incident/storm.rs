@@ -21,6 +21,7 @@ const HARDWARE: Hardware = Hardware {
     clock: Clock::Instructions { shift: 3, leaps: false },
     leaves: true,
     slow_disk: None,
+    ssh: None,
 };
 
 /// What the storm is to be taken for.

@@ -117,6 +117,16 @@ rm -rf /var/log/journal /var/cache/apt/*.bin
 sync
 ";
 
+/// An address of QEMU's own network, an account that may become root.
+const MANAGED: &str =
+    "printf '[Match]\nName=en*\n[Network]\nAddress=10.0.2.15/24\n' >/etc/systemd/network/10-qemu.network
+systemctl --quiet enable systemd-networkd ssh
+systemctl --quiet mask systemd-networkd-wait-online
+useradd --create-home --shell /bin/bash ops
+echo 'ops ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ops
+sync
+";
+
 /// Collectors and servers that are started when they are wanted. Debian starts them at boot, beside those under test; pmlogger
 /// takes minutes for it where a processor is emulated.
 const BY_HAND: &[&str] = &[
@@ -152,6 +162,8 @@ pub(crate) enum Image {
     Collectors,
     /// And MariaDB, Redis, a JVM and sysstat; none of the servers is started.
     Servers,
+    /// And what Ansible wants of a host: sshd, Python and sudo, with an account for it.
+    Managed,
 }
 
 impl Image {
@@ -162,13 +174,14 @@ impl Image {
             Self::Tuned => "tuned",
             Self::Collectors => "collectors",
             Self::Servers => "servers",
+            Self::Managed => "managed",
         }
     }
 
     fn kernel(self) -> &'static str {
         match self {
             Self::OldKernel => "linux-image-5.10.0-32-cloud-amd64",
-            Self::Plain | Self::Tuned | Self::Collectors | Self::Servers => "linux-image-cloud-amd64",
+            Self::Plain | Self::Tuned | Self::Collectors | Self::Servers | Self::Managed => "linux-image-cloud-amd64",
         }
     }
 
@@ -178,6 +191,7 @@ impl Image {
             Self::Tuned => &["tuned"],
             Self::Collectors => &["sysstat", "atop", "pcp", "stress-ng"],
             Self::Servers => &["sysstat", "mariadb-server", "redis-server", "openjdk-17-jdk-headless"],
+            Self::Managed => &["openssh-server", "python3", "sudo"],
         }
     }
 
@@ -188,13 +202,14 @@ impl Image {
             Self::Servers => {
                 format!("{FIRST_BOOT}systemctl --quiet disable --now postgresql mariadb redis-server\nsync\n")
             }
+            Self::Managed => format!("{FIRST_BOOT}{MANAGED}"),
         }
     }
 
     /// Units that do not start by themselves.
     fn by_hand(self) -> &'static [&'static str] {
         match self {
-            Self::Plain | Self::OldKernel | Self::Tuned | Self::Servers => &[],
+            Self::Plain | Self::OldKernel | Self::Tuned | Self::Servers | Self::Managed => &[],
             Self::Collectors => BY_HAND,
         }
     }

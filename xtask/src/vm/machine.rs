@@ -26,7 +26,8 @@ const SLOW: &str = "slow";
 pub(crate) struct Hardware {
     /// Memory in MiB, the same on each node.
     pub(crate) memory_mib: u32,
-    /// NUMA nodes; each has a processor as long as there are any.
+    /// NUMA nodes; each has a processor as long as there are any. A machine that is reached by ssh has one, as several of them run
+    /// at once.
     pub(crate) nodes: u32,
     /// As QEMU names it.
     pub(crate) cpu: &'static str,
@@ -36,11 +37,14 @@ pub(crate) struct Hardware {
     pub(crate) leaves: bool,
     /// Requests a second that another disk takes, `/dev/vdd`; without, there is none.
     pub(crate) slow_disk: Option<u32>,
+    /// A port of this machine's loopback that leads to its sshd, and nothing from it to anywhere; without, it has no network.
+    pub(crate) ssh: Option<u16>,
 }
 
 impl Default for Hardware {
     fn default() -> Self {
-        Self { memory_mib: 1536, nodes: 1, cpu: "max,la57=off", clock: Clock::Ours, leaves: false, slow_disk: None }
+        let (leaves, slow_disk, ssh) = (false, None, None);
+        Self { memory_mib: 1536, nodes: 1, cpu: "max,la57=off", clock: Clock::Ours, leaves, slow_disk, ssh }
     }
 }
 
@@ -146,19 +150,29 @@ impl Setup {
     }
 
     fn command(&self) -> Command {
-        let Hardware { memory_mib, nodes, cpu, clock, leaves, slow_disk } = self.hardware;
+        let Hardware { memory_mib, nodes, cpu, clock, leaves, slow_disk, ssh } = self.hardware;
         let mut qemu = Command::new("qemu-system-x86_64");
+        let processors = if ssh.is_some() { 1 } else { clock.processors() };
         qemu.args(clock.arguments()).args(["-machine", "q35", "-cpu", cpu]);
-        qemu.arg("-smp").arg(clock.processors().to_string());
+        qemu.arg("-smp").arg(processors.to_string());
         if let Some(begins) = &self.begins {
             qemu.arg("-rtc").arg(format!("base={begins},clock=vm"));
         }
-        qemu.args(["-nodefaults", "-display", "none", "-net", "none", "-action", "reboot=shutdown", "-m"]);
+        qemu.args(["-nodefaults", "-display", "none", "-action", "reboot=shutdown", "-m"]);
         qemu.arg(format!("{}M", memory_mib * nodes));
+        match ssh {
+            Some(port) => {
+                let network = format!("user,id=network,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22");
+                qemu.arg("-netdev").arg(network).args(["-device", "virtio-net-pci,netdev=network"]);
+            }
+            None => {
+                qemu.args(["-net", "none"]);
+            }
+        }
         if nodes > 1 {
             for node in 0..nodes {
                 qemu.arg("-object").arg(format!("memory-backend-ram,id=m{node},size={memory_mib}M"));
-                let processor = if node < clock.processors() { format!(",cpus={node}") } else { String::new() };
+                let processor = if node < processors { format!(",cpus={node}") } else { String::new() };
                 qemu.arg("-numa").arg(format!("node,memdev=m{node}{processor}"));
             }
         }

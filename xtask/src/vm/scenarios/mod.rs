@@ -10,6 +10,7 @@ mod moments;
 mod nodes;
 mod power;
 mod recorder;
+mod rollout;
 mod served;
 mod stories;
 mod tuned;
@@ -34,6 +35,7 @@ pub(super) static ALL: &[Scenario] = &[
     moments::SCENARIO,
     power::SCENARIO,
     recorder::SCENARIO,
+    rollout::SCENARIO,
     served::SCENARIO,
     stories::SCENARIO,
 ];

@@ -1,0 +1,178 @@
+//! Four machines with a PostgreSQL each, reached by ssh: a roll-out in three waves, of which the second fails.
+
+mod control;
+mod reached;
+
+use serde_json::json;
+
+use super::fragmented::fragment;
+use crate::Failure;
+use crate::vm::{Scenario, Stage, ensure};
+use control::{Control, Played};
+use reached::{Host, Traffic};
+
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "rollout",
+    shows: "Ansible over ssh: a wave that fails is undone, the next is untouched; mended, it goes on; then nothing changes",
+    run,
+};
+
+const INSTALL: &str = "- hosts: all
+  gather_facts: false
+  become: true
+  roles: [hugewise.hosts.install]
+";
+
+fn run(stage: &Stage) -> Result<(), Failure> {
+    let control = Control::new()?;
+    let mut hosts = Vec::new();
+    for name in control::WAVES.iter().flat_map(|(_, names)| *names) {
+        hosts.push(Host::boot(stage, name, &control)?);
+    }
+    let mut known = Vec::new();
+    for host in &mut hosts {
+        known.push((host.name, host.port, host.key()?));
+    }
+    control.knows(&known)?;
+    let mut trial = Trial { stage, control, hosts };
+    trial.install()?;
+    trial.survey()?;
+    trial.fails_in_the_second_wave()?;
+    trial.goes_on()?;
+    trial.changes_nothing()?;
+    trial.hosts.into_iter().try_for_each(Host::power_off)
+}
+
+struct Trial<'a> {
+    stage: &'a Stage,
+    control: Control,
+    hosts: Vec<Host>,
+}
+
+impl Trial<'_> {
+    fn host(&mut self, name: &str) -> Result<&mut Host, Failure> {
+        let found = self.hosts.iter_mut().find(|host| host.name == name);
+        found.ok_or_else(|| format!("no host {name}").into())
+    }
+
+    /// Plays it, and says how long it took and what went over the network, of all hosts together.
+    fn play(&mut self, name: &str, variables: &serde_json::Value) -> Result<Played, Failure> {
+        let before = self.traffic()?;
+        let played = self.control.play(name, variables)?;
+        let after = self.traffic()?;
+        let (to, from) = ((after.got - before.got) >> 10, (after.sent - before.sent) >> 10);
+        let (seconds, hosts) = (played.seconds, self.hosts.len());
+        self.stage.say(&format!("{name}: {seconds} s; {to} KiB to {hosts} hosts, {from} KiB from them"));
+        self.stage.show("its output", &played.text);
+        Ok(played)
+    }
+
+    /// Of all hosts together.
+    fn traffic(&mut self) -> Result<Traffic, Failure> {
+        self.hosts.iter_mut().try_fold(Traffic::default(), |sum, host| Ok(sum + host.traffic()?))
+    }
+
+    fn rollout(&mut self) -> Result<Played, Failure> {
+        let waves: Vec<&str> = control::WAVES.iter().map(|(wave, _)| *wave).collect();
+        let variables = json!({
+            "rollout_from": self.control.path("plans"), "rollout_reviewed": self.control.path("reviewed.sha256"),
+            "rollout_waves": waves, "rollout_restart": ["15/main"],
+        });
+        self.play("hugewise.hosts.rollout", &variables)
+    }
+
+    /// The program, out of an archive, in the place of the one that the machines came with.
+    fn install(&mut self) -> Result<(), Failure> {
+        let (archive, digest) = self.control.archive(&self.stage.programs.with_file_name("hugewise"))?;
+        std::fs::write(self.control.path("install.yml"), INSTALL)?;
+        let with = |digest: &str| json!({ "install_package": archive, "install_sha256": digest });
+        let played = self.play("install.yml", &with(&"0".repeat(64)))?;
+        ensure(!played.succeeded && played.text.contains("nothing was installed"), || played.text)?;
+        for host in &mut self.hosts {
+            host.must("test ! -e /usr/local/bin/hugewise")?;
+        }
+        let played = self.play("install.yml", &with(&digest))?;
+        ensure(played.succeeded, || played.text)?;
+        for host in &mut self.hosts {
+            host.must("hugewise version")?;
+        }
+        self.stage.say("an archive with another checksum is refused; with its own it is installed on all hosts");
+        Ok(())
+    }
+
+    fn survey(&mut self) -> Result<(), Failure> {
+        for host in &mut self.hosts {
+            host.note()?;
+        }
+        let variables = json!({ "survey_to": self.control.path("plans"), "plan_restart": ["15/main"] });
+        let played = self.play("hugewise.hosts.survey", &variables)?;
+        ensure(played.succeeded, || played.text.clone())?;
+        for host in &mut self.hosts {
+            ensure(played.recap(host.name).contains("changed=0"), || played.text.clone())?;
+            host.must_be_as_noted()?;
+            let size = |end: &str| std::fs::metadata(self.control.path("plans").join(format!("{}{end}", host.name)));
+            let (capture, plan) = (size(".tar.gz")?.len(), size(".plan.json")?.len());
+            let saved = std::fs::read(self.control.path("plans").join(format!("{}.plan.json", host.name)))?;
+            let saved: serde_json::Value = serde_json::from_slice(&saved)?;
+            let steps = saved["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let steps: Vec<&str> = steps.iter().filter_map(|step| step["id"].as_str()).collect();
+            ensure(steps.contains(&"restart-postgresql-15/main"), || format!("{}: a plan of {steps:?}", host.name))?;
+            self.stage.say(&format!("{}: a capture of {capture} bytes, a plan of {plan}: {}", host.name, steps.join(", ")));
+        }
+        self.control.review()
+    }
+
+    fn fails_in_the_second_wave(&mut self) -> Result<(), Failure> {
+        let stage = self.stage;
+        fragment(stage, &mut self.host("b2")?.machine)?;
+        let played = self.rollout()?;
+        ensure(!played.succeeded && played.text.contains("The wave failed, by b2."), || played.text.clone())?;
+        self.host("a1")?.must_be_on_huge_pages(stage)?;
+        // The pages that the restarted server holds are given back when it ends, and not before.
+        let b1 = self.host("b1")?;
+        let held = b1.must("grep -H . /sys/kernel/mm/hugepages/hugepages-2048kB/{nr,surplus}_hugepages")?;
+        stage.say(&format!("b1, undone: {}", held.trim().replace('\n', ", ")));
+        b1.must_have_files_as_noted()?;
+        b1.restart()?;
+        b1.must_be_as_noted()?;
+        ensure(b1.on_huge_pages()? == 0, || "b1 still has huge pages after undo and restart".into())?;
+        stage.say("b1, undone and restarted: every file and value is as before, PostgreSQL on base pages");
+        self.host("b2")?.must_be_as_noted()?;
+        self.host("b2")?.must_not_have_restarted()?;
+        let c1 = self.host("c1")?;
+        c1.must_be_as_noted()?;
+        c1.must_not_have_restarted()?;
+        c1.must("test ! -e /var/lib/hugewise/rollout")?;
+        stage.say("b2 is as before, c1 was never touched");
+        Ok(())
+    }
+
+    fn goes_on(&mut self) -> Result<(), Failure> {
+        let stage = self.stage;
+        self.host("b2")?.must("systemctl stop fragment && echo 1 >/proc/sys/vm/compact_memory")?;
+        self.host("a1")?.note_start()?;
+        let played = self.rollout()?;
+        ensure(played.succeeded, || played.text.clone())?;
+        for host in &mut self.hosts {
+            host.must_be_on_huge_pages(stage)?;
+        }
+        self.host("a1")?.must_not_have_restarted()?;
+        stage.say("mended, it went on: all are verified, the canary was not restarted again");
+        Ok(())
+    }
+
+    fn changes_nothing(&mut self) -> Result<(), Failure> {
+        for host in &mut self.hosts {
+            host.note()?;
+        }
+        let played = self.rollout()?;
+        ensure(played.succeeded, || played.text.clone())?;
+        for host in &mut self.hosts {
+            ensure(played.recap(host.name).contains("changed=0"), || played.text.clone())?;
+            host.must_be_as_noted()?;
+            host.must_not_have_restarted()?;
+        }
+        self.stage.say("once more, it changes nothing and restarts nothing");
+        Ok(())
+    }
+}
