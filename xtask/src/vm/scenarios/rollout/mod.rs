@@ -117,7 +117,11 @@ impl Trial<'_> {
             let steps = saved["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
             let steps: Vec<&str> = steps.iter().filter_map(|step| step["id"].as_str()).collect();
             ensure(steps.contains(&"restart-postgresql-15/main"), || format!("{}: a plan of {steps:?}", host.name))?;
-            self.stage.say(&format!("{}: a capture of {capture} bytes, a plan of {plan}: {}", host.name, steps.join(", ")));
+            self.stage.say(&format!(
+                "{}: a capture of {capture} bytes, a plan of {plan}: {}",
+                host.name,
+                steps.join(", ")
+            ));
         }
         self.control.review()
     }
