@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs hugewise @VERSION@ from its archive: verifies it first, and says what it did.
 #
-#   sh install.sh                            from where it was published
-#   sh install.sh --from FOLDER              from a folder that holds the archive, without a network
+#   sh install.sh                            from the archive beside it, or from where that was published
+#   sh install.sh --from FOLDER              from another folder that holds the archive, without a network
 #   sh install.sh --prefix "$HOME/.local"    somewhere else than below /usr/local
 #   sh install.sh --remove                   takes the files away again
 set -eu
@@ -84,6 +84,10 @@ archive=$name.tar.gz
 wanted=$(printf '%s\n' "$sums" | sed -n "s/^\([0-9a-f]\{64\}\)  $archive\$/\1/p")
 [ -n "$wanted" ] || fail "this release has no archive for $machine"
 
+# Whoever has downloaded both has them in one folder.
+if [ -z "$from" ] && [ -f "$(dirname "$0")/$archive" ]; then
+    from=$(dirname "$0")
+fi
 folder=$(mktemp -d "${TMPDIR:-/tmp}/hugewise.XXXXXXXX")
 trap 'rm -rf "$folder"' EXIT
 trap 'exit 1' HUP INT TERM

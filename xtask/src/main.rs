@@ -20,6 +20,7 @@ mod front;
 mod fuzz;
 mod guest;
 mod incident;
+mod newcomer;
 mod publishable;
 mod shell;
 mod site;
@@ -65,6 +66,8 @@ enum Command {
     Dist(dist::Arguments),
     /// Package every crate as crates.io would take it, build each from its package, and install the program from them.
     Publishable,
+    /// Type the commands of the documents on a fresh Debian in a virtual machine, as a newcomer does (as root).
+    Newcomer(newcomer::Arguments),
     /// Make the documents a site in target/site (installs mdbook below target/tools).
     Site,
     /// Check that no crate asks for another that it does not use (installs cargo-machete below target/tools).
@@ -138,6 +141,7 @@ fn main() -> ExitCode {
         Command::Unused => unused::run(),
         Command::Site => site::run(),
         Command::Dist(arguments) => dist::run(&arguments),
+        Command::Newcomer(arguments) => newcomer::run(&arguments),
         Command::Publishable => publishable::run(),
         Command::Bench { what: Bench::Check { processes, asleep, instances, rounds } } => {
             bench::check(processes, asleep, instances, rounds)

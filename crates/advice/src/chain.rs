@@ -59,7 +59,10 @@ pub(crate) fn asked(instance: &Instance) -> Link {
     match instance.asked {
         _ if asks_since_it_started(instance) => {
             let set = setting(instance, "yes");
-            link(LinkState::Broken, format!("{set}, set since it started: with that it would not run on base pages"))
+            link(
+                LinkState::Broken,
+                format!("{set}, set since it started: it keeps the old setting until it is restarted"),
+            )
         }
         Asked::Try | Asked::Must | Asked::Raises => link(LinkState::Ok, setting(instance, "yes")),
         Asked::No => link(LinkState::Broken, setting(instance, "its settings don't ask for huge pages")),
@@ -129,7 +132,7 @@ fn room(host: &Host, instance: &Instance) -> Link {
     }
     let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
     let note = match instance.asked {
-        Asked::Must => "enough now; it has not been started since it asks: restart it",
+        Asked::Must => "enough now; the setting is newer than its start: restart it",
         _ if asks => "enough now; the pool may have been smaller when it started: restart it",
         _ => "enough now",
     };

@@ -224,7 +224,7 @@ impl Machine {
             "/usr/sbin/tuned-adm profile virtual-guest" => {
                 self.put("/etc/tuned/active_profile", &cut("virtual-guest\n".into()));
             }
-            "/usr/bin/systemctl daemon-reload" => {}
+            "/usr/bin/systemctl daemon-reload" | "/usr/bin/systemctl restart postgresql@15-main.service" => {}
             _ => return false,
         }
         true

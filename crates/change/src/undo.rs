@@ -8,7 +8,7 @@ use crate::outcome::{Event, Progress, RestoreResult, Undone};
 use crate::restore::{Foreign, Restorer, TakenBack};
 use crate::{Error, Failure, Risk, System};
 
-/// Takes the last apply back that is not undone, or the one of this ID: every file, value, owner, permission and label
+/// Takes the last apply back that is not undone and did more than restart servers, or the one of this ID: every file, value, owner, permission and label
 /// is as before. What is as before already is left alone, so that a killed undo can be run again. What a younger apply has
 /// changed since waits for the undo of that one.
 ///
@@ -26,7 +26,7 @@ pub fn undo(system: &dyn System, id: Option<&str>, force: bool, progress: &mut P
     let shelf = Shelf::read(system)?;
     let log = match id {
         Some(id) => shelf.named(id)?,
-        None => match (shelf.last(|state| !state.is_closed()), shelf.unreadable.iter().rfind(|it| it.id.is_some())) {
+        None => match (shelf.last_to_undo(), shelf.unreadable.iter().rfind(|it| it.id.is_some())) {
             (Some(log), _) => log,
             (None, Some(unreadable)) => return Err(Error::Unreadable(unreadable.clone())),
             (None, None) => return Err(Error::NothingToUndo),
@@ -42,7 +42,14 @@ pub fn undo(system: &dyn System, id: Option<&str>, force: bool, progress: &mut P
         finish(system, &mut undone, progress)?;
     }
     undone.notes.extend(shelf.unreadable.iter().map(Unreadable::to_string));
+    undone.notes.extend(Shelf::read(system).ok().as_ref().and_then(Shelf::last_to_undo).and_then(still_in_place));
     Ok(undone)
+}
+
+/// Whoever has applied twice and undone once is told so.
+fn still_in_place(log: &Log) -> Option<String> {
+    let id = log.id;
+    (log.state == State::Done).then(|| format!("apply {id} is still in place: hugewise undo {id} reverses it"))
 }
 
 const FROM_HERE: &str = "run hugewise undo on the host itself. If you applied it from here, hugewise undo --force reverses it \

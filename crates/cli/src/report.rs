@@ -205,7 +205,11 @@ fn write(arguments: &Arguments, report: &HostReport<'_>) -> Result<(), Failure> 
     };
     written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
     match &arguments.output {
-        Some(path) => outcome::replace_file(path, &text),
+        Some(path) => {
+            outcome::replace_file(path, &text)?;
+            terminal::note(&format!("Wrote {}. Only its owner can read it.", path.display()));
+            Ok(())
+        }
         None => outcome::print(&text),
     }
 }

@@ -83,6 +83,11 @@ pub(crate) fn done() {
     progress("\r\x1b[K");
 }
 
+/// Says in a line what was done, where somebody looks.
+pub(crate) fn note(text: &str) {
+    progress(&format!("{}\n", hugewise_report::plain::clean(text)));
+}
+
 /// Says something where somebody looks; progress that nobody can see is none.
 pub(crate) fn progress(text: &str) {
     if io::stderr().is_terminal() {

@@ -355,7 +355,7 @@ impl<'a> Scene<'a> {
             vouchers: Vec::new(),
             touched: Observed::Absent,
             transparent: Observed::Absent,
-            containered: options::sees_other_files(self.host, main),
+            containered: options::is_contained(self.host, self.source, main),
             settings: BTreeMap::new(),
             traits: Vec::new(),
             pids,

@@ -1,5 +1,7 @@
 //! Command lines and paths as the servers see them.
 
+use hugewise_host::Source;
+use hugewise_host::config::unit::service_of;
 use hugewise_model::{Host, Observed, Process};
 
 /// The value of an option that has a long name, the last one where it is given several times:
@@ -63,6 +65,27 @@ pub fn program(process: &Process) -> &str {
 pub fn sees_other_files(host: &Host, process: &Process) -> bool {
     let namespaces = (host.namespaces.mount.get(), process.namespaces.mount.get());
     matches!(namespaces, (Some(ours), Some(theirs)) if ours != theirs) || root(process).is_some()
+}
+
+/// Whether a process lives in a container or a chroot, where the host's files, units and accounts are not its own.
+///
+/// A service of the host may have mounts of its own and still have the host's files: `ProtectHome=`, `PrivateTmp=` and their
+/// like (systemd.exec(5)) make some, and MariaDB's and Redis' packages ask for them. It shares the host's processes, is its
+/// unit's alone, and finds the same /etc, which one with a `RootImage=` does not.
+pub(crate) fn is_contained(host: &Host, source: &dyn Source, process: &Process) -> bool {
+    sees_other_files(host, process) && !is_service_with_the_hosts_files(host, source, process)
+}
+
+fn is_service_with_the_hosts_files(host: &Host, source: &dyn Source, process: &Process) -> bool {
+    let pids = host.namespaces.pid.get().zip(process.namespaces.pid.get());
+    let memberships = process.cgroups.known().map(AsRef::as_ref).unwrap_or_default();
+    let is_units = |unit: &str| memberships.iter().any(|it| it.path.rsplit('/').next() == Some(unit));
+    let folders = [format!("/proc/{}/root/etc", process.pid), "/etc".to_owned()];
+    let [its, ours] = folders.map(|folder| source.stamp(&folder, true));
+    root(process).is_none()
+        && pids.is_some_and(|(ours, its)| ours == its)
+        && service_of(process).is_some_and(is_units)
+        && its.zip(ours).is_none_or(|(its, ours)| its == ours)
 }
 
 /// The root folder of a process that is not the reader's.

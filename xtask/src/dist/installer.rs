@@ -90,8 +90,8 @@ mod tests {
         );
         assert!(prefix.join("share/man/man1/hugewise-check.1").exists());
         assert_eq!(Command::new(&program).output().unwrap().stdout, b"hugewise 1.2.3\n");
-        // Once more over it, as an upgrade does.
-        assert_eq!(install(folder.path(), &to).0, Some(0));
+        // Once more over it, as an upgrade does, from the archive beside the script.
+        assert_eq!(install(folder.path(), &["--prefix", prefix.to_str().unwrap()]).0, Some(0));
         let (code, said) = install(folder.path(), &["--remove", "--prefix", prefix.to_str().unwrap()]);
         assert_eq!(code, Some(0), "{said}");
         let left = Command::new("find").arg(&prefix).args(["-type", "f"]).output().unwrap();

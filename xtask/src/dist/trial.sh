@@ -83,8 +83,12 @@ printf x >>/tmp/bad/hugewise-@VERSION@-linux-@MACHINE@.tar.gz
 fails sh /dist/install.sh --from /tmp/bad
 grep -q 'Nothing was installed' /tmp/said
 gone
-fails sh /dist/install.sh
+# Without an archive beside it, where it does not know of any other place.
+cp /dist/install.sh /tmp/install.sh
+fails sh /tmp/install.sh
 grep -q -- '--from FOLDER' /tmp/said
+sh /dist/install.sh >/tmp/said
+sh /dist/install.sh --remove >/tmp/said
 
 echo '-- the RPM'
 # Its scripts need /bin/sh, which no database of packages of this root knows.

@@ -7,14 +7,14 @@ use crate::Failure;
 const SNAPSHOT: &str = r#"cd /
 places='etc boot usr/lib/systemd usr/lib/sysctl.d usr/lib/tmpfiles.d usr/lib/tuned root var/spool home'
 find $places -xdev -printf 'path %p %y %m %U %G %l\n' 2>/dev/null | sort
-find $places var/lib/postgresql/15/main/postgresql.auto.conf -xdev -type f -print0 2>/dev/null | sort -z | xargs -0 sha256sum
+find $places var/lib/postgresql/*/main/postgresql.auto.conf -xdev -type f -print0 2>/dev/null | sort -z | xargs -0 sha256sum
 for file in /proc/cmdline /proc/sys/vm/*huge* /proc/sys/vm/overcommit* /proc/sys/vm/max_map_count /proc/sys/vm/swappiness \
     /proc/sys/kernel/shm* /proc/sys/kernel/sem /sys/kernel/mm/transparent_hugepage/* \
     /sys/kernel/mm/transparent_hugepage/khugepaged/{defrag,max_ptes_none,scan_sleep_millisecs} \
     /sys/kernel/mm/hugepages/*/nr_{,overcommit_}hugepages /sys/devices/system/node/node*/hugepages/*/nr_hugepages; do
     [ -f "$file" ] && echo "value $file $(cat $file)"
 done
-systemctl show postgresql@15-main.service --property LimitMEMLOCK,DropInPaths,FragmentPath
+systemctl show 'postgresql@*-main.service' mariadb.service --property LimitMEMLOCK,DropInPaths,FragmentPath
 "#;
 
 /// A host at one moment.
@@ -75,21 +75,21 @@ pub(crate) struct Server {
 
 /// What tells why a server did not start.
 const WHY: &str = "cat /proc/cmdline; grep -H . /sys/kernel/mm/hugepages/*/nr_hugepages
-systemctl status postgresql@15-main.service --no-pager --lines 0
-tail -n 20 /var/log/postgresql/postgresql-15-main.log
-grep -rH . /etc/postgresql/15/main/conf.d /etc/default/grub.d /etc/sysctl.d/*hugewise* /etc/tmpfiles.d/*hugewise* 2>/dev/null
+systemctl status 'postgresql@*-main.service' --no-pager --lines 0
+tail -n 20 /var/log/postgresql/postgresql-*-main.log
+grep -rH . /etc/postgresql/*/main/conf.d /etc/default/grub.d /etc/sysctl.d/*hugewise* /etc/tmpfiles.d/*hugewise* 2>/dev/null
 grep -m 1 'linux.*hugepages' /boot/grub/grub.cfg; hugewise undo --list";
 
 /// PostgreSQL as systemd started it: a process outside its unit is an error.
 pub(crate) fn postgresql(machine: &mut Machine) -> Result<Server, Failure> {
-    let unit = machine.run("systemctl is-active postgresql@15-main.service")?;
+    let unit = machine.run("systemctl is-active 'postgresql@*-main.service'")?;
     if unit.code != 0 {
         let why = machine.run(WHY)?;
         return Err(format!("PostgreSQL's unit is {}\n{}{}", unit.out.trim(), why.out, why.err).into());
     }
     let text = machine.must(
-        r#"pid=$(head -1 /var/lib/postgresql/15/main/postmaster.pid)
-grep -q postgresql@15-main.service /proc/$pid/cgroup || { echo "process $pid is not of the unit" >&2; exit 1; }
+        r#"pid=$(head -1 /var/lib/postgresql/*/main/postmaster.pid)
+grep -q 'postgresql@[0-9]*-main.service' /proc/$pid/cgroup || { echo "process $pid is not of the unit" >&2; exit 1; }
 awk '/^[0-9a-f]+-/ { shared = ($2 ~ /s$/) } shared && /^Size:/ { size = $2 }
     shared && /^KernelPageSize:/ { if ($2 == 4) base += size; else huge += size }
     END { print int(huge / 1024), int(base / 1024) }' /proc/$pid/smaps"#,

@@ -1,4 +1,4 @@
-//! The image that scenarios start from: Debian 12 with systemd, GRUB on its disk, and PostgreSQL.
+//! The images that machines start from: Debian with systemd, GRUB on its disk, and PostgreSQL.
 //!
 //! Files come from mmdebstrap and go to a disk without being mounted; what needs the disk itself (GRUB's installation, the
 //! database cluster) happens in the first boot. Kept under target/vm, by the recipe.
@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::machine::{Hardware, Kernel, Machine};
+use super::recipe::{
+    BY_HAND, FILES, FIRST_BOOT, MANAGED, MASKED, NEWCOMER_BOOT, NEWCOMER_END, NEWCOMER_MARIADB, NEWCOMER_POSTGRESQL,
+};
 use crate::{Failure, debian, shell};
 
 /// What building and running needs of this machine.
@@ -20,134 +23,43 @@ const NEEDS: debian::Needs = &[
     ("/usr/sbin/sfdisk", "fdisk"),
 ];
 
-/// What every image has.
+/// What every image of Debian 12 has.
 const PACKAGES: &str = "systemd-sysv,dbus,udev,kmod,procps,initramfs-tools,grub-pc,postgresql-15,postgresql-client-15";
+/// What a newcomer's has, without its servers.
+const NEWCOMER: &str = "systemd-sysv,dbus,udev,kmod,procps,initramfs-tools,grub-pc,sudo,bsdutils";
 
 const DISK_BYTES: u64 = 3 << 30;
 /// Where the one partition begins; GRUB's own code lies before it.
 const PARTITION: u64 = 1 << 20;
 const FILE_SYSTEM: &str = "6d1c3f2e-5a8b-4e0f-9c27-3b1f5e7a9d04";
 
-/// Files that are there before packages are installed: name, mode, content.
-const FILES: &[(&str, u32, &str)] = &[
-    ("etc/hostname", 0o644, "vm\n"),
-    ("etc/hosts", 0o644, "127.0.0.1 localhost vm\n"),
-    ("etc/machine-id", 0o444, "5e0f6c5d2c1f4b6fa4e97d21c0a8b3ef\n"),
-    ("etc/postgresql-common/createcluster.conf", 0o644, "create_main_cluster = false\nadd_include_dir = 'conf.d'\n"),
-    ("etc/initramfs-tools/conf.d/vm", 0o644, "MODULES=list\nCOMPRESS=gzip\n"),
-    ("etc/initramfs-tools/hooks/vm", 0o755, INITRAMFS),
-    ("etc/default/grub.d/10-vm.cfg", 0o644, GRUB),
-    ("etc/systemd/system/vm-commands.service", 0o644, UNIT),
-    ("usr/local/sbin/vm-commands", 0o755, COMMANDS),
-];
-
-/// The modules between the kernel and its disk.
-const INITRAMFS: &str = "#!/bin/sh
-case $1 in prereqs) exit 0 ;; esac
-. /usr/share/initramfs-tools/hook-functions
-manual_add_modules virtio_pci virtio_blk
-";
-
-/// No menu to wait at; everything on the serial console. On a busy machine the timer's interrupts come late, and the
-/// kernel would take it for broken.
-const GRUB: &str = "GRUB_TIMEOUT=0
-GRUB_TERMINAL=serial
-GRUB_SERIAL_COMMAND=\"serial --unit=0 --speed=115200\"
-GRUB_DISABLE_OS_PROBER=true
-GRUB_CMDLINE_LINUX=\"console=ttyS0 no_timer_check\"
-";
-
-const UNIT: &str = "[Unit]
-Description=Commands from outside
-Wants=modprobe@virtio_console.service
-After=modprobe@virtio_console.service
-
-[Service]
-ExecStart=/usr/local/sbin/vm-commands
-
-[Install]
-WantedBy=multi-user.target
-";
-
-/// The other end of `Machine::run`: a script's length and the script in; exit code, lengths and both outputs out.
-const COMMANDS: &str = r#"#!/bin/bash
-port=/dev/virtio-ports/hugewise.commands
-here=/run/vm
-mkdir -p $here
-[ -b /dev/vdb ] && tar -xf /dev/vdb -C /usr/local/bin
-until [ -e $port ]; do sleep 0.1; done
-exec 3<>$port
-echo ready >&3
-while read -r bytes <&3; do
-    head -c "$bytes" <&3 >$here/script
-    bash $here/script </dev/null >$here/out 2>$here/err 3>&-
-    echo "done $? $(stat -c %s $here/out) $(stat -c %s $here/err)" >&3
-    cat $here/out $here/err >&3
-done
-"#;
-
-/// What takes time at a boot and has nothing to do here.
-const MASKED: &[&str] = &[
-    "apt-daily.timer",
-    "apt-daily-upgrade.timer",
-    "dpkg-db-backup.timer",
-    "e2scrub_all.timer",
-    "e2scrub_reap.service",
-    "fstrim.timer",
-    "getty@tty1.service",
-    "serial-getty@ttyS0.service",
-    "systemd-pstore.service",
-    "systemd-tmpfiles-clean.timer",
-];
-
-/// What is done in the first boot, from the running system. The server is large enough to be worth huge pages, and its
-/// page tables would take more than 5 % of the machine's memory at the largest number of sessions.
-const FIRST_BOOT: &str = "set -e
-grub-install --target=i386-pc /dev/vda
-update-grub
-pg_createcluster 15 main -- --no-sync
-echo 'shared_buffers = 256MB' >/etc/postgresql/15/main/conf.d/vm.conf
-echo 'max_connections = 200' >>/etc/postgresql/15/main/conf.d/vm.conf
-systemctl daemon-reload
-systemctl start postgresql
-pg_lsclusters --no-header | grep -w online
-systemctl stop postgresql
-apt-get clean
-rm -rf /var/log/journal /var/cache/apt/*.bin
-sync
-";
-
-/// An address of QEMU's own network, an account that may become root.
-const MANAGED: &str =
-    "printf '[Match]\nName=en*\n[Network]\nAddress=10.0.2.15/24\n' >/etc/systemd/network/10-qemu.network
-systemctl --quiet enable systemd-networkd ssh
-systemctl --quiet mask systemd-networkd-wait-online
-useradd --create-home --shell /bin/bash ops
-echo 'ops ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ops
-sync
-";
-
-/// Collectors and servers that are started when they are wanted. Debian starts them at boot, beside those under test; pmlogger
-/// takes minutes for it where a processor is emulated.
-const BY_HAND: &[&str] = &[
-    "atop-rotate.timer",
-    "atop.service",
-    "atopacct.service",
-    "pmcd.service",
-    "pmie.service",
-    "pmlogger.service",
-    "pmproxy.service",
-    "postgresql.service",
-    "sysstat-collect.timer",
-    "sysstat-summary.timer",
-    "sysstat.service",
-];
-
 /// Makes the names of PCP's metrics, which pmcd makes at its first start otherwise: pmlogger runs without it.
 const NAMES: &str = "cd /var/lib/pcp/pmns && ./Rebuild -s";
 
 /// Where Debian's packages come from.
 const ARCHIVE: &str = "http://deb.debian.org/debian";
+
+/// A suite of Debian's archive.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, clap::ValueEnum)]
+pub(crate) enum Suite {
+    /// Debian 12.
+    Bookworm,
+    /// Debian 13.
+    Trixie,
+    /// What becomes the next one.
+    Sid,
+}
+
+impl Suite {
+    /// As the archive has it.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Bookworm => "bookworm",
+            Self::Trixie => "trixie",
+            Self::Sid => "sid",
+        }
+    }
+}
 
 /// A kind of image.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -164,11 +76,21 @@ pub(crate) enum Image {
     Servers,
     /// And what Ansible wants of a host: sshd, Python and sudo, with an account for it.
     Managed,
+    /// A fresh Debian with its PostgreSQL, on which nobody has set anything up, and an account that may use sudo.
+    Newcomer(Suite),
+    /// The same with MariaDB and Redis in PostgreSQL's place.
+    NewcomerServers(Suite),
 }
 
 impl Image {
     fn name(self) -> &'static str {
         match self {
+            Self::Newcomer(Suite::Bookworm) => "newcomer-bookworm",
+            Self::Newcomer(Suite::Trixie) => "newcomer-trixie",
+            Self::Newcomer(Suite::Sid) => "newcomer-sid",
+            Self::NewcomerServers(Suite::Bookworm) => "servers-of-newcomer-bookworm",
+            Self::NewcomerServers(Suite::Trixie) => "servers-of-newcomer-trixie",
+            Self::NewcomerServers(Suite::Sid) => "servers-of-newcomer-sid",
             Self::Plain => "plain",
             Self::OldKernel => "old-kernel",
             Self::Tuned => "tuned",
@@ -181,13 +103,26 @@ impl Image {
     fn kernel(self) -> &'static str {
         match self {
             Self::OldKernel => "linux-image-5.10.0-32-cloud-amd64",
-            Self::Plain | Self::Tuned | Self::Collectors | Self::Servers | Self::Managed => "linux-image-cloud-amd64",
+            _ => "linux-image-cloud-amd64",
+        }
+    }
+
+    fn suite(self) -> Suite {
+        if let Self::Newcomer(suite) | Self::NewcomerServers(suite) = self { suite } else { Suite::Bookworm }
+    }
+
+    fn base(self) -> &'static str {
+        match self {
+            Self::Newcomer(_) | Self::NewcomerServers(_) => NEWCOMER,
+            _ => PACKAGES,
         }
     }
 
     fn packages(self) -> &'static [&'static str] {
         match self {
             Self::Plain | Self::OldKernel => &[],
+            Self::Newcomer(_) => &["postgresql"],
+            Self::NewcomerServers(_) => &["mariadb-server", "redis-server"],
             Self::Tuned => &["tuned"],
             Self::Collectors => &["sysstat", "atop", "pcp", "stress-ng"],
             Self::Servers => &["sysstat", "mariadb-server", "redis-server", "openjdk-17-jdk-headless"],
@@ -198,6 +133,8 @@ impl Image {
     fn first_boot(self) -> String {
         match self {
             Self::Plain | Self::OldKernel | Self::Collectors => FIRST_BOOT.to_owned(),
+            Self::Newcomer(_) => format!("{NEWCOMER_BOOT}{NEWCOMER_POSTGRESQL}{NEWCOMER_END}"),
+            Self::NewcomerServers(_) => format!("{NEWCOMER_BOOT}{NEWCOMER_MARIADB}{NEWCOMER_END}"),
             Self::Tuned => format!("{FIRST_BOOT}systemctl start tuned\ntuned-adm profile virtual-guest\nsync\n"),
             Self::Servers => {
                 format!("{FIRST_BOOT}systemctl --quiet disable --now postgresql mariadb redis-server\nsync\n")
@@ -209,15 +146,15 @@ impl Image {
     /// Units that do not start by themselves.
     fn by_hand(self) -> &'static [&'static str] {
         match self {
-            Self::Plain | Self::OldKernel | Self::Tuned | Self::Servers | Self::Managed => &[],
             Self::Collectors => BY_HAND,
+            _ => &[],
         }
     }
 
     /// Changes with everything that the image is made from.
     fn recipe(self) -> String {
         let mut hasher = DefaultHasher::new();
-        (PACKAGES, DISK_BYTES, PARTITION, FILE_SYSTEM, FILES, MASKED).hash(&mut hasher);
+        (self.base(), DISK_BYTES, PARTITION, FILE_SYSTEM, FILES, MASKED).hash(&mut hasher);
         (self.kernel(), self.packages(), self.by_hand(), NAMES, self.first_boot()).hash(&mut hasher);
         format!("{:016x}", hasher.finish())
     }
@@ -268,13 +205,17 @@ impl Image {
     }
 
     fn debootstrap(self, files: &Path, root: &Path) -> Result<(), Failure> {
-        let mut packages = vec![PACKAGES, self.kernel()];
+        let mut packages = vec![self.base(), self.kernel()];
         packages.extend(self.packages());
         let mut mmdebstrap = shell::command("mmdebstrap");
         // A package may start services past the policy against it, and fail where no systemd runs: pcp does.
         mmdebstrap.env("SYSTEMD_OFFLINE", "1");
         mmdebstrap.args(["--quiet", "--mode=root", "--variant=minbase", "--skip=check/qemu"]);
         mmdebstrap.arg("--aptopt=Acquire::Languages \"none\"");
+        if self.suite() != Suite::Bookworm {
+            // A mirror may be some days behind.
+            mmdebstrap.arg("--aptopt=Acquire::Check-Valid-Until \"false\"");
+        }
         for left_out in ["doc", "man", "locale", "info"] {
             mmdebstrap.arg(format!("--dpkgopt=path-exclude=/usr/share/{left_out}/*"));
         }
@@ -298,7 +239,7 @@ impl Image {
         mmdebstrap
             .arg(format!("--customize-hook=cp -a {0}/etc/hostname {0}/etc/machine-id \"$1\"/etc", files.display()));
         mmdebstrap.arg("--customize-hook=rm -f \"$1\"/etc/resolv.conf");
-        mmdebstrap.arg("bookworm").arg(root);
+        mmdebstrap.arg(self.suite().name()).arg(root);
         if self == Self::OldKernel {
             let suites = ["bookworm", "bullseye"];
             mmdebstrap.args(suites.map(|suite| format!("deb {ARCHIVE} {suite} main")));

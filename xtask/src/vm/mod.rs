@@ -1,9 +1,10 @@
 //! `cargo xtask vm`: what hugewise promises about reboots, on real ones.
 
 mod debian_kernels;
-mod host;
+pub(crate) mod host;
 pub(crate) mod image;
 pub(crate) mod machine;
+mod recipe;
 mod scenarios;
 
 use std::fs;

@@ -56,9 +56,14 @@ impl Shelf {
         Ok(next)
     }
 
-    /// The last one in such a state.
-    pub(crate) fn last(&self, wanted: impl Fn(State) -> bool) -> Option<&Log> {
-        self.logs.iter().rev().find(|log| wanted(log.state))
+    /// The last one that an undo has something to do of. One that has only restarted servers changed nothing that could be put
+    /// back, and what was applied before it is what somebody wants undone.
+    pub(crate) fn last_to_undo(&self) -> Option<&Log> {
+        let is_due = |log: &&Log| match log.state {
+            State::Done => log.begin.plan.can_be_undone(),
+            state => !state.is_closed(),
+        };
+        self.logs.iter().rev().find(is_due)
     }
 
     /// The one that somebody has named.

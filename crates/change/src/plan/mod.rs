@@ -162,6 +162,13 @@ pub enum Change {
     Command(CommandChange),
 }
 
+impl Change {
+    /// Whether an undo finds something to put back: of a restart it does not.
+    pub fn can_be_undone(&self) -> bool {
+        !matches!(self, Self::Command(change) if change.undo.is_none() && change.files.is_empty())
+    }
+}
+
 /// A value under /proc/sys or /sys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -327,6 +334,11 @@ impl From<&hugewise_advice::sizing::Refusal> for Refusal {
 }
 
 impl Plan {
+    /// Whether an undo of this finds something to put back.
+    pub fn can_be_undone(&self) -> bool {
+        self.steps.iter().flat_map(|step| &step.changes).any(Change::can_be_undone)
+    }
+
     /// A plan without steps for this host.
     pub fn new(host: HostIdentity, made_at: impl Into<String>) -> Self {
         Self {

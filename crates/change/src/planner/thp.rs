@@ -54,7 +54,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
     let named = policy.against.iter().map(|(instance, _)| *instance);
     let named = titles(named.chain(policy.wanting.iter().copied()).chain(policy.advised.iter().copied()));
-    let why = format!("recommended for {named}, by version; applies to memory mapped from then on");
+    let why = format!("recommended for {named}; applies to memory mapped from then on");
     let title = format!("transparent huge pages: {}", wanted.enabled);
     let mut step = Drafted::from(Step::new("thp", title, Risk::Safe, why));
     if ask.options.now && wanted.now {

@@ -4,7 +4,7 @@ use hugewise_advice::boot::NewMenu;
 use hugewise_advice::situation::Obstacle;
 use hugewise_advice::words::{self, shell_word};
 use hugewise_advice::{demand, target};
-use hugewise_model::{Instance, Observed, PageCount, Remedy};
+use hugewise_model::{Host, Instance, Observed, PageCount, Remedy};
 
 use super::Ask;
 use super::boot_loader;
@@ -61,12 +61,8 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     if grows.is_empty() {
         return;
     }
-    let ours = ask.host.namespaces.mount.get();
-    let processes = || ask.host.processes.known().into_iter().flatten();
-    let elsewhere = processes().filter(|it| it.namespaces.mount.get().zip(ours).is_some_and(|(its, ours)| its != ours));
-    let kubelet = processes().any(|process| process.name == "kubelet");
-    let in_containers = elsewhere.count();
-    if in_containers > 0 || ask.instances.iter().any(|instance| instance.containered) {
+    let kubelet = ask.host.processes.known().into_iter().flatten().any(|process| process.name == "kubelet");
+    if has_containers(ask.host) || ask.instances.iter().any(|instance| instance.containered) {
         draft.warn(
             "containers here share the pools: one without a hugepages limit of its own may take pages that are planned \
              for a server, and one with a limit of 0 dies by SIGBUS when its server finds the pool",
@@ -82,6 +78,14 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     {
         draft.warn(format!("the pools lower CommitLimit below what is already committed: {}", limit.evidence));
     }
+}
+
+/// Whether some processes are in a container. Their mounts do not tell: systemd gives services of the host itself some of their
+/// own (`PrivateTmp=`, systemd.exec(5)).
+fn has_containers(host: &Host) -> bool {
+    let ours = host.namespaces.pid.get();
+    let mut all = host.processes.known().into_iter().flatten();
+    all.any(|it| it.namespaces.pid.get().zip(ours).is_some_and(|(its, ours)| its != ours))
 }
 
 /// Says of pages that servers hold which are to have others: until these have gone, there are too few for all that need them.
@@ -208,4 +212,25 @@ fn images(ask: &Ask<'_>) -> [(bool, &'static str); 2] {
     let kdump = words.iter().any(|word| word.starts_with("crashkernel=")) || there("/etc/kdump.conf");
     let rescue = there("/etc/rear");
     [(kdump, "the kdump image"), (rescue, "the rescue image (ReaR)")]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use hugewise_model::process::Namespaces;
+
+    use super::*;
+
+    #[test]
+    fn services_with_mounts_of_their_own_are_no_containers() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/no-pool-postgresql");
+        let mut host = hugewise_host::read(&*hugewise_host::source::open(Some(&folder)).unwrap());
+        let process = host.processes.known().unwrap().iter().find(|it| it.namespaces.pid.get().is_some()).unwrap();
+        let its = process.namespaces.clone();
+        host.namespaces = Namespaces { mount: Observed::Known(1), ..its };
+        assert!(!has_containers(&host));
+        host.namespaces.pid = Observed::Known(1);
+        assert!(has_containers(&host));
+    }
 }

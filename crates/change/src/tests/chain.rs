@@ -293,3 +293,22 @@ proptest! {
 fn any_bool() -> impl Strategy<Value = bool> {
     prop::bool::ANY
 }
+
+/// Somebody applies a plan, restarts the server by a second one, and wants the host back.
+#[test]
+fn an_apply_that_only_restarted_servers_is_not_what_is_undone() {
+    let machine = machine();
+    let before = machine.seen();
+    applied(&machine, vec![step("thp").change(ValueChange::new(THP, "never"))]);
+    applied(&machine, vec![step("thp").change(ValueChange::new(THP, "always"))]);
+    let restart = CommandChange::new(["/usr/bin/systemctl", "restart", "postgresql@15-main.service"], "a test");
+    applied(&machine, vec![step("restart").change(restart)]);
+
+    let undone = undo(&machine, None, false, &mut |_| {}).unwrap();
+    assert_eq!(undone.journal, "2");
+    assert_eq!(undone.notes, ["apply 1 is still in place: hugewise undo 1 reverses it"]);
+    let undone = undo(&machine, None, false, &mut |_| {}).unwrap();
+    assert_eq!((undone.journal.as_str(), undone.notes.len()), ("1", 0));
+    assert_same(&machine.seen(), &before, "both are undone");
+    assert_eq!(undo(&machine, None, false, &mut |_| {}), Err(Error::NothingToUndo));
+}

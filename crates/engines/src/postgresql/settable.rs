@@ -16,7 +16,7 @@ pub(super) static SETTABLE: Settable = Settable {
     can: Some(("shared_memory_type", "mmap")),
     page_size: Some(SizeSetting { name: "huge_page_size", value: size }),
     why_ask: "its settings don't ask for huge pages",
-    why_insist: "with try it starts without huge pages when they don't reach, and says so at DEBUG1 only",
+    why_insist: "with try it silently starts without huge pages if the pool is too small, and logs that at DEBUG1 only",
     ending: "conf",
     section: None,
     allows,

@@ -253,6 +253,36 @@ fn a_server_in_a_container_is_read_through_its_root() {
     assert_eq!(instance.endpoints, ["/tmp/.s.PGSQL.6000"]);
 }
 
+/// systemd gives a service mounts of its own for `ProtectHome=` or `PrivateTmp=`: it is the host's all the same, unless its cgroup,
+/// its processes or its root tell otherwise.
+#[test]
+fn a_service_with_mounts_of_its_own_is_in_no_container() {
+    let contained = |cgroup: &str, pids: u64, root: &str| {
+        let mut host = host(PageSize::KIB_4);
+        host.namespaces.mount = Observed::Known(1);
+        host.namespaces.pid = Observed::Known(4);
+        for process in testing::processes(&mut host) {
+            process.namespaces.mount = Observed::Known(2);
+            process.namespaces.pid = Observed::Known(pids);
+            process.root = Observed::Known(root.into());
+            let path = cgroup.into();
+            process.cgroups =
+                Observed::Known([CgroupMembership { hierarchy: 0, controllers: Vec::new(), path }].into());
+        }
+        let source = MapSource::new()
+            .file(&format!("/proc/100/root{DATA}/PG_VERSION"), "15")
+            .file(&format!("/proc/100/root{DATA}/postmaster.pid"), format!("100\n{DATA}\n1\n6000\n/tmp\n\n"))
+            .file("/proc/100/root/etc/postgresql/15/main/postgresql.conf", "huge_pages = on\n");
+        only(&host, &source).containered
+    };
+    let unit = "/system.slice/system-postgresql.slice/postgresql@15-main.service";
+    assert!(!contained(unit, 4, "/"));
+    assert!(contained(unit, 5, "/"), "processes of its own");
+    assert!(contained(unit, 4, "/srv/chroot"), "a root of its own");
+    assert!(contained(&format!("{unit}/libpod-payload-4711"), 4, "/"), "a container below a unit");
+    assert!(contained("/user.slice/user-1000.slice/session-1.scope", 4, "/"), "a session's");
+}
+
 /// The kernel names the working directory of a chroot as the reader would, and the mount namespace is the host's.
 #[test]
 fn a_server_in_a_chroot_is_read_through_its_root() {

@@ -75,6 +75,7 @@ pub(crate) fn write(report: &AppliedReport<'_>, out: &mut dyn io::Write, layout:
     let mut last = Spans::new().add(end_role(report), &end(report));
     if let Some(id) = &report.applied.journal
         && !matches!(report.applied.end, End::TakenBack | End::NothingToDo)
+        && report.plan.can_be_undone()
     {
         last.push(Role::Text, &format!(" hugewise undo {id} reverses it."));
     }

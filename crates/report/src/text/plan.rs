@@ -153,12 +153,12 @@ fn last(planned: &Planned<'_>) -> String {
             "This plan leaves out the pools, and hugewise apply refuses it; --force overrides that.".into()
         }
         (_, Some(path), _) => {
-            format!("Saved as {path}. Next: hugewise apply {path}. hugewise undo reverses it.")
+            format!("Saved as {path}. Next: sudo hugewise apply {path}. hugewise undo reverses it.")
         }
         (_, None, _) if !host.live => {
             "--out FILE saves the plan; --format shell|ansible|cloud-init writes it for other tools.".into()
         }
-        (_, None, _) => "Next: hugewise apply. hugewise undo reverses it; --out FILE saves the plan.".into(),
+        (_, None, _) => "Next: sudo hugewise apply. hugewise undo reverses it; --out FILE saves the plan.".into(),
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) const fn verdict(log: &LogReport) -> (Role, &'static str) {
         LogVerdict::All => (Role::Good, "all on huge pages"),
         LogVerdict::Partly => (Role::Warn, "partly on huge pages"),
         LogVerdict::None => (Role::Error, "nothing on huge pages"),
-        LogVerdict::Unknown => (Role::Quiet, "the log does not say"),
+        LogVerdict::Unknown => (Role::Quiet, "nothing about huge pages"),
     }
 }
 
