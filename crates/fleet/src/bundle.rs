@@ -68,12 +68,12 @@ pub(crate) fn each(mut stream: impl Read, hand: &mut Hand<'_>) -> Result<(), Fai
     });
     match tarred {
         Ok(tarred) => tarred.torn.map_or(Ok(()), |how| Err(torn(&how))),
-        Err(why) => Err(Failed { id: None, class: "not_a_capture", message: why.to_string() }),
+        Err(why) => Err(Failed::new("not_a_capture", why.to_string())),
     }
 }
 
 fn torn(how: &str) -> Failed {
-    Failed { id: None, class: "torn", message: format!("the stream ends too early: {how}") }
+    Failed::new("torn", format!("the stream ends too early: {how}"))
 }
 
 fn of_lengths(stream: &mut dyn Read, hand: &mut Hand<'_>) -> Result<(), Failed> {
@@ -88,7 +88,7 @@ fn of_lengths(stream: &mut dyn Read, hand: &mut Hand<'_>) -> Result<(), Failed> 
         if length > LONGEST_NAME {
             let message =
                 format!("a name of {length} bytes after {count} captures: the stream is not framed as it should be");
-            return Err(Failed { id: None, class: "unreadable", message });
+            return Err(Failed::new("unreadable", message));
         }
         let mut name = vec![0; usize::try_from(length).unwrap_or(0)];
         stream.read_exact(&mut name).map_err(cut)?;

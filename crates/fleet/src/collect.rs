@@ -162,7 +162,7 @@ impl Feeder<'_> {
             Ok(captures) => Arc::new(captures),
             Err(error) => {
                 let message = error.to_string();
-                return self.failed(path.to_owned(), Failed { id: None, class: "unreadable", message });
+                return self.failed(path.to_owned(), Failed::new("unreadable", message));
             }
         };
         let mut more = true;
@@ -182,7 +182,7 @@ impl Feeder<'_> {
     #[cfg(not(feature = "store"))]
     fn bucket(&self, path: &Path) -> bool {
         let message = "this hugewise was built without object storage (feature store)".to_owned();
-        self.failed(path.to_owned(), Failed { id: None, class: "unreadable", message })
+        self.failed(path.to_owned(), Failed::new("unreadable", message))
     }
 
     /// Whether somebody still wants more.
@@ -192,7 +192,7 @@ impl Feeder<'_> {
             Err(error) => return self.failed(path.to_owned(), Failed::io(&error)),
         };
         for (path, why) in problems {
-            if !self.failed(path, Failed { id: None, class: "unreadable", message: why }) {
+            if !self.failed(path, Failed::new("unreadable", why)) {
                 return false;
             }
         }
@@ -224,7 +224,7 @@ impl Feeder<'_> {
         };
         if nested {
             let message = "is a bundle within a bundle, which is not read: unpack it first".to_owned();
-            return self.failed(path, Failed { id: None, class: "not_a_capture", message });
+            return self.failed(path, Failed::new("not_a_capture", message));
         }
         self.unit(Unit { path, at: At::Held(content) })
     }
@@ -258,7 +258,7 @@ fn captured(hosts: &BTreeMap<String, Option<i64>>, name: &str) -> Option<Option<
 
 fn defect() -> Failed {
     let message = "a defect of hugewise ended its reading; hugewise check --root shows where".to_owned();
-    Failed { id: None, class: "defect", message }
+    Failed::new("defect", message)
 }
 
 struct Keeper<'a> {
@@ -268,7 +268,7 @@ struct Keeper<'a> {
     since: Instant,
     summary: Summary,
     asked: &'a Asked,
-    /// Files that are no captures: archives, perhaps.
+    /// Files that are no captures and begin as archives do.
     others: Vec<(PathBuf, Failed)>,
     /// What was given and has archives in it.
     archived: BTreeSet<PathBuf>,
@@ -286,7 +286,7 @@ impl Keeper<'_> {
                 self.summary.already += 1;
                 return Ok(());
             }
-            Err(failed) if failed.class == "not_a_capture" && self.given(path).is_some() => {
+            Err(failed) if failed.archive && self.given(path).is_some() => {
                 self.others.push((path.to_owned(), failed));
                 return Ok(());
             }
@@ -329,7 +329,7 @@ impl Keeper<'_> {
             return Err(error);
         }
         if let (true, Some(why), Some(path)) = (others.is_empty(), found.wrong, paths.first()) {
-            self.fail(path, &Failed { id: None, class: "unreadable", message: format!("its archives: {why}") })?;
+            self.fail(path, &Failed::new("unreadable", format!("its archives: {why}")))?;
         }
         for (path, failed) in others {
             let shown = path.to_string_lossy();

@@ -14,15 +14,22 @@ pub(crate) struct Failed {
     pub(crate) id: Option<Id>,
     pub(crate) class: &'static str,
     pub(crate) message: String,
+    /// Whether a collector's archive may be in it, by its first bytes.
+    pub(crate) archive: bool,
 }
 
 impl Failed {
+    /// Of something whose bytes are not known.
+    pub(crate) const fn new(class: &'static str, message: String) -> Self {
+        Self { id: None, class, message, archive: false }
+    }
+
     pub(crate) fn io(error: &io::Error) -> Self {
         let class = if error.kind() == io::ErrorKind::PermissionDenied { "denied" } else { "unreadable" };
-        Self { id: None, class, message: error.to_string() }
+        Self::new(class, error.to_string())
     }
 
     pub(crate) fn too_large(size: u64) -> Self {
-        Self { id: None, class: "too_large", message: format!("{size} bytes, and no capture has more than {LARGEST}") }
+        Self::new("too_large", format!("{size} bytes, and no capture has more than {LARGEST}"))
     }
 }

@@ -1,12 +1,14 @@
 //! One capture, read and judged as `hugewise check --root` does.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use hugewise_host::Source;
-use hugewise_host::source::{self, OpenError};
+use hugewise_host::compressed;
+use hugewise_host::source::{self, OpenError, tarred};
+use hugewise_incident::readers;
 use hugewise_report::json::Check;
 use hugewise_report::{Checked, plain};
 use sha2::{Digest, Sha256};
@@ -59,10 +61,19 @@ pub(crate) fn read(unit: Unit, cluster: Option<&str>, known: &dyn Fn(&Id) -> boo
             }
             // By its descriptor, so that it is the file that was hashed.
             let at = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-            (id, judged(open_at(&at, Some(id))?.as_ref())?)
+            let source = open_at(&at, Some(id)).map_err(|failed| Failed { archive: promises(&file), ..failed })?;
+            (id, judged(source.as_ref())?)
         }
     };
     Ok(Some(made(id, &path, cluster, check)))
+}
+
+/// Whether a file begins as a collector's does, or is a tar, in which there may be some.
+fn promises(mut file: &File) -> bool {
+    let mut head = Vec::new();
+    let read = file.rewind().and_then(|()| compressed::open(file)?.take(readers::HEAD).read_to_end(&mut head));
+    // A torn file tells what it is all the same.
+    (read.is_ok() || !head.is_empty()) && (tarred::begins(&head) || readers::promises(&head))
 }
 
 type Judged = (Check, Option<i64>, Option<String>, bool);
@@ -90,7 +101,7 @@ fn judged(source: &dyn Source) -> Result<Judged, Failed> {
 }
 
 fn not_a_host(error: &OpenError, id: Option<Id>) -> Failed {
-    Failed { id, class: "not_a_capture", message: error.what.clone() }
+    Failed { id, class: "not_a_capture", message: error.what.clone(), archive: false }
 }
 
 fn made(id: Id, path: &Path, cluster: Option<&str>, (check, captured_at, torn, archives): Judged) -> Taken {

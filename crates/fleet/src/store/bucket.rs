@@ -60,7 +60,7 @@ impl Captures {
                 Err(why) => {
                     let class = if why.denied { "denied" } else { "unreadable" };
                     let message = format!("cannot be listed after {found} captures: {}", why.what);
-                    hand(Err(Failed { id: None, class, message }));
+                    hand(Err(Failed::new(class, message)));
                     return;
                 }
             };
@@ -86,7 +86,7 @@ impl Captures {
         // Such a name would be another's address.
         if key.split('/').any(|part| matches!(part, "." | "..")) {
             let message = "its name has a part of dots".to_owned();
-            return Err(Failed { id: None, class: "unreadable", message });
+            return Err(Failed::new("unreadable", message));
         }
         if size > LARGEST {
             return Err(Failed::too_large(size));
@@ -100,7 +100,7 @@ impl Captures {
         });
         fetched.map_err(|why| {
             let class = if why.denied { "denied" } else { "unreadable" };
-            Failed { id: None, class, message: why.what }
+            Failed::new(class, why.what)
         })
     }
 

@@ -43,7 +43,7 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 /// What is looked at to tell a format.
-pub(crate) const HEAD: u64 = 64 << 10;
+pub const HEAD: u64 = 64 << 10;
 
 /// Reads a file of any format that is known, compressed or not; a series for each host in it.
 ///
@@ -170,6 +170,11 @@ fn is_sar_of_another_system(text: &str, first: &str) -> bool {
         let next = words.next();
         time && (next == Some("%usr") || named || words.any(|word| word == "%wio"))
     })
+}
+
+/// Whether a file may be a collector's or a log, by its first [`HEAD`] bytes, unpacked.
+pub fn promises(head: &[u8]) -> bool {
+    Promise::of(head) != Promise::None
 }
 
 /// What the first bytes of a file promise.
