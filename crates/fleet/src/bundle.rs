@@ -100,12 +100,12 @@ fn of_lengths(stream: &mut dyn Read, hand: &mut Hand<'_>) -> Result<(), Failed> 
             return Ok(());
         }
         let mut content = stream.take(size);
-        let member = held(name, size, &mut content);
+        let member = held(name.clone(), size, &mut content);
         // Of one that was not wanted, or is too large, the rest is passed over.
         let mut left = content.limit();
         left -= io::copy(&mut content, &mut io::sink()).map_err(|error| Failed::io(&error))?.min(left);
         if left > 0 || member.as_ref().is_err_and(|(_, failed)| failed.class == "torn") {
-            return Err(torn(&format!("after {count} whole captures")));
+            return Err(torn(&format!("within {name}, after {count} whole captures")));
         }
         if !hand(member) {
             return Ok(());

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from . import __version__, report
+from . import __version__, reading, report
 from .engines import LakeError, open_engine
 from .questions import all_questions, question
 
@@ -34,6 +34,14 @@ def _parser() -> argparse.ArgumentParser:
     whole = commands.add_parser("report", help="answer every question")
     one = commands.add_parser("ask", help="answer one question")
     listed = commands.add_parser("questions", help="list the questions")
+    read = commands.add_parser("collect", help="read captures on a Spark cluster; on one machine, hugewise collect does it")
+    read.add_argument("captures", metavar="CAPTURES", help="captures and folders of them, as Spark names them: /captures, s3a://bucket/captures")
+    read.add_argument("lake", metavar="LAKE", help="where the tables go")
+    read.add_argument("--engine", default="spark", help="spark (of spark-submit), or a master as spark://host:7077")
+    read.add_argument("--label", metavar="CLUSTER", help="the cluster that these hosts belong to")
+    read.add_argument("--partitions", type=int, metavar="N", help="parts that the captures are read in")
+    read.add_argument("--program", default=reading.program(), help="hugewise on the executors, where it is not on their path")
+    read.set_defaults(run=_collect)
     for command in (whole, one):
         command.add_argument("lake", metavar="LAKE", help="the folder that hugewise collect --out wrote")
         command.add_argument("--engine", default="duckdb", help="duckdb, spark (of spark-submit), or a master as spark://host:7077")
@@ -58,6 +66,12 @@ def _ask(asked: argparse.Namespace) -> int:
     one = question(asked.question)
     answers = [(one, open_engine(asked.lake, asked.engine).rows(one.sql))]
     return _write(asked.out, report.as_json(answers) if asked.format == "json" else report.as_text(answers))
+
+
+def _collect(asked: argparse.Namespace) -> int:
+    spark = reading.session(None if asked.engine == "spark" else asked.engine)
+    written = reading.collect(spark, asked.captures, asked.lake, asked.program, asked.label, asked.partitions)
+    return _write(None, "".join(f"{table}: {rows} rows\n" for table, rows in written.items()) or "nothing new\n")
 
 
 def _questions(_: argparse.Namespace) -> int:

@@ -62,11 +62,10 @@ class Spark:
 
     def __init__(self, lake: str, master: str | None) -> None:
         from pyspark.errors import AnalysisException
-        from pyspark.sql import SparkSession
 
-        builder = SparkSession.builder.appName("hugewise-fleet").config("spark.sql.session.timeZone", "UTC")
-        builder = builder.config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
-        self._spark = (builder.master(master) if master else builder).getOrCreate()
+        from .reading import session
+
+        self._spark = session(master)
         present = set()
         for table in TABLES:
             try:

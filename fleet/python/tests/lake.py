@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from pathlib import Path
 
 import duckdb
@@ -101,3 +103,18 @@ def _case(tables: dict[str, list[str]], capture: str, host: str, cluster: str, a
         WHO.format(capture=capture, host=host, cluster=cluster, at=at)
         + f", 'error' AS level, '{code}' AS code, '{name}' AS name, NULL::VARCHAR AS instance_title, 'It is so.' AS summary"
     )
+
+
+def capture(host: str) -> bytes:
+    """A host with three files, as `hugewise capture` packs it."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for path, text in (
+            ("etc/hostname", f"{host}\n"),
+            ("proc/meminfo", "MemTotal: 1048576 kB\nPageTables: 1024 kB\nHugePages_Total: 0\nHugepagesize: 2048 kB\n"),
+            ("proc/sys/kernel/hostname", f"{host}\n"),
+        ):
+            info = tarfile.TarInfo(f"hugewise-capture/{path}")
+            info.size = len(text)
+            tar.addfile(info, io.BytesIO(text.encode()))
+    return packed.getvalue()

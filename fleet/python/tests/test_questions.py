@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from hugewise_fleet import cli, report
+from hugewise_fleet import cli, reading, report
 from hugewise_fleet.engines import DuckDb, LakeError, Spark
 from hugewise_fleet.questions import all_questions, question
 
@@ -138,6 +139,27 @@ class Answers(unittest.TestCase):
             os.rename(Path(self.lake) / table, Path(self.lake) / f"_{table}")
         self.engine = DuckDb(self.lake)
         self._same_rows(Spark(self.lake, "local[1]"))
+
+    @unittest.skipUnless(importlib.util.find_spec("pyspark") and os.environ.get("HUGEWISE_PROGRAM"), "pyspark or HUGEWISE_PROGRAM is missing")
+    def test_captures_that_spark_reads_make_the_tables_that_collect_makes(self) -> None:
+        root = Path(self._folder.name)
+        given, one, two = root / "captures", root / "one", root / "two"
+        given.mkdir()
+        for number in range(6):
+            # Two names of the same capture, which are in two partitions or in one.
+            (given / f"host{number}.tar.gz").write_bytes(lake.capture(f"db{number % 5}"))
+        (given / "torn.tar.gz").write_bytes(lake.capture("torn")[:150])
+        (given / "empty.tar.gz").touch()
+        program = os.environ["HUGEWISE_PROGRAM"]
+        subprocess.run([program, "collect", str(given), "--out", str(one), "--label", "rac"], check=False, capture_output=True)
+        for expected in (5, None):
+            written = reading.collect(reading.session("local[2]"), str(given), str(two), program, "rac", 3)
+            self.assertEqual(written.get("hosts"), expected, "what is there already is not written again")
+        for name in ("totals", "page-tables", "next-start", "pools", "causes", "waves"):
+            rows = [DuckDb(str(each)).rows(question(name).sql) for each in (one, two)]
+            self.assertEqual(rows[0], rows[1], name)
+        self.assertEqual(DuckDb(str(two)).rows("SELECT count(*) AS n FROM failures"), [{"n": 1}])
+        self.assertFalse((two / "_staging").exists())
 
     def _same_rows(self, spark: Spark) -> None:
         for one in all_questions():

@@ -287,6 +287,8 @@ fn a_stream_that_breaks_off_keeps_what_came_whole_and_says_so() {
         let whole = u64::from(cut >= first) + u64::from(cut >= second);
         let classes: Vec<_> = summary.failures.iter().map(|failure| failure.class).collect();
         assert_eq!((summary.read, classes), (whole, vec!["torn"]), "cut at {cut}: {:?}", summary.failures);
+        let said = &summary.failures[0].message;
+        assert_eq!(said.contains("within a"), (21..first).contains(&cut), "cut at {cut}: {said}");
     }
 }
 

@@ -1,11 +1,9 @@
 //! Column chunks as they are on the disk.
 
-use std::io::{self, Write};
-
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use std::io;
 
 use super::column::{Column, Values};
+use super::packer::Packer;
 use super::thrift::Struct;
 use super::{DATA_PAGE, DICTIONARY_PAGE, GZIP, PLAIN, RLE, RLE_DICTIONARY, fits};
 
@@ -20,7 +18,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    pub(super) fn of(column: &Column, rows: i64) -> io::Result<Self> {
+    pub(super) fn of(column: &Column, rows: i64, packer: &mut Packer) -> io::Result<Self> {
         let mut chunk = Self { bytes: Vec::new(), plain_size: 0, data_at: 0, least_and_most: None };
         let mut page = Vec::new();
         if column.optional {
@@ -63,7 +61,7 @@ impl Chunk {
                     dictionary.extend_from_slice(name.as_bytes());
                 }
                 let about = Struct::new().i32(1, fits(names.len())?).i32(2, PLAIN);
-                chunk.page(DICTIONARY_PAGE, 7, about, &dictionary)?;
+                chunk.page(DICTIONARY_PAGE, 7, about, &dictionary, packer)?;
                 let width = 32 - fits::<_, u32>(names.len())?.leading_zeros();
                 page.push(fits(width)?);
                 page.extend(which.encoded(fits(width.div_ceil(8))?));
@@ -74,14 +72,12 @@ impl Chunk {
         };
         chunk.data_at = fits(chunk.bytes.len())?;
         let about = Struct::new().i32(1, fits(rows)?).i32(2, encoding).i32(3, RLE).i32(4, RLE);
-        chunk.page(DATA_PAGE, 5, about, &page)?;
+        chunk.page(DATA_PAGE, 5, about, &page, packer)?;
         Ok(chunk)
     }
 
-    fn page(&mut self, kind: i32, field: u8, about: Struct, plain: &[u8]) -> io::Result<()> {
-        let mut packer = GzEncoder::new(Vec::new(), Compression::fast());
-        packer.write_all(plain)?;
-        let packed = packer.finish()?;
+    fn page(&mut self, kind: i32, field: u8, about: Struct, plain: &[u8], packer: &mut Packer) -> io::Result<()> {
+        let packed = packer.pack(plain)?;
         let header = Struct::new().i32(1, kind).i32(2, fits(plain.len())?).i32(3, fits(packed.len())?);
         let header = header.inner(field, about).end();
         self.plain_size += fits::<_, i64>(header.len() + plain.len())?;

@@ -7,6 +7,7 @@
 
 mod chunk;
 mod column;
+mod packer;
 mod thrift;
 
 use std::io::{self, Write};
@@ -15,6 +16,7 @@ use std::mem;
 use self::chunk::Chunk;
 pub use self::column::Column;
 use self::column::element;
+use self::packer::Packer;
 use self::thrift::Struct;
 
 /// Rows that are held back until they are written: some thirty megabytes where every metric is there.
@@ -60,6 +62,7 @@ pub struct Writer<W> {
     all_rows: i64,
     columns: Vec<Column>,
     groups: Vec<Vec<u8>>,
+    packer: Packer,
 }
 
 impl<W: Write> Writer<W> {
@@ -69,7 +72,7 @@ impl<W: Write> Writer<W> {
     /// Where the disk takes no more.
     pub fn new(mut out: W, name: &'static str, columns: Vec<Column>) -> io::Result<Self> {
         out.write_all(MAGIC)?;
-        Ok(Self { out, name, at: 4, rows: 0, all_rows: 0, columns, groups: Vec::new() })
+        Ok(Self { out, name, at: 4, rows: 0, all_rows: 0, columns, groups: Vec::new(), packer: Packer::new() })
     }
 
     /// Takes a row: a cell for each column, in their order.
@@ -109,7 +112,7 @@ impl<W: Write> Writer<W> {
         let mut chunks = Vec::with_capacity(self.columns.len());
         let (mut plain_size, mut size) = (0, 0);
         for column in &mut self.columns {
-            let chunk = Chunk::of(column, rows)?;
+            let chunk = Chunk::of(column, rows, &mut self.packer)?;
             self.out.write_all(&chunk.bytes)?;
             chunks.push(chunk.about(column, self.at, rows)?);
             plain_size += chunk.plain_size;
