@@ -35,6 +35,7 @@ pub(super) static ALL: &[Scenario] = &[
     moments::SCENARIO,
     power::SCENARIO,
     recorder::SCENARIO,
+    rollout::BEFORE,
     rollout::SCENARIO,
     served::SCENARIO,
     stories::SCENARIO,

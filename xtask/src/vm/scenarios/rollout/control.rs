@@ -122,7 +122,7 @@ impl Control {
         command.env("ANSIBLE_COLLECTIONS_PATH", self.path("collections")).env("ANSIBLE_NOCOLOR", "1");
         command.env("ANSIBLE_SSH_CONTROL_PATH_DIR", self.path("s")).env("LC_ALL", "C.UTF-8");
         // An emulated processor takes its time over a key exchange.
-        command.env("ANSIBLE_TIMEOUT", "180");
+        command.env("ANSIBLE_TIMEOUT", "180").env("ANSIBLE_PIPELINING", "1");
         command
     }
 

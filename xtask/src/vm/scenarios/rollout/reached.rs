@@ -6,14 +6,13 @@ use crate::vm::host::{Snapshot, postgresql};
 use crate::vm::{Disk, Hardware, Image, Machine, Stage, ensure};
 
 /// What its memory is: a small server's.
-const MEMORY_MIB: u32 = 768;
+const MEMORY_MIB: u32 = 1024;
 
-/// The account's key; and the program is yet to be installed.
+/// The account's key.
 const AUTHORIZE: &str = "set -e
 install -d -o ops -g ops -m 700 /home/ops/.ssh
 cat >/home/ops/.ssh/authorized_keys
-chown ops: /home/ops/.ssh/authorized_keys
-rm /usr/local/bin/hugewise";
+chown ops: /home/ops/.ssh/authorized_keys";
 
 /// When the kernel started PostgreSQL's first process, in its own ticks.
 const STARTED: &str = "cut -d ' ' -f 22 /proc/$(head -1 /var/lib/postgresql/15/main/postmaster.pid)/stat";
