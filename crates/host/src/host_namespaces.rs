@@ -8,6 +8,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, open, stat};
 use rustix::io::Errno;
+use rustix::process::{chroot, fchdir};
 use rustix::thread::{
     CapabilitySet, LinkNameSpaceType, capabilities, move_into_link_name_space, set_capabilities, set_no_new_privs,
 };
@@ -68,12 +69,19 @@ pub fn enter() -> Result<Option<String>, NoWay> {
     if !ways.iter().any(|(name, ..)| *name == MOUNTS) && not_the_host().is_some() {
         return Err(NoWay::OwnContainer);
     }
+    let root = open("/proc/1/root", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let root = root.map_err(|error| NoWay::Other(MOUNTS, error))?;
     for (name, kind, file) in &ways {
         move_into_link_name_space(file.as_fd(), Some(*kind)).map_err(|error| match error {
             Errno::PERM => NoWay::Forbidden(name),
             error => NoWay::Other(name, error),
         })?;
     }
+    // A mount namespace has a root of its own, where process 1 need not stand.
+    fchdir(root).and_then(|()| chroot(".")).map_err(|error| match error {
+        Errno::PERM => NoWay::Forbidden(MOUNTS),
+        error => NoWay::Other(MOUNTS, error),
+    })?;
     give_up().map_err(NoWay::Kept)?;
     Ok(not_the_host())
 }
@@ -87,17 +95,11 @@ fn way(name: &'static str) -> Result<Option<OwnedFd>, NoWay> {
         error => NoWay::Other(name, error),
     };
     // What is behind the link is looked at: the namespace itself.
-    let is_same = |own: &str, theirs: &str| {
-        Ok::<_, Errno>(
-            stat(own).map(|own| (own.st_dev, own.st_ino))? == {
-                let theirs = stat(theirs)?;
-                (theirs.st_dev, theirs.st_ino)
-            },
-        )
-    };
+    let number = |path: &str| stat(path).map(|there| (there.st_dev, there.st_ino));
+    let is_same = |own: &str, theirs: &str| Ok(number(own)? == number(theirs)?);
     match is_same(&format!("/proc/self/ns/{name}"), &path) {
         Err(Errno::NOENT) if name == CGROUPS && stat("/proc/1/ns").is_ok() => return Ok(None),
-        // A chroot has the host's mounts and another root, which entering the same namespace sets right.
+        // A chroot has the host's mounts and another root.
         Ok(true) if name != MOUNTS || is_same("/", "/proc/1/root").map_err(wrong)? => return Ok(None),
         told => told.map_err(wrong)?,
     };

@@ -21,6 +21,7 @@ set -eu
 hostname the-node
 mount -t tmpfs none /etc/sysctl.d
 echo vm.nr_hugepages=77 > /etc/sysctl.d/node.conf
+rm -f $BASE/redis.sock
 redis-server --port 0 --save '' --unixsocket $BASE/redis.sock --dir $BASE >/dev/null &
 until test -S $BASE/redis.sock; do sleep 0.1; done
 ";
@@ -73,6 +74,12 @@ impl Scene {
     fn said(&self, command: &str) -> Output {
         self.host(&format!("{HOST}{command}")).output().unwrap()
     }
+
+    /// The same where the first process does not stand in the root of its mount namespace.
+    fn said_elsewhere(&self, command: &str) -> Output {
+        let away = "mkdir -p $BASE/node && mount --rbind / $BASE/node && exec chroot $BASE/node sh -c \"$SCRIPT\"";
+        self.host(away).env("SCRIPT", format!("{HOST}{command}")).output().unwrap()
+    }
 }
 
 /// What stands still of a report.
@@ -105,9 +112,15 @@ fn redis(json: &Value) -> &Value {
 #[test]
 fn check_in_a_container_says_what_it_says_on_the_host() {
     let scene = require!(Scene::new());
-    let host = lasting(&scene.said("$HUGEWISE check --format json"));
     let pod = format!("unshare {KINDS} sh $BASE/pod.sh check --format json");
-    let entered = scene.said(&format!("{pod} --host-namespaces"));
+    let (alone, within) = ("$HUGEWISE check --format json", format!("{pod} --host-namespaces"));
+    let elsewhere = scene.said_elsewhere(&within);
+    let said = String::from_utf8_lossy(&elsewhere.stderr).into_owned();
+    assert_eq!(lasting(&elsewhere), lasting(&scene.said_elsewhere(alone)), "{said}");
+    assert!(String::from_utf8_lossy(&elsewhere.stdout).contains("/etc/sysctl.d/node.conf"), "{said}");
+
+    let host = lasting(&scene.said(alone));
+    let entered = scene.said(&within);
     assert_eq!(lasting(&entered), host, "{}", String::from_utf8_lossy(&entered.stderr));
     assert_eq!(host["host"]["name"], "the-node");
     assert!(host.to_string().contains("/etc/sysctl.d/node.conf"), "{host:#}");
