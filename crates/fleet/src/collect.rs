@@ -1,7 +1,8 @@
 //! Reads captures on all cores and puts their rows into a lake, a batch at a time: what waits for the disk is bounded.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read, Seek};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -144,7 +145,7 @@ impl Feeder<'_> {
     fn feed(&self, input: &mut dyn Read) {
         for path in &self.asked.paths {
             let more = if path.as_os_str() == INPUT {
-                self.bundle(path, &mut *input)
+                self.bundle(path, &mut *input, false)
             } else if path.as_os_str().as_encoded_bytes().starts_with(BUCKET) {
                 self.bucket(path)
             } else {
@@ -197,16 +198,17 @@ impl Feeder<'_> {
             }
         }
         units.into_iter().all(|unit| match unit.bundled() {
-            Some(file) => self.bundle(&unit.path, &file),
+            Some(file) => self.bundle(&unit.path, &file, true),
             None => self.unit(unit),
         })
     }
 
-    fn bundle(&self, path: &Path, stream: impl Read) -> bool {
+    /// `is_file` of one that is a file, or a member of the input: what it holds are captures, no bundles.
+    fn bundle(&self, path: &Path, stream: impl Read, is_file: bool) -> bool {
         let mut more = true;
         let ended = bundle::each(stream, &mut |member| {
             more = match member {
-                Ok(Member { name, content }) => self.member(within(path, &name), content),
+                Ok(Member { name, content }) => self.member(within(path, &name), content, is_file),
                 Err((name, failed)) => self.failed(within(path, &name), failed),
             };
             more
@@ -217,11 +219,24 @@ impl Feeder<'_> {
         }
     }
 
-    fn member(&self, path: PathBuf, content: Content) -> bool {
+    fn member(&self, path: PathBuf, content: Content, is_files: bool) -> bool {
         let nested = match &content {
             Content::Bytes(bytes) => bundle::is_one(bytes.as_slice()),
-            Content::File(_) => false,
+            Content::File(file) => {
+                let nested = bundle::is_one(file);
+                let mut file: &File = file;
+                if let Err(error) = file.rewind() {
+                    return self.failed(path, Failed::io(&error));
+                }
+                nested
+            }
         };
+        if nested && !is_files {
+            return match content {
+                Content::Bytes(bytes) => self.bundle(&path, bytes.as_slice(), true),
+                Content::File(file) => self.bundle(&path, &file, true),
+            };
+        }
         if nested {
             let message = "is a bundle within a bundle, which is not read: unpack it first".to_owned();
             return self.failed(path, Failed::new("not_a_capture", message));

@@ -267,6 +267,11 @@ fn a_stream_of_captures_is_read_as_it_comes() {
     let summary = run_input(&bundle, packed.path());
     assert_eq!((summary.read, summary.failures.len()), (2, 1));
     assert_eq!(hosts(packed.path()), ["db1 -:in/a.tar.gz", "db2 -:../../b.tar.gz"]);
+    // As a member of a stream it is opened, too: a cluster hands over whole bundles.
+    let handed = tempfile::tempdir().unwrap();
+    let summary = run_input(&framed(&[("all.tar.gz", &bundle), ("c", &capture("db3"))]), handed.path());
+    assert_eq!((summary.read, summary.failures.len()), (3, 1), "{:?}", summary.failures);
+    assert_eq!(hosts(handed.path()), ["db1 -:all.tar.gz:in/a.tar.gz", "db2 -:all.tar.gz:../../b.tar.gz", "db3 -:c"]);
     // And as a file in a folder, beside a capture.
     let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(given.path().join("all.tar.gz"), &bundle).unwrap();
@@ -297,7 +302,10 @@ fn a_hostile_member_ends_nothing() {
     let one = capture("db1");
     let mut inner = tar::Builder::new(Vec::new());
     append(&mut inner, "x.tar.gz", &one);
-    let nested = inner.into_inner().unwrap();
+    let bundle = inner.into_inner().unwrap();
+    let mut outer = tar::Builder::new(Vec::new());
+    append(&mut outer, "bundle.tar", &bundle);
+    let nested = outer.into_inner().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut stream = framed(&[("bomb", &vec![0; 4096]), ("nested", &nested), ("empty", b""), ("\u{1b}[31m", &one)]);
     // A name without end, behind all of them.
@@ -308,7 +316,10 @@ fn a_hostile_member_ends_nothing() {
     let said: Vec<String> =
         summary.failures.iter().map(|it| format!("{} {} {}", it.path, it.class, it.message)).collect();
     assert_eq!((summary.read, said.len()), (1, 4), "{said:?}");
-    assert!(said.iter().any(|line| line.starts_with("-:nested not_a_capture is a bundle within a bundle")), "{said:?}");
+    assert!(
+        said.iter().any(|line| line.starts_with("-:nested:bundle.tar not_a_capture is a bundle within a bundle")),
+        "{said:?}"
+    );
     assert!(said.iter().any(|line| line.contains("a name of 4294967295 bytes after 4 captures")), "{said:?}");
     assert!(!hosts(folder.path())[0].contains('\u{1b}'), "{:?}", hosts(folder.path()));
     // A capture of which the length says more than any has is passed over without being held.

@@ -50,7 +50,8 @@ mod tests {
     #[test]
     fn each_page_unpacks_by_itself() {
         let mut packer = Packer::new();
-        let noise: Vec<u8> = (0..300_000_u32).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[0] ^ 0x5a).collect();
+        let noise: Vec<u8> =
+            (0..300_000_u32).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[0] ^ 0x5a).collect();
         // What does not get smaller, what does, nothing, and the first again.
         for plain in [&noise[..], &[7; 1 << 20], b"", b"HW201", &noise[..]] {
             let packed = packer.pack(plain).unwrap();
