@@ -19,6 +19,15 @@ pub(super) enum Panel {
     Findings,
 }
 
+impl Panel {
+    const fn other(self) -> Self {
+        match self {
+            Self::Instances => Self::Findings,
+            Self::Findings => Self::Instances,
+        }
+    }
+}
+
 /// What fills the screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Page {
@@ -51,7 +60,7 @@ const LONGEST_FILTER: usize = 60;
 pub struct View {
     pub(super) timeline: Timeline,
     pub(super) palette: Palette,
-    pub(super) panel: Panel,
+    panel: Panel,
     pub(super) page: Page,
     pub(super) order: Order,
     pub(super) reversed: bool,
@@ -155,10 +164,16 @@ impl View {
         at.or(if keys.is_empty() { None } else { Some(0) })
     }
 
+    /// The list that has the keys. An empty one leaves them to the other: an archive tells of incidents, and often of no servers.
+    pub(super) fn panel(&self) -> Panel {
+        let other = self.panel.other();
+        if self.chosen(self.panel).is_none() && self.chosen(other).is_some() { other } else { self.panel }
+    }
+
     /// What is chosen in the list that has the keys.
     pub(super) fn chosen_key(&self) -> Option<String> {
-        let at = self.chosen(self.panel)?;
-        self.keys(self.panel).0.into_iter().nth(at)
+        let at = self.chosen(self.panel())?;
+        self.keys(self.panel()).0.into_iter().nth(at)
     }
 
     fn keys(&self, panel: Panel) -> (Vec<String>, Option<&String>) {
@@ -212,12 +227,7 @@ impl View {
             KeyCode::Down | KeyCode::Char('j') => self.choose(|at, last| (at + 1).min(last)),
             KeyCode::PageUp => self.choose(|at, _| at.saturating_sub(PAGE)),
             KeyCode::PageDown => self.choose(|at, last| (at + PAGE).min(last)),
-            KeyCode::Tab | KeyCode::BackTab => {
-                self.panel = match self.panel {
-                    Panel::Instances => Panel::Findings,
-                    Panel::Findings => Panel::Instances,
-                }
-            }
+            KeyCode::Tab | KeyCode::BackTab => self.panel = self.panel().other(),
             KeyCode::Enter => self.open_chosen(),
             KeyCode::Char('s') => self.order = self.order.next(),
             KeyCode::Char('r') => self.reversed = !self.reversed,
@@ -254,10 +264,10 @@ impl View {
 
     /// Chooses another row of the list that has the keys.
     fn choose(&mut self, to: impl Fn(usize, usize) -> usize) {
-        let Some(at) = self.chosen(self.panel) else { return };
-        let (keys, _) = self.keys(self.panel);
+        let Some(at) = self.chosen(self.panel()) else { return };
+        let (keys, _) = self.keys(self.panel());
         let chosen = keys.get(to(at, keys.len().saturating_sub(1))).cloned();
-        match self.panel {
+        match self.panel() {
             Panel::Instances => self.instance = chosen,
             Panel::Findings => self.finding = chosen,
         }
@@ -265,7 +275,7 @@ impl View {
 
     fn open_chosen(&mut self) {
         if let Some(key) = self.chosen_key() {
-            self.open(match self.panel {
+            self.open(match self.panel() {
                 Panel::Instances => Page::Instance(key),
                 Panel::Findings => Page::Finding(key),
             });

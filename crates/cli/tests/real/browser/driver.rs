@@ -21,6 +21,8 @@ pub(super) struct Browser {
     // Dropped in this order, after the session has been ended below.
     driver: Server,
     folder: tempfile::TempDir,
+    /// Where it has fonts of its own.
+    fonts: Option<tempfile::TempDir>,
     port: u16,
     session: String,
 }
@@ -36,6 +38,23 @@ pub(super) mod key {
 
 impl Browser {
     pub(super) fn start() -> Result<Self, Skip> {
+        Self::start_with(&[])
+    }
+
+    /// One whose every letter is the same box, at the same size on any machine.
+    pub(super) fn without_letters() -> Result<Self, Skip> {
+        let fonts = harness::folder();
+        let (font, config) = (fonts.path().join("boxes.ttf"), fonts.path().join("fonts.conf"));
+        fs::write(font, include_bytes!("boxes.ttf")).unwrap();
+        let place = fonts.path().display();
+        let only = format!("<fontconfig><dir>{place}</dir><cachedir>{place}/cache</cachedir></fontconfig>");
+        fs::write(&config, only).unwrap();
+        let mut browser = Self::start_with(&[("FONTCONFIG_FILE", &config), ("TZ", Path::new("UTC"))])?;
+        browser.fonts = Some(fonts);
+        Ok(browser)
+    }
+
+    fn start_with(variables: &[(&str, &Path)]) -> Result<Self, Skip> {
         let chromium = harness::program(&["/usr/bin/chromium"])?;
         let program = harness::program(&["/usr/bin/chromedriver"])?;
         let folder = harness::folder();
@@ -46,6 +65,7 @@ impl Browser {
             fs::create_dir_all(&place).unwrap();
             command.env(variable, place);
         }
+        command.envs(variables.iter().copied());
         let mut driver = Server::start(&mut command, &folder.path().join("driver.log"), Signal::TERM);
         let log = folder.path().join("driver.log");
         let port = driver.wait_for("chromedriver", |_| {
@@ -53,7 +73,7 @@ impl Browser {
             let (_, port) = said.split_once("started successfully on port ")?;
             port.split_once('.')?.0.parse().ok()
         });
-        let mut browser = Self { driver, folder, port, session: String::new() };
+        let mut browser = Self { driver, folder, fonts: None, port, session: String::new() };
         // A machine that is busy enough is given up on by the driver.
         let mut rounds = 0;
         browser.session = loop {
@@ -154,9 +174,19 @@ impl Browser {
         self.of_devtools("Emulation.setEmulatedMedia", &json!({"media": medium, "features": [feature]}));
     }
 
+    /// A picture of the page, down to that height at the most, as WebP in base64, so many times as large as the page.
     #[track_caller]
-    fn of_devtools(&self, command: &str, parameters: &Value) {
-        self.of_session("goog/cdp/execute", &json!({"cmd": command, "params": parameters}));
+    pub(super) fn picture(&self, scale: f64, most: u32) -> String {
+        let size = self.run("const page = document.documentElement; return [page.clientWidth, page.scrollHeight]");
+        let height = size[1].as_u64().unwrap().min(most.into());
+        let clip = json!({"x": 0, "y": 0, "width": size[0], "height": height, "scale": scale});
+        let how = json!({"format": "webp", "quality": 80, "captureBeyondViewport": true, "clip": clip});
+        harness::text(&self.of_devtools("Page.captureScreenshot", &how)["data"])
+    }
+
+    #[track_caller]
+    fn of_devtools(&self, command: &str, parameters: &Value) -> Value {
+        self.of_session("goog/cdp/execute", &json!({"cmd": command, "params": parameters}))
     }
 
     /// What a function's body hands to `done`, whenever it does.

@@ -11,7 +11,7 @@ use super::driver::{Browser, key};
 use crate::harness::{self, HUGEWISE, text};
 
 /// From a telephone to a wall; on paper as wide as A4 is.
-const SHOWN: [(u32, &str, &str); 7] = [
+pub(super) const SHOWN: [(u32, &str, &str); 7] = [
     (390, "screen", "light"),
     (390, "screen", "dark"),
     (1280, "screen", "light"),
@@ -47,7 +47,7 @@ pub(super) fn are_for_everybody(browser: &Browser, name: &str) {
 }
 
 /// Writes a page, and opens it as a file.
-fn open(browser: &Browser, folder: &Path, words: &[&str]) {
+pub(super) fn open(browser: &Browser, folder: &Path, words: &[&str]) {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").canonicalize().unwrap();
     let mut command = std::process::Command::new(HUGEWISE);
     let output = command.args(words).args(["--format", "html"]).current_dir(fixtures).output().unwrap();
@@ -57,7 +57,7 @@ fn open(browser: &Browser, folder: &Path, words: &[&str]) {
     browser.go(&format!("file://{}", file.display()));
 }
 
-const HOST: [&str; 2] = ["--root", "hosts/oracle-many-sessions"];
+pub(super) const HOST: [&str; 2] = ["--root", "hosts/oracle-many-sessions"];
 
 #[test]
 fn pages_are_for_everybody() {

@@ -2,6 +2,7 @@
 
 mod driver;
 mod faces;
+mod pictures;
 
 use std::cell::RefCell;
 

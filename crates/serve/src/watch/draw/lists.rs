@@ -85,7 +85,7 @@ pub(super) fn instances(view: &View, frame: &Frame, screen: &mut ratatui::Frame<
     let head = heads.iter().enumerate().map(|(at, text)| cell(at, (*text).to_owned(), Role::Quiet));
     let table = Table::new(rows.iter().map(row), widths)
         .header(Row::new(head.collect::<Vec<_>>()))
-        .row_highlight_style(if view.panel == Panel::Instances { CHOSEN } else { Style::new() })
+        .row_highlight_style(if view.panel() == Panel::Instances { CHOSEN } else { Style::new() })
         .highlight_symbol("  ");
     let mut state = TableState::new().with_selected(view.chosen(Panel::Instances));
     screen.render_stateful_widget(table, below, &mut state);
@@ -165,7 +165,7 @@ pub(super) fn findings(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'
         ])
     };
     let table = Table::new(rows.iter().map(row), widths)
-        .row_highlight_style(if view.panel == Panel::Findings { CHOSEN } else { Style::new() })
+        .row_highlight_style(if view.panel() == Panel::Findings { CHOSEN } else { Style::new() })
         .highlight_symbol("  ");
     let mut state = TableState::new().with_selected(view.chosen(Panel::Findings));
     screen.render_stateful_widget(table, below, &mut state);

@@ -65,7 +65,7 @@ pub(super) fn draw(view: &mut View, screen: &mut ratatui::Frame<'_>) {
 /// What is known of what is chosen, beside the overview.
 fn chosen(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'_>, area: Rect) {
     let text = match view.chosen_key() {
-        Some(key) if view.panel == Panel::Instances => {
+        Some(key) if view.panel() == Panel::Instances => {
             let mut lines = vec![(0, Spans::new().add(Role::Strong, &key)), (0, Spans::new())];
             lines.extend(detail::instance(frame, &key));
             lines
@@ -191,8 +191,8 @@ fn style(palette: Palette, role: Role) -> Style {
 
 /// The title of a list; the one that has the keys stands out.
 fn title(view: &View, panel: Panel, text: &str, more: &str) -> Spans {
-    let role = if view.panel == panel { Role::Strong } else { Role::Quiet };
-    let mark = if view.panel == panel { "> " } else { "  " };
+    let role = if view.panel() == panel { Role::Strong } else { Role::Quiet };
+    let mark = if view.panel() == panel { "> " } else { "  " };
     Spans::new().add(role, &format!("{mark}{text}")).add(Role::Quiet, more)
 }
 

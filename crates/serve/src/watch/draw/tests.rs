@@ -235,6 +235,18 @@ fn incidents_of_a_recording_are_marked_and_gone_to() {
     assert!(after.contains("last: reclaim-storm at 2026-11-21T08:30:10Z (N)"), "{after}");
 }
 
+/// sar tells of no servers: what was found has the keys, and stands beside the overview.
+#[test]
+fn an_incident_of_an_archive_without_servers_is_what_is_chosen() {
+    let mut view = archive();
+    assert!(shown(&mut view, 170, 24).contains("Nothing is selected."));
+    pressed(&mut view, &[KeyCode::Char('n')]);
+    let screen = shown(&mut view, 170, 24);
+    assert!(!screen.contains("Nothing is selected.") && screen.contains("> Findings"), "{screen}");
+    pressed(&mut view, &[KeyCode::Enter]);
+    assert!(shown(&mut view, 80, 24).contains("reclaim-storm"), "{screen}");
+}
+
 #[test]
 fn a_wide_terminal_shows_what_is_chosen_beside_the_overview() {
     insta::assert_snapshot!(shown(&mut view(), 170, 24));
