@@ -21,6 +21,7 @@ mod capture;
 mod cgroup;
 mod change;
 mod clusterware;
+mod collect;
 mod container;
 mod crash;
 mod doors;
