@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::Release;
+use super::processor::Processor;
 use crate::{Failure, shell};
 
 /// What writes it.
@@ -14,8 +15,18 @@ const CYCLONEDX: (&str, &str) = ("cargo-cyclonedx", "0.5.9");
 /// What it calls its files, one beside each manifest of the workspace.
 const NAME: &str = "hugewise-bill-of-materials";
 
-/// Writes `hugewise-VERSION.cdx.json`, and holds it against what cargo says is linked.
-pub(super) fn build(release: &Release, target: &str) -> Result<(), Failure> {
+/// Writes `hugewise-VERSION.cdx.json`, one for all processors, and holds it against what cargo says is linked.
+pub(super) fn build(release: &Release, processors: &[Processor]) -> Result<(), Failure> {
+    let Some((first, others)) = processors.split_first() else { return Ok(()) };
+    let target = first.target;
+    let linked = linked(target)?;
+    for other in others {
+        if self::linked(other.target)? != linked {
+            return Err(
+                format!("{} is made of other crates than {target}: each needs its own bill", other.target).into()
+            );
+        }
+    }
     let written = Written(manifests()?);
     let mut tool = shell::command(shell::tool(CYCLONEDX, &[])?);
     tool.args(["cyclonedx", "--quiet", "--format", "json", "--spec-version", "1.5", "--no-build-deps"]);
@@ -26,7 +37,6 @@ pub(super) fn build(release: &Release, target: &str) -> Result<(), Failure> {
     // Where it was built is nobody's business, and differs from one build to the next.
     let text = text.replace(&format!("file://{}", shell::root().display()), "file://");
     let mut bill: Value = serde_json::from_str(&text)?;
-    let linked = linked(target)?;
     leave(&mut bill, &linked);
     let told = components(&bill);
     let missing: Vec<&String> = linked.difference(&told).collect();

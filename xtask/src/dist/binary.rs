@@ -6,20 +6,21 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Release, TARGET, tools};
+use super::processor::Processor;
+use super::{Release, tools};
 use crate::{Failure, shell};
 
 /// Builds it.
-pub(super) fn build(release: &Release) -> Result<PathBuf, Failure> {
-    let binary = build_in(release, &release.build)?;
+pub(super) fn build(release: &Release, processor: &Processor) -> Result<PathBuf, Failure> {
+    let binary = build_in(release, processor, &release.build)?;
     check(&binary)?;
     Ok(binary)
 }
 
 /// Builds it a second time, in another folder, which must make no difference.
-pub(super) fn again(release: &Release, first: &Path) -> Result<(), Failure> {
+pub(super) fn again(release: &Release, processor: &Processor, first: &Path) -> Result<(), Failure> {
     let folder = release.build.with_file_name("build-again");
-    let second = build_in(release, &folder)?;
+    let second = build_in(release, processor, &folder)?;
     if fs::read(first)? != fs::read(&second)? {
         return Err(format!("{} and {} differ", first.display(), second.display()).into());
     }
@@ -27,13 +28,15 @@ pub(super) fn again(release: &Release, first: &Path) -> Result<(), Failure> {
     Ok(fs::remove_dir_all(folder)?)
 }
 
-fn build_in(release: &Release, folder: &Path) -> Result<PathBuf, Failure> {
+fn build_in(release: &Release, processor: &Processor, folder: &Path) -> Result<PathBuf, Failure> {
+    let cargo_home = cargo_home()?;
+    let build = ["build", "--release", "--locked", "--package", "hugewise", "--target", processor.target];
     let mut cargo = shell::cargo();
-    cargo.args(["build", "--release", "--locked", "--package", "hugewise", "--target", TARGET]);
+    cargo.args(build);
     cargo.env("CARGO_TARGET_DIR", folder).env("SOURCE_DATE_EPOCH", release.epoch.to_string());
-    cargo.env("RUSTFLAGS", flags(folder, &cargo_home()?, shell::root()));
+    cargo.env("RUSTFLAGS", flags(folder, &cargo_home, shell::root()));
     shell::run(&mut cargo)?;
-    Ok(folder.join(TARGET).join("release/hugewise"))
+    Ok(folder.join(processor.target).join("release/hugewise"))
 }
 
 /// Nothing of the machine that builds is to be in it: neither its C library's version nor where its folders lie.

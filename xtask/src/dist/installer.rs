@@ -43,7 +43,11 @@ mod tests {
 
     /// A release whose program is a script that says its version.
     fn release(folder: &Path) -> String {
-        let name = format!("hugewise-1.2.3-linux-{}", std::env::consts::ARCH);
+        release_for(folder, std::env::consts::ARCH)
+    }
+
+    fn release_for(folder: &Path, machine: &str) -> String {
+        let name = format!("hugewise-1.2.3-linux-{machine}");
         let top = folder.join(&name);
         for part in ["man", "completions"] {
             fs::create_dir_all(top.join(part)).unwrap();
@@ -97,6 +101,29 @@ mod tests {
         let left = Command::new("find").arg(&prefix).args(["-type", "f"]).output().unwrap();
         assert!(left.stdout.is_empty(), "{}", String::from_utf8_lossy(&left.stdout));
         assert_eq!(install(folder.path(), &["--remove", "--prefix", prefix.to_str().unwrap()]).0, Some(1));
+    }
+
+    #[test]
+    fn the_archive_is_that_of_the_machine() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let archive = release_for(folder.path(), "aarch64");
+        let stub = folder.path().join("bin/uname");
+        fs::create_dir(folder.path().join("bin")).unwrap();
+        let path = format!("{}/bin:{}", folder.path().display(), std::env::var("PATH").unwrap());
+        for (machine, code, said_of) in [
+            ("aarch64", 0, format!("verified {archive}")),
+            ("x86_64", 1, "this release has no archive for x86_64".to_owned()),
+            ("riscv64", 1, "there is no hugewise for riscv64".to_owned()),
+        ] {
+            fs::write(&stub, format!("#!/bin/sh\ntest \"$1\" = -m && echo {machine} || echo Linux\n")).unwrap();
+            fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).unwrap();
+            let mut sh = Command::new("sh");
+            sh.arg("install.sh").args(["--from", ".", "--prefix"]).arg(folder.path().join(machine));
+            let output = sh.current_dir(folder.path()).env("PATH", &path).output().unwrap();
+            let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert!(output.status.code() == Some(code) && said.contains(&said_of), "{machine}: {said}");
+        }
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 mod bill;
 mod binary;
+mod image;
 mod installer;
 mod packages;
+mod processor;
 mod tools;
 mod trial;
 mod wheel;
@@ -12,13 +14,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use crate::{Failure, shell};
+use processor::X86_64;
 
-/// rustc's name of what is built for.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// As `uname -m` and RPM say it, and as Debian does.
-const MACHINE: &str = "x86_64";
-const DEBIAN: &str = "amd64";
+use crate::{Failure, shell};
 
 /// What to build.
 #[derive(clap::Args)]
@@ -62,15 +60,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let release =
         Release { version: version()?, epoch: epoch()?, out: out.canonicalize()?, build: folder.join("build") };
-    let binary = timed("binary", || binary::build(&release))?;
-    if arguments.twice {
-        timed("binary, again", || binary::again(&release, &binary))?;
+    let processors = &[X86_64];
+    for processor in processors {
+        let named = |what: &str| format!("{what} for {}", processor.machine);
+        let binary = timed(&named("binary"), || binary::build(&release, processor))?;
+        if arguments.twice {
+            timed(&named("binary, again,"), || binary::again(&release, processor, &binary))?;
+        }
+        timed(&named("archive"), || packages::archive(&release, processor, &binary))?;
+        let (version, file) = (format!("{}-1", release.version), packages::deb_file(&release, processor));
+        timed(&named("deb"), || packages::deb(&release, processor, &version, &file))?;
+        timed(&named("rpm"), || packages::rpm(&release, processor))?;
+        timed(&named("image"), || image::build(&release, processor, &binary))?;
+        timed(&named("wheel"), || wheel::build(&release, processor, &binary))?;
     }
-    timed("archive", || packages::archive(&release, &binary))?;
-    timed("deb", || packages::deb(&release, &format!("{}-1", release.version), &packages::deb_file(&release)))?;
-    timed("rpm", || packages::rpm(&release))?;
-    timed("wheel", || wheel::build(&release, &binary))?;
-    timed("bill of materials", || bill::build(&release, TARGET))?;
+    timed("bill of materials", || bill::build(&release, processors))?;
     timed("installer", || installer::build(&release, arguments.releases.as_deref()))?;
     list(&release.out)?;
     if arguments.tried { trial::run(&release, &arguments.suites) } else { Ok(()) }

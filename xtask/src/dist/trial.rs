@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{DEBIAN, MACHINE, Release, packages, tools};
+use super::processor::X86_64;
+use super::{Release, packages, tools};
 use crate::{Failure, shell};
 
 /// Debian 11, 12, 13 and the next one.
@@ -26,7 +27,7 @@ pub(super) fn run(release: &Release, suites: &[String]) -> Result<(), Failure> {
     fs::create_dir_all(&next)?;
     // Only Debian's revision is another: what an upgrade does is seen with it.
     let newer = format!("{}-2", release.version);
-    packages::deb(release, &newer, &next.join(format!("hugewise_{newer}_{DEBIAN}.deb")))?;
+    packages::deb(release, &X86_64, &newer, &next.join(format!("hugewise_{newer}_{}.deb", X86_64.debian)))?;
     for suite in suites {
         super::timed(&format!("tried in Debian {suite}"), || in_suite(release, suite, &newer, &next))?;
     }
@@ -35,7 +36,7 @@ pub(super) fn run(release: &Release, suites: &[String]) -> Result<(), Failure> {
 
 /// What the distributions' own programs say of the packages: nothing that is not explained beside them.
 fn lint(release: &Release) -> Result<(), Failure> {
-    let (deb, rpm) = (packages::deb_file(release), packages::rpm_file(release));
+    let (deb, rpm) = (packages::deb_file(release, &X86_64), packages::rpm_file(release, &X86_64));
     let mut lintian = tools::of_debian("/usr/bin/lintian", "lintian")?;
     shell::run(lintian.args(["--allow-root", "--fail-on", "error,warning"]).arg(deb))?;
     let mut rpmlint = tools::of_python("rpmlint", RPMLINT)?;
@@ -56,8 +57,8 @@ fn in_suite(release: &Release, suite: &str, newer: &str, next: &Path) -> Result<
     let script = include_str!("trial.sh")
         .replace("@VERSION@", &release.version)
         .replace("@NEWER@", newer)
-        .replace("@DEBIAN@", DEBIAN)
-        .replace("@MACHINE@", MACHINE);
+        .replace("@DEBIAN@", X86_64.debian)
+        .replace("@MACHINE@", X86_64.machine);
     fs::write(dist.join("trial.sh"), script)?;
     // rpm takes itself out of the root's mounts, for which the root has to be one.
     let mounted = "mount --bind \"$1\" \"$1\" && mount -t proc proc \"$1/proc\" && mount -t sysfs -o ro sysfs \"$1/sys\" && \

@@ -3,15 +3,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{MACHINE, Release, tools};
+use super::processor::Processor;
+use super::{Release, tools};
 use crate::{Failure, shell};
 
 /// What writes a wheel's list of files and packs it.
 const WHEEL: (&str, &str) = ("wheel", "0.45.1");
 const SUMMARY: &str = "Huge pages for database servers on Linux: check, size, plan, apply, undo, investigate";
 
-/// Packs it, and installs it in an environment of its own to see that it runs.
-pub(super) fn build(release: &Release, binary: &Path) -> Result<(), Failure> {
+/// Packs it, and where this machine is one of its kind installs it in an environment of its own to see that it runs.
+pub(super) fn build(release: &Release, processor: &Processor, binary: &Path) -> Result<(), Failure> {
     let Release { version, epoch, out, build } = release;
     let folder = build.join("wheel");
     if folder.exists() {
@@ -26,13 +27,15 @@ pub(super) fn build(release: &Release, binary: &Path) -> Result<(), Failure> {
     for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
         fs::copy(shell::root().join(licence), about.join("licenses").join(licence))?;
     }
-    fs::write(about.join("WHEEL"), platforms(MACHINE))?;
+    fs::write(about.join("WHEEL"), platforms(processor.machine))?;
     fs::write(about.join("METADATA"), metadata(version, &fs::read_to_string(shell::root().join("README.md"))?))?;
     let (name, pinned) = WHEEL;
     let mut wheel = tools::of_python(name, pinned)?;
     wheel.env("SOURCE_DATE_EPOCH", epoch.to_string()).arg("pack").arg(&top).arg("--dest-dir").arg(out);
     shell::run(&mut wheel)?;
-    runs(&file(release)?, version, &folder.join("environment"))?;
+    if processor.machine == std::env::consts::ARCH {
+        runs(&file(release, processor)?, version, &folder.join("environment"))?;
+    }
     Ok(fs::remove_dir_all(folder)?)
 }
 
@@ -53,9 +56,10 @@ fn metadata(version: &str, readme: &str) -> String {
 }
 
 /// Where it is: its name says what it runs on.
-fn file(release: &Release) -> Result<PathBuf, Failure> {
+fn file(release: &Release, processor: &Processor) -> Result<PathBuf, Failure> {
     let files = super::files(&release.out)?;
-    let wheel = files.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "whl"));
+    let end = format!("_{}.whl", processor.machine);
+    let wheel = files.into_iter().find(|path| path.to_string_lossy().ends_with(&end));
     wheel.ok_or_else(|| format!("{} has no wheel", release.out.display()).into())
 }
 
