@@ -13,7 +13,7 @@ use std::time::Instant;
 use player::Player;
 use stories::Story;
 
-use crate::vm::image::{self, Suite};
+use crate::vm::image::{self, Image, Suite};
 use crate::vm::machine::{self, Disk};
 use crate::{Failure, shell};
 
@@ -52,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let name = format!("{} on {}", story.name, suite.name());
             println!("== {name}: {}", story.shows);
             let begun = Instant::now();
-            let played = (story.image)(*suite)
+            let played = Image::Newcomer(*suite)
                 .disk()
                 .and_then(|image| Disk::over(&image))
                 .and_then(|disk| Player::sit_down(&disk, &downloads, &files, arguments.verbose)?.play(story));

@@ -61,8 +61,7 @@ impl Player {
             machine
                 .must(&format!("install -m 644 -o dba /usr/local/bin/{name} /home/dba/ && rm /usr/local/bin/{name}"))?;
         }
-        let cluster =
-            machine.must("{ pg_lsclusters --no-header || true; } 2>/dev/null | awk '{ printf \"%s/%s\", $1, $2 }'")?;
+        let cluster = machine.must("pg_lsclusters --no-header | awk '{ printf \"%s/%s\", $1, $2 }'")?;
         let before = Snapshot::of(&mut machine)?;
         Ok(Self { machine, before, cluster, verbose })
     }

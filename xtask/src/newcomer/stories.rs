@@ -1,12 +1,9 @@
 //! What is played: chapters of the documents, and what each of their commands is documented to do.
 
-use crate::vm::image::{Image, Suite};
-
 /// One sitting at a fresh machine.
 pub(super) struct Story {
     pub(super) name: &'static str,
     pub(super) shows: &'static str,
-    pub(super) image: fn(Suite) -> Image,
     pub(super) chapters: &'static [Chapter],
 }
 
@@ -63,7 +60,7 @@ const fn yes(step: Option<Step>) -> Option<Step> {
     }
 }
 
-pub(super) static ALL: &[Story] = &[START, POSTGRESQL, ARCHIVE, MARIADB];
+pub(super) static ALL: &[Story] = &[START, POSTGRESQL, ARCHIVE];
 
 /// Nothing of hugewise is left but what removing it leaves.
 const GONE: Then = Then::Holds("! test -e /usr/bin/hugewise && ! test -e /lib/systemd/system/hugewise-record.service");
@@ -84,7 +81,6 @@ const REMOVE: Chapter = Chapter {
 const START: Story = Story {
     name: "start",
     shows: "the first lines of README, then \"Start in five minutes\", then the package is removed",
-    image: Image::Newcomer,
     chapters: &[
         Chapter {
             page: "README.md",
@@ -171,7 +167,6 @@ const START: Story = Story {
 const POSTGRESQL: Story = Story {
     name: "postgresql",
     shows: "\"From zero to verified\" of PostgreSQL's page; a removed package leaves what it set up",
-    image: Image::Newcomer,
     chapters: &[
         Chapter {
             page: "docs/install.md",
@@ -223,7 +218,6 @@ const POSTGRESQL: Story = Story {
 const ARCHIVE: Story = Story {
     name: "archive",
     shows: "install.sh from the archive beside it, from a folder, into the home folder, and its removal",
-    image: Image::Newcomer,
     chapters: &[Chapter {
         page: "docs/install.md",
         heading: "install.sh",
@@ -234,44 +228,4 @@ const ARCHIVE: Story = Story {
             and(ends(0, &["removed /usr/local/bin/hugewise"]), &[Then::Holds("! test -e /usr/local/bin/hugewise")]),
         ],
     }],
-};
-
-/// The kernel's word for MariaDB's one piece: pages are taken, and it maps them.
-const MARIADB_HAS_THEM: Then = Then::Holds(
-    "grep -q ' /anon_hugepage' /proc/$(pidof mariadbd)/maps && \
-     awk '/^HugePages_Total/ { all = $2 } /^HugePages_Free/ { free = $2 } END { exit !(all - free > 250) }' /proc/meminfo",
-);
-
-const MARIADB: Story = Story {
-    name: "mariadb",
-    shows: "\"From zero to verified\" of MariaDB's page, beside a Redis of which nothing is wanted",
-    image: Image::NewcomerServers,
-    chapters: &[
-        Chapter {
-            page: "docs/install.md",
-            heading: "Debian package",
-            steps: &[and(ends(0, &[]), &[Then::Noted]), None, None],
-        },
-        Chapter {
-            page: "docs/engines/redis.md",
-            heading: "Redis and Valkey",
-            steps: &[ends(0, &["redis 6379"]), ends(0, &[]), None],
-        },
-        Chapter {
-            page: "docs/engines/mysql.md",
-            heading: "From zero to verified",
-            steps: &[
-                ends(0, &["mariadb 3306"]),
-                ends(0, &[]),
-                ends(0, &["set the pool of 2 MiB pages to", "large_pages"]),
-                and(yes(ends(0, &["verified   mariadb 3306  is wholly on huge pages"])), &[MARIADB_HAS_THEM]),
-                ends(0, &["mariadb 3306  all"]),
-            ],
-        },
-        Chapter {
-            page: "docs/start.md",
-            heading: "And back",
-            steps: &[and(ends(0, &["every file and value is as it was before"]), &[Then::AsBefore]), None],
-        },
-    ],
 };

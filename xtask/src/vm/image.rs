@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::machine::{Hardware, Kernel, Machine};
-use super::recipe::{
-    BY_HAND, FILES, FIRST_BOOT, MANAGED, MASKED, NEWCOMER_BOOT, NEWCOMER_END, NEWCOMER_MARIADB, NEWCOMER_POSTGRESQL,
-};
+use super::recipe::{BY_HAND, FILES, FIRST_BOOT, MANAGED, MASKED, NEWCOMER_BOOT};
 use crate::{Failure, debian, shell};
 
 /// What building and running needs of this machine.
@@ -25,8 +23,8 @@ const NEEDS: debian::Needs = &[
 
 /// What every image of Debian 12 has.
 const PACKAGES: &str = "systemd-sysv,dbus,udev,kmod,procps,initramfs-tools,grub-pc,postgresql-15,postgresql-client-15";
-/// What a newcomer's has, without its servers.
-const NEWCOMER: &str = "systemd-sysv,dbus,udev,kmod,procps,initramfs-tools,grub-pc,sudo,bsdutils";
+/// What a newcomer's has, whatever the suite calls its PostgreSQL.
+const NEWCOMER: &str = "systemd-sysv,dbus,udev,kmod,procps,initramfs-tools,grub-pc,sudo,bsdutils,postgresql";
 
 const DISK_BYTES: u64 = 3 << 30;
 /// Where the one partition begins; GRUB's own code lies before it.
@@ -78,8 +76,6 @@ pub(crate) enum Image {
     Managed,
     /// A fresh Debian with its PostgreSQL, on which nobody has set anything up, and an account that may use sudo.
     Newcomer(Suite),
-    /// The same with MariaDB and Redis in PostgreSQL's place.
-    NewcomerServers(Suite),
 }
 
 impl Image {
@@ -88,9 +84,6 @@ impl Image {
             Self::Newcomer(Suite::Bookworm) => "newcomer-bookworm",
             Self::Newcomer(Suite::Trixie) => "newcomer-trixie",
             Self::Newcomer(Suite::Sid) => "newcomer-sid",
-            Self::NewcomerServers(Suite::Bookworm) => "servers-of-newcomer-bookworm",
-            Self::NewcomerServers(Suite::Trixie) => "servers-of-newcomer-trixie",
-            Self::NewcomerServers(Suite::Sid) => "servers-of-newcomer-sid",
             Self::Plain => "plain",
             Self::OldKernel => "old-kernel",
             Self::Tuned => "tuned",
@@ -108,21 +101,19 @@ impl Image {
     }
 
     fn suite(self) -> Suite {
-        if let Self::Newcomer(suite) | Self::NewcomerServers(suite) = self { suite } else { Suite::Bookworm }
+        if let Self::Newcomer(suite) = self { suite } else { Suite::Bookworm }
     }
 
     fn base(self) -> &'static str {
         match self {
-            Self::Newcomer(_) | Self::NewcomerServers(_) => NEWCOMER,
+            Self::Newcomer(_) => NEWCOMER,
             _ => PACKAGES,
         }
     }
 
     fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Plain | Self::OldKernel => &[],
-            Self::Newcomer(_) => &["postgresql"],
-            Self::NewcomerServers(_) => &["mariadb-server", "redis-server"],
+            Self::Plain | Self::OldKernel | Self::Newcomer(_) => &[],
             Self::Tuned => &["tuned"],
             Self::Collectors => &["sysstat", "atop", "pcp", "stress-ng"],
             Self::Servers => &["sysstat", "mariadb-server", "redis-server", "openjdk-17-jdk-headless"],
@@ -133,8 +124,7 @@ impl Image {
     fn first_boot(self) -> String {
         match self {
             Self::Plain | Self::OldKernel | Self::Collectors => FIRST_BOOT.to_owned(),
-            Self::Newcomer(_) => format!("{NEWCOMER_BOOT}{NEWCOMER_POSTGRESQL}{NEWCOMER_END}"),
-            Self::NewcomerServers(_) => format!("{NEWCOMER_BOOT}{NEWCOMER_MARIADB}{NEWCOMER_END}"),
+            Self::Newcomer(_) => NEWCOMER_BOOT.to_owned(),
             Self::Tuned => format!("{FIRST_BOOT}systemctl start tuned\ntuned-adm profile virtual-guest\nsync\n"),
             Self::Servers => {
                 format!("{FIRST_BOOT}systemctl --quiet disable --now postgresql mariadb redis-server\nsync\n")

@@ -89,15 +89,14 @@ rm -rf /var/log/journal /var/cache/apt/*.bin
 sync
 ";
 
-/// The first boot of a newcomer's host: an account that may use sudo.
+/// The first boot of a newcomer's host: PostgreSQL as Debian sets it up, with a quarter of the memory as its buffer, as its manual
+/// advises, and an account that may use sudo.
 pub(super) const NEWCOMER_BOOT: &str = "set -e
 grub-install --target=i386-pc /dev/vda
 update-grub
 useradd --create-home --shell /bin/bash dba
 echo 'dba ALL=(ALL:ALL) NOPASSWD: ALL' >/etc/sudoers.d/dba
-";
-/// PostgreSQL as Debian sets it up, with a quarter of the memory as its buffer, as its manual advises.
-pub(super) const NEWCOMER_POSTGRESQL: &str = "version=$(ls /usr/lib/postgresql)
+version=$(ls /usr/lib/postgresql)
 pg_createcluster $version main -- --no-sync
 pg_conftool $version main set shared_buffers 512MB
 pg_conftool $version main set max_connections 200
@@ -105,15 +104,7 @@ systemctl daemon-reload
 systemctl start postgresql
 pg_lsclusters --no-header | grep -w online
 systemctl stop postgresql
-";
-/// MariaDB and Redis as Debian sets them up; MariaDB with a quarter of the memory as its buffer pool.
-pub(super) const NEWCOMER_MARIADB: &str =
-    "printf '[mariadbd]\ninnodb_buffer_pool_size = 512M\n' >/etc/mysql/mariadb.conf.d/60-size.cnf
-systemctl restart mariadb redis-server
-mariadb -e 'SELECT 1'
-systemctl stop mariadb redis-server
-";
-pub(super) const NEWCOMER_END: &str = "apt-get clean
+apt-get clean
 rm -rf /var/log/journal /var/cache/apt/*.bin
 sync
 ";
