@@ -143,9 +143,8 @@ fn every_panel_gives_what_was_worked_out_by_hand() {
     assert_eq!(titles, BY_HAND.iter().map(|(title, _)| *title).collect::<Vec<_>>());
     for (query, (_, expected)) in queries.iter().zip(BY_HAND) {
         let samples = expected.iter().map(|(labels, value)| {
-            let host = |name: &str, cluster: &str| {
-                format!("job=\"hugewise\",instance=\"{name}:9752\",cluster=\"{cluster}\"")
-            };
+            let host =
+                |name: &str, cluster: &str| format!("job=\"hugewise\",instance=\"{name}:9752\",cluster=\"{cluster}\"");
             let labels = labels.replace("DB1", &host("db1", "orders")).replace("DB2", &host("db2", "orders"));
             let labels = labels.replace("DB3", &host("db3", "billing")).replace("DB4", &host("db4", "billing"));
             format!("{{labels: '{labels}', value: {value}}}")
