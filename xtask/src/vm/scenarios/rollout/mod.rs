@@ -130,8 +130,8 @@ impl<'a> Trial<'a> {
             let (capture, plan) = (size(".tar.gz")?.len(), size(".plan.json")?.len());
             let saved = std::fs::read(self.control.path("plans").join(format!("{}.plan.json", host.name)))?;
             let saved: serde_json::Value = serde_json::from_slice(&saved)?;
-            let steps = saved["steps"].as_array().map(Vec::as_slice).unwrap_or_default();
-            let steps: Vec<&str> = steps.iter().filter_map(|step| step["id"].as_str()).collect();
+            let steps = saved.get("steps").and_then(serde_json::Value::as_array).map(Vec::as_slice).unwrap_or_default();
+            let steps: Vec<&str> = steps.iter().filter_map(|step| step.get("id")?.as_str()).collect();
             ensure(steps.contains(&"restart-postgresql-15/main"), || format!("{}: a plan of {steps:?}", host.name))?;
             self.stage.say(&format!(
                 "{}: a capture of {capture} bytes, a plan of {plan}: {}",

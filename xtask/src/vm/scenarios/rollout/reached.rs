@@ -8,9 +8,9 @@ use crate::vm::{Disk, Hardware, Image, Machine, Stage, ensure};
 /// What its memory is: a small server's.
 const MEMORY_MIB: u32 = 1024;
 
-/// The account's key.
+/// The account's key, and the folder that Ansible makes in its home.
 const AUTHORIZE: &str = "set -e
-install -d -o ops -g ops -m 700 /home/ops/.ssh
+install -d -o ops -g ops -m 700 /home/ops/.ssh /home/ops/.ansible /home/ops/.ansible/tmp
 cat >/home/ops/.ssh/authorized_keys
 chown ops: /home/ops/.ssh/authorized_keys";
 
