@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::processor::Processor;
-use super::{Release, tools};
+use super::processor::{Processor, X86_64};
+use super::{Release, cross, tools};
 use crate::{Failure, shell};
 
 /// Builds it.
@@ -31,7 +31,8 @@ pub(super) fn again(release: &Release, processor: &Processor, first: &Path) -> R
 fn build_in(release: &Release, processor: &Processor, folder: &Path) -> Result<PathBuf, Failure> {
     let cargo_home = cargo_home()?;
     let build = ["build", "--release", "--locked", "--package", "hugewise", "--target", processor.target];
-    let mut cargo = shell::cargo();
+    let mut cargo =
+        if processor.target == X86_64.target { shell::cargo() } else { cross::cargo(release, &cargo_home, folder)? };
     cargo.args(build);
     cargo.env("CARGO_TARGET_DIR", folder).env("SOURCE_DATE_EPOCH", release.epoch.to_string());
     cargo.env("RUSTFLAGS", flags(folder, &cargo_home, shell::root()));
@@ -47,7 +48,7 @@ fn flags(build: &Path, cargo_home: &Path, source: &Path) -> String {
 }
 
 /// Where cargo keeps the sources of other crates.
-fn cargo_home() -> Result<PathBuf, Failure> {
+pub(super) fn cargo_home() -> Result<PathBuf, Failure> {
     if let Some(folder) = std::env::var_os("CARGO_HOME") {
         return Ok(PathBuf::from(folder));
     }

@@ -120,7 +120,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::dist::processor::X86_64;
+    use crate::dist::processor::ARM64;
 
     fn built(folder: &Path) -> PathBuf {
         let (out, build) = (folder.join("out"), folder.join("build"));
@@ -129,8 +129,8 @@ mod tests {
         let binary = folder.join("hugewise");
         fs::write(&binary, "#!/bin/sh\n").unwrap();
         let release = Release { version: "1.2.3".into(), epoch: 1_000_000_000, out, build };
-        super::build(&release, &X86_64, &binary).unwrap();
-        file(&release, &X86_64)
+        super::build(&release, &ARM64, &binary).unwrap();
+        file(&release, &ARM64)
     }
 
     fn sh(script: &str, folder: &Path) -> String {
@@ -161,7 +161,7 @@ mod tests {
         let index = read("index.json");
         let manifest = read(&of(&index["manifests"][0]));
         let config = read(&of(&manifest["config"]));
-        assert_eq!(config["architecture"], "amd64");
+        assert_eq!(config["architecture"], "arm64");
         assert_eq!(config["created"], "2001-09-09T01:46:40Z");
         let layer = of(&manifest["layers"][0]);
         let unpacked = sh(&format!("gzip -dc i/{layer} | sha256sum | cut -d' ' -f1"), folder.path());

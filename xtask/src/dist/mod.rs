@@ -2,6 +2,8 @@
 
 mod bill;
 mod binary;
+mod cross;
+mod emulated;
 mod image;
 mod installer;
 mod packages;
@@ -14,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use processor::X86_64;
+use processor::{ARM64, X86_64};
 
 use crate::{Failure, shell};
 
@@ -27,6 +29,9 @@ pub(crate) struct Arguments {
     /// Where releases can be downloaded, for install.sh: the https:// address of the folder that holds what this makes.
     #[arg(long, value_name = "URL")]
     releases: Option<String>,
+    /// Build it for arm64 too, in a root file system of Debian sid (as root).
+    #[arg(long)]
+    arm64: bool,
     /// Build the binary a second time, in another folder, and compare the two byte for byte.
     #[arg(long)]
     twice: bool,
@@ -60,7 +65,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let release =
         Release { version: version()?, epoch: epoch()?, out: out.canonicalize()?, build: folder.join("build") };
-    let processors = &[X86_64];
+    let processors = if arguments.arm64 { &[X86_64, ARM64][..] } else { &[X86_64] };
+    let mut binaries = Vec::new();
     for processor in processors {
         let named = |what: &str| format!("{what} for {}", processor.machine);
         let binary = timed(&named("binary"), || binary::build(&release, processor))?;
@@ -73,11 +79,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         timed(&named("rpm"), || packages::rpm(&release, processor))?;
         timed(&named("image"), || image::build(&release, processor, &binary))?;
         timed(&named("wheel"), || wheel::build(&release, processor, &binary))?;
+        binaries.push(binary);
     }
     timed("bill of materials", || bill::build(&release, processors))?;
     timed("installer", || installer::build(&release, arguments.releases.as_deref()))?;
     list(&release.out)?;
-    if arguments.tried { trial::run(&release, &arguments.suites) } else { Ok(()) }
+    if !arguments.tried {
+        return Ok(());
+    }
+    if let [here, there] = binaries.as_slice() {
+        timed("captured hosts on arm64", || emulated::run(&release, here, there))?;
+    }
+    trial::run(&release, &arguments.suites)
 }
 
 fn timed<T>(what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
