@@ -192,3 +192,18 @@ fn serve_in_a_container_serves_the_host_and_keeps_no_more_rights_than_to_read() 
         assert!(rights.contains(line), "{rights}");
     }
 }
+
+/// The pod of these tests has the rights that the manifest asks for, and starts what the manifest starts.
+#[test]
+fn the_daemon_set_starts_what_is_tried_here_with_the_same_rights() {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/kubernetes/daemonset.yaml");
+    let manifest = fs::read_to_string(manifest).unwrap();
+    let list = |key: &str| {
+        let line = manifest.lines().find_map(|line| line.trim().strip_prefix(key)).unwrap();
+        let words = line.trim().trim_start_matches('[').trim_end_matches(']').split(',');
+        words.map(|word| word.trim().trim_matches('"').to_ascii_lowercase()).collect::<Vec<_>>()
+    };
+    assert_eq!(list("command: "), ["/usr/bin/hugewise", "serve", "--host-namespaces", "--listen", "127.0.0.1:9752"]);
+    let rights: String = list("add: ").iter().map(|right| format!(",+{right}")).collect();
+    assert!(POD.contains(&format!("--bounding-set=${{RIGHTS:--all{rights}}}")), "{rights}");
+}

@@ -144,31 +144,6 @@ fn the_rules_for_prometheus_and_the_unit_for_systemd_are_sound() {
     harness::must(&mut security);
 }
 
-/// In a mount namespace of its own, as a container has one, where the system has no name.
-#[test]
-fn the_daemon_set_looks_at_the_node_from_a_container() {
-    let unshare = require!(harness::program(&["/usr/bin/unshare"]));
-    require!(harness::program(&["/usr/bin/nsenter"]));
-    if !rustix::process::geteuid().is_root() {
-        return Skip("a mount namespace takes root".into()).report();
-    }
-    let set = fs::read_to_string(packaging("kubernetes/daemonset.yaml")).unwrap();
-    let line = set.lines().find_map(|line| line.trim().strip_prefix("- exec nsenter ")).unwrap();
-    let (before, after) = line.split_once("serve --listen 127.0.0.1:9752").unwrap();
-    // This process stands for the node's first one, which a test may not be let near.
-    let before = before.replace("--target 1 ", &format!("--target {} ", std::process::id()));
-    let entered = format!("nsenter {before}check --format json{}", after.replace("/usr/bin/hugewise", HUGEWISE));
-    let alone = format!("'{HUGEWISE}' check --format json");
-    let system = |command: &str| {
-        let script = format!("mount --bind /dev/null /usr/lib/os-release && {{ {command}; [ $? -ne 2 ]; }}");
-        let said = harness::must(Command::new(&unshare).args(["--mount", "sh", "-c", &script]));
-        serde_json::from_str::<Value>(&said).unwrap()["host"]["os"].clone()
-    };
-    assert_eq!(system(&alone), Value::Null);
-    assert_eq!(system(&entered), harness::check().json["host"]["os"]);
-    assert!(system(&entered).is_string());
-}
-
 /// Every metric that the rules and the dashboard for Grafana ask for is one that is served.
 #[test]
 fn rules_and_dashboards_ask_for_metrics_that_are_there() {
