@@ -29,6 +29,17 @@ pub(crate) struct Found {
     pub(crate) wrong: Option<String>,
 }
 
+impl Found {
+    /// Whether a file was read, or something in it.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        let within = format!("{path}:");
+        let is_tar = self.read.range(within.clone()..).next().is_some_and(|read| read.starts_with(&within));
+        // An archive of PCP is called by what the names of its files have in common.
+        let mut bases = path.match_indices('.').filter_map(|(dot, _)| path.get(..dot));
+        is_tar || self.read.contains(path) || bases.any(|base| self.read.contains(base))
+    }
+}
+
 /// Looks through the archives at the paths. `take` gets the rows of one host and one day after another.
 pub(crate) fn read(paths: &[PathBuf], cluster: Option<&str>, take: &mut (dyn FnMut(Taken) + Send)) -> Found {
     let hours = Mutex::new(Hours { cluster, host: None, days: BTreeMap::new(), take });
@@ -49,7 +60,8 @@ pub(crate) fn read(paths: &[PathBuf], cluster: Option<&str>, take: &mut (dyn FnM
         Err(error) => return Found { read: BTreeSet::new(), wrong: Some(error.to_string()) },
     };
     for host in &investigation.hosts {
-        incidents(host, cluster, take);
+        let of_host = investigation.sources.iter().filter(|source| source.host == host.host);
+        incidents(host, of_host.filter_map(|source| source.to).max(), cluster, take);
     }
     let read = investigation.sources.into_iter().filter(|source| source.format.is_some()).map(|source| source.path);
     Found { read: read.collect(), wrong: None }
@@ -95,7 +107,8 @@ struct Hour {
 
 impl Hours<'_> {
     fn add(&mut self, host: Option<&str>, all: &[Series]) {
-        if self.host.as_deref() != host {
+        // Of two hosts without a name nobody knows that they are one.
+        if host.is_none() || self.host.as_deref() != host {
             self.done();
             self.host = host.map(str::to_owned);
         }
@@ -158,15 +171,18 @@ const fn clock(wall: bool) -> &'static str {
     if wall { "wall" } else { "utc" }
 }
 
-/// The incidents of a host, by the day on which they began.
-fn incidents(host: &History, cluster: Option<&str>, take: &mut (dyn FnMut(Taken) + Send)) {
+/// The incidents of a host, by the day on which they began. How far its archives reached tells which of two readings of a day is
+/// the later one.
+fn incidents(host: &History, reached: Option<Moment>, cluster: Option<&str>, take: &mut (dyn FnMut(Taken) + Send)) {
     let wall = matches!(host.clock, Clock::Wall { .. });
     let mut days: BTreeMap<i64, Vec<&Incident>> = BTreeMap::new();
     for incident in &host.incidents {
         days.entry(incident.from.0.div_euclid(DAY)).or_default().push(incident);
     }
-    for incidents in days.into_values() {
-        let last = incidents.iter().map(|incident| incident.from.0).max().unwrap_or_default();
+    for (day, incidents) in days {
+        let last = incidents.iter().map(|incident| incident.to.max(incident.from)).max();
+        let end = day.saturating_add(1).saturating_mul(DAY).saturating_sub(1);
+        let last = last.max(reached).map_or(end, |Moment(at)| at.min(end));
         let rows: Vec<Row> = incidents.into_iter().map(|incident| row(incident, wall)).collect();
         take(taken("incidents", host.host.as_deref(), cluster, last, &rows));
     }

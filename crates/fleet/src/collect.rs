@@ -343,16 +343,11 @@ impl Keeper<'_> {
         if let Some(error) = wrong {
             return Err(error);
         }
-        if let (true, Some(why), Some(path)) = (others.is_empty(), found.wrong, paths.first()) {
+        if let (true, Some(why), Some(path)) = (others.is_empty(), &found.wrong, paths.first()) {
             self.fail(path, &Failed::new("unreadable", format!("its archives: {why}")))?;
         }
         for (path, failed) in others {
-            let shown = path.to_string_lossy();
-            // An archive of PCP is called by what its files have in common.
-            let is_read = |read: &String| {
-                *shown == **read || shown.strip_prefix(read.as_str()).is_some_and(|rest| rest.starts_with('.'))
-            };
-            if !found.read.iter().any(is_read) {
+            if !found.has(&path.to_string_lossy()) {
                 self.fail(&path, &failed)?;
             }
         }

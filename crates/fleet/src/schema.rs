@@ -338,7 +338,7 @@ pub fn page() -> String {
          A row is there once, whatever was killed or tried again. `LAKE/_manifest` says which captures are in the \
          tables; leave it alone. A host that was captured twice has its rows twice, with another `capture`: take the \
          latest `captured_at`. Rows of `incidents` and `series` are of a host's day: `capture` stands for what its archives say \
-         of that day, and `captured_at` is the last sample, or the last incident's beginning. A day that was collected before it had ended \
+         of that day, and `captured_at` is how far they reach within it. A day that was collected before it had ended \
          is there again once it has: take the latest `captured_at` of each host, day, and in `series` collector.\n",
         BUCKETS - 1
     );

@@ -148,8 +148,8 @@ _EMPTY = {
     "findings": {**_WHO, **dict.fromkeys(("level", "code", "name"), _TEXT)},
     "incidents": {
         **_WHO,
-        **dict.fromkeys(("verdict", "confidence", "summary"), _TEXT),
-        **dict.fromkeys(("began_at", "ended_at"), "TIMESTAMP"),
+        **dict.fromkeys(("verdict", "confidence", "summary", "day"), _TEXT),
+        **dict.fromkeys(("began_at", "ended_at", "captured_at"), "TIMESTAMP"),
     },
     "failures": {**_WHO, **dict.fromkeys(("path", "class", "message"), _TEXT)},
 }

@@ -26,7 +26,7 @@ def collect(spark: Any, captures: str, lake: str, program: str = "hugewise", lab
     """
     lake = lake.rstrip("/")
     files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(captures).select("path", "content")
-    staging = f"{lake}/_staging/{uuid.uuid4()}"
+    staging = f"{lake}/_staging-{uuid.uuid4()}"
     frame = files.repartition(partitions or spark.sparkContext.defaultParallelism)
     frame.mapInArrow(lambda batches: _partition(batches, program, label), STAGED).write.parquet(staging)
     staged = spark.read.schema(STAGED).parquet(staging)
@@ -36,7 +36,7 @@ def collect(spark: Any, captures: str, lake: str, program: str = "hugewise", lab
             rows.write.partitionBy("day", "bucket").mode("append").parquet(f"{lake}/{table}")
             written[table] = rows.count()
             rows.unpersist()
-    path = spark._jvm.org.apache.hadoop.fs.Path(f"{lake}/_staging")
+    path = spark._jvm.org.apache.hadoop.fs.Path(staging)
     path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
     return written
 
@@ -45,10 +45,9 @@ def framed(members: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
     """What `hugewise collect -` reads: names and captures, each behind its length, and the mark of the end."""
     yield b"HWSTRM1\n"
     for name, content in members:
-        if content:
-            encoded = name.encode()[-4096:]
-            yield struct.pack(">I", len(encoded)) + encoded + struct.pack(">Q", len(content))
-            yield content
+        encoded = (name or "?").encode()[-4096:]
+        yield struct.pack(">I", len(encoded)) + encoded + struct.pack(">Q", len(content))
+        yield content
     yield struct.pack(">IQ", 0, 0)
 
 

@@ -31,16 +31,16 @@ def make(folder: Path) -> Path:
     tables["failures"].append(
         WHO.format(capture="x", host="NULL", cluster="NULL", at=NOW) + ", 'torn.tar' AS path, 'torn' AS class, 'ends' AS message"
     )
-    # Two members freeze together, a third later in the hour; the first is told again by an archive that had grown.
+    # Two members freeze together, a third later in the hour; the first is told again, a little otherwise, by an archive that had grown.
     for capture, host, cluster, began, ended in (
-        ("i1", "'db1'", "'rac'", "08:10:00", "08:20:00"),
+        ("i1", "'db1'", "'rac'", "08:09:50", "08:12:00"),
         ("i1b", "'db1'", "'rac'", "08:10:00", "08:21:00"),
         ("i2", "'db2'", "'rac'", "08:15:00", "08:25:00"),
         ("i3", "'db3'", "'rac'", "08:30:00", "08:31:00"),
         ("i4", "'solo'", "NULL", "09:00:00", "09:01:00"),
     ):
         tables["incidents"].append(
-            WHO.format(capture=capture, host=host, cluster=cluster, at=NOW)
+            WHO.format(capture=capture, host=host, cluster=cluster, at="2026-11-25 08:12:00+00" if capture == "i1" else "2026-11-25 23:59:00+00")
             + f", TIMESTAMPTZ '2026-11-25 {began}+00' AS began_at, TIMESTAMPTZ '2026-11-25 {ended}+00' AS ended_at, "
             "'reclaim-storm' AS verdict, 'high' AS confidence, 'x' AS summary"
         )

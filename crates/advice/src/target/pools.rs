@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use hugewise_model::observed::{Lack, Reason};
+use hugewise_model::obtainable::ObtainableBy;
 use hugewise_model::vouch::Voucher;
 use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, InstanceId, PageCount, PageSize, Pool, Remedy};
 
@@ -11,7 +12,7 @@ use super::commit::Commit;
 use crate::demand::{is_with_spare, starting};
 use crate::idle::is_worth_giving_back;
 use crate::situation::{Obstacle, to_come};
-use crate::sizing::Sized;
+use crate::sizing::{Budget, Sized};
 use crate::{Missing, boot, demand, known};
 
 /// What a pool is to be.
@@ -146,15 +147,18 @@ fn obtainable_memory(ask: &Ask<'_>) -> Option<Bytes> {
     ask.host.obtainable_memory().map(|memory| memory.bytes)
 }
 
-/// Memory that has to stay with the running system while a server still holds its memory beside the new pool: what
-/// HW206 calls the end of a host.
+/// Memory that has to stay with the running system while a server still holds its memory beside the new pool: what HW206 calls
+/// the end of a host, and no less than an apply leaves.
 fn kept_free(ask: &Ask<'_>) -> Bytes {
     let memory = &ask.host.memory;
     let total = memory.total.get().unwrap_or_default();
     let base = ask.host.base_page.get().unwrap_or(PageSize::KIB_4).bytes();
     let zones = memory.watermarks.known().into_iter().flatten();
     let watermarks: Bytes = zones.map(|zone| base.times(zone.high)).sum();
-    total.shared_by(100).unwrap_or_default().times(2).max(watermarks.times(2)) + Bytes::from_mib(16)
+    let least = total.shared_by(100).unwrap_or_default().times(2).max(watermarks.times(2)) + Bytes::from_mib(16);
+    // An apply does not ask where nothing but free memory is known.
+    let is_told = ask.host.obtainable_memory().is_some_and(|memory| memory.by != ObtainableBy::Free);
+    if is_told { least.max(Budget::floor_of(total)) } else { least }
 }
 
 fn goal(ask: &Ask<'_>, pool: &Pool) -> Result<Goal, Missing> {

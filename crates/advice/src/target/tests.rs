@@ -152,3 +152,23 @@ fn pages_that_are_given_back_make_nobody_ask() {
     let shrunk = goal(&case, Wish { shrink: true, ..Wish::default() });
     assert_eq!((shrunk.needed, shrunk.goal), (PageCount(0), PageCount(0)));
 }
+
+/// 768 MiB of memory, of which an apply leaves 256 MiB: of 539 that are available 283 can go into a pool, of 540 the 284 that
+/// the server needs.
+#[test]
+fn what_an_apply_would_refuse_is_not_planned_for_now() {
+    let mib = hugewise_model::Bytes::from_mib;
+    let mut case = quiet();
+    case.postgresql("15/main", mib(284)).asked = Asked::Try;
+    case.pool(0, 0);
+    let names = ["15/main".to_owned()];
+    case.host.memory.total = Observed::Known(mib(768));
+    case.host.memory.available = Observed::Known(mib(539));
+    let wish = || Wish { names: &names, ..Wish::default() };
+    let short = goal(&case, wish());
+    assert_eq!((short.goal, short.extra()), (PageCount(142), mib(284)));
+    let why = short.not_now.unwrap();
+    assert!(why.contains("256.0 MiB have to stay"), "{why}");
+    case.host.memory.available = Observed::Known(mib(540));
+    assert_eq!(goal(&case, wish()).not_now, None);
+}

@@ -456,3 +456,26 @@ fn incidents_are_those_of_an_investigation() {
     assert_eq!(summary.incidents.into_iter().collect::<Vec<_>>(), [("reclaim-by-page-tables".to_owned(), 1)]);
     assert_eq!(found[0]["cluster"], Field::Str("test".into()));
 }
+
+/// What a sosreport's owner or a collector packed: a tar without a host in it, and a folder that is named with a slash.
+#[test]
+fn archives_in_a_tar_are_read_and_two_hosts_without_a_name_stay_two() {
+    let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut tar = tar::Builder::new(Vec::new());
+    append(&mut tar, "logs/vmstat.log", VMSTAT.as_bytes());
+    fs::write(given.path().join("old.tar"), tar.into_inner().unwrap()).unwrap();
+    fs::create_dir(given.path().join("db5")).unwrap();
+    let busier = VMSTAT.replace(" 40 55 ", " 90  5 ");
+    fs::write(given.path().join("db5/vmstat.log"), busier).unwrap();
+    let slashed = std::path::PathBuf::from(format!("{}/", given.path().display()));
+    let summary = run(&[&slashed], lake.path());
+    assert_eq!(summary.failures.len(), 0, "{:?}", summary.failures);
+    let series = rows(lake.path(), "series");
+    let nine = |row: &&BTreeMap<String, Field>| {
+        row["metric"] == Field::Str("cpu_system_percent".into()) && row["hour"].to_string().contains(" 09:")
+    };
+    let mut told: Vec<_> =
+        series.iter().filter(nine).map(|row| (row["samples"].to_string(), row["most"].to_string())).collect();
+    told.sort();
+    assert_eq!(told, [("3".to_owned(), "60.0".to_owned()), ("3".to_owned(), "90.0".to_owned())]);
+}

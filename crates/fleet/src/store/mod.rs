@@ -47,6 +47,11 @@ fn secret(path: &Path) -> Result<String, Unsafe> {
     if facts.mode() & OTHERS != 0 {
         return Err(wrong("holds a key, and others may read or change it; run: chmod 600".to_owned()));
     }
+    // Who owns it could have others send their captures elsewhere.
+    let (owner, own) = (facts.uid(), rustix::process::geteuid().as_raw());
+    if owner != own && owner != 0 {
+        return Err(wrong(format!("holds a key, and belongs to user {owner}; it has to be yours or root's")));
+    }
     let mut text = String::new();
     let read = file.take(LONGEST + 1).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;
     if u64::try_from(read).is_ok_and(|read| read <= LONGEST) {

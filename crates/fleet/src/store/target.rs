@@ -158,5 +158,12 @@ mod tests {
         file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).unwrap();
         let said = Target::given(&given).unwrap_err().to_string();
         assert!(said.contains("chmod 600") && !said.contains("sig=1"), "{said}");
+        file.as_file().set_permissions(std::fs::Permissions::from_mode(0o600)).unwrap();
+        // Only root can give a file away.
+        if rustix::process::geteuid().is_root() {
+            std::os::unix::fs::chown(file.path(), Some(65_534), None).unwrap();
+            let said = Target::given(&given).unwrap_err().to_string();
+            assert!(said.contains("belongs to user 65534"), "{said}");
+        }
     }
 }

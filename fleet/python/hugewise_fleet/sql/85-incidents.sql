@@ -1,8 +1,15 @@
 -- Incidents by hour, and how many members of a cluster froze together.
-WITH known AS (
-    -- An archive that has grown tells the incidents of its last day again.
-    SELECT coalesce(cluster, '') AS cluster, coalesce(host, '') AS host, verdict, began_at, max(ended_at) AS ended_at
-    FROM incidents GROUP BY coalesce(cluster, ''), coalesce(host, ''), verdict, began_at
+WITH latest AS (
+    -- An archive that has grown tells its last day again.
+    SELECT coalesce(cluster, '') AS cluster, coalesce(host, '') AS host, day, max(captured_at) AS captured_at
+    FROM incidents GROUP BY coalesce(cluster, ''), coalesce(host, ''), day
+),
+known AS (
+    SELECT latest.cluster AS cluster, latest.host AS host, verdict, began_at, max(ended_at) AS ended_at
+    FROM incidents
+    JOIN latest ON latest.cluster = coalesce(incidents.cluster, '') AND latest.host = coalesce(incidents.host, '')
+        AND latest.day = incidents.day AND latest.captured_at = incidents.captured_at
+    GROUP BY latest.cluster, latest.host, verdict, began_at
 ),
 hours AS (
     SELECT date_trunc('hour', began_at) AS hour, cluster, verdict, count(*) AS incidents, count(DISTINCT host) AS hosts

@@ -81,7 +81,7 @@ fn a_right_that_cannot_be_seen_makes_the_restart_a_perhaps() {
     let denying = Denying { base: &*base, paths: vec!["/proc/sys/vm/hugetlb_shm_group"] };
     let mut world = World::new(&denying);
     // Pages of another size stand before the permission in the chain.
-    world.set_pool(PoolRef { page_size: PageSize::GIB_1, node: None }, 40);
+    world.set_pool(PoolRef { page_size: PageSize::GIB_1, node: None }, 48);
     let options = Options { shrink: true, restart: vec!["PROD".into()], boot: false, ..Options::default() };
     let (plan, _) = holds("unseen group", &world, &options, &Request::default());
     let restart = plan.instructions.iter().find(|it| it.title == "restart oracle PROD").unwrap();
