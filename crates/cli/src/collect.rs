@@ -49,6 +49,13 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    #[cfg(feature = "store")]
+    if arguments.credentials.is_none()
+        && let Some(bucket) =
+            arguments.paths.iter().find(|path| path.as_os_str().as_encoded_bytes().starts_with(b"s3://"))
+    {
+        return Err(Failure::new(format!("{} needs keys: name a file with --credentials", bucket.display())));
+    }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok().and_then(|it| i64::try_from(it.as_secs()).ok());
     let asked = Asked {
         paths: arguments.paths.clone(),

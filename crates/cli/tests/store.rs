@@ -291,4 +291,9 @@ fn the_captures_of_a_bucket_are_read_and_what_fails_is_tried_again_or_named() {
     assert_eq!((times("/captures/prod/busy.tar.gz"), times("/captures/prod/broken.tar.gz")), (2, 2), "{asked:?}");
     assert_eq!((times("/captures/prod/denied.tar.gz"), times("/captures/secret")), (1, 0), "{asked:?}");
     assert!(!said.contains("secret4") && !text(&collected.stderr).contains("secret4"));
+    // Without keys nothing is begun.
+    let none = folder.path().join("none");
+    let keyless = hugewise(&["collect", "s3://captures/prod/", "--out", none.to_str().unwrap()]);
+    assert_eq!((keyless.status.code(), none.exists()), (Some(2), false));
+    assert!(text(&keyless.stderr).contains("--credentials"), "{}", text(&keyless.stderr));
 }
