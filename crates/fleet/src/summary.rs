@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use hugewise_model::{Bytes, PageCount};
 use hugewise_report::parquet::Cell;
 use hugewise_report::plain;
 use serde::Serialize;
@@ -213,7 +214,7 @@ impl Summary {
             self.already,
             self.failures.len()
         );
-        let gib = |bytes: u64| hugewise_model::Bytes(bytes).to_string();
+        let gib = |bytes: u64| Bytes(bytes).to_string();
         let _ = writeln!(text, "page tables: {} in all", gib(self.page_tables_bytes));
         if self.page_tables_unknown > 0 {
             let _ = writeln!(text, "  {} did not tell theirs", captures(self.page_tables_unknown));
@@ -228,10 +229,11 @@ impl Summary {
             }
         }
         if self.pools_idle > 0 {
-            let _ = writeln!(text, "pools that lie idle: {}, {} unused", self.pools_idle, gib(self.idle_bytes));
+            let _ = writeln!(text, "idle pools: {}, with {} unused", self.pools_idle, gib(self.idle_bytes));
         }
         if self.pools_short > 0 {
-            let _ = writeln!(text, "pools that are short: {}, by {} pages", self.pools_short, self.short_pages);
+            let _ =
+                writeln!(text, "short pools: {}, which lack {} pages", self.pools_short, PageCount(self.short_pages));
         }
         for it in &self.cases {
             let cases = if it.cases == 1 { "case" } else { "cases" };
@@ -243,7 +245,7 @@ impl Summary {
             let _ = writeln!(text, "incident {verdict}: {count}");
         }
         if self.undecided > 0 {
-            let _ = writeln!(text, "a verdict is missing in {}", captures(self.undecided));
+            let _ = writeln!(text, "{} did not say enough to judge everything", captures(self.undecided));
         }
         for (hosts, what) in [(&self.absent, "no capture of"), (&self.stale, "stale")] {
             if !hosts.is_empty() {

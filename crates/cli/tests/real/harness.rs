@@ -254,10 +254,13 @@ impl Server {
     pub(crate) fn wait_for<T>(&mut self, what: &str, mut ready: impl FnMut(u32) -> Option<T>) -> T {
         let pid = self.pid;
         wait_for(what, || {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            // In this order: what a server says last may be what is waited for.
+            let ended = self.child.try_wait().unwrap();
+            let found = ready(pid);
+            if let (None, Some(status)) = (&found, ended) {
                 panic!("{what}: the server ended with {status}\n{}", self.log());
             }
-            ready(pid)
+            found
         })
     }
 

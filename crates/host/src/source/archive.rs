@@ -7,7 +7,7 @@ use hugewise_model::{Observed, Reason, Unread};
 
 use super::captured::{Captured, Files};
 use super::tarred::{
-    Bounded, LONGEST_HEADERS, MAX_ENTRIES, MAX_KEPT, NotTaken, add_content, ends_after, entry_path, in_words,
+    Bounded, LONGEST_HEADERS, MAX_ENTRIES, MAX_KEPT, NotTaken, add_content, at_its_start, ends_after, entry_path,
     is_refusal,
 };
 use super::tree::Tree;
@@ -76,7 +76,7 @@ pub(super) fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpac
         let mut entry = match entry {
             Err(error) if is_refusal(&error) => return Err(OpenError::io(path, error)),
             Ok(entry) => entry,
-            Err(error) if count == 0 => return Err(OpenError::of(path, &NotTaken::NoTar(in_words(&error)))),
+            Err(error) if count == 0 => return Err(OpenError::of(path, &NotTaken::NoTar(at_its_start(&error)))),
             Err(error) => {
                 torn = Some(ends_after(count, &error));
                 break;

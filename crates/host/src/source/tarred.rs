@@ -50,7 +50,15 @@ pub(super) fn ends_after(count: u64, error: &io::Error) -> String {
 /// can be anybody's secret.
 pub(super) fn in_words(error: &io::Error) -> String {
     match error.kind() {
-        io::ErrorKind::Other => "what stands there is no entry of a tar".into(),
+        io::ErrorKind::Other => "what follows is not a tar header".into(),
+        _ => error.to_string(),
+    }
+}
+
+/// The same of an archive's very first bytes.
+pub(super) fn at_its_start(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::Other => "it does not begin with a tar header".into(),
         _ => error.to_string(),
     }
 }
@@ -145,7 +153,7 @@ fn walk(
         let mut entry = match entry {
             Ok(entry) => entry,
             Err(error) if is_refusal(&error) => return Err(NotTaken::Unreadable(error.to_string())),
-            Err(error) if tarred.entries == 0 => return Err(NotTaken::NoTar(in_words(&error))),
+            Err(error) if tarred.entries == 0 => return Err(NotTaken::NoTar(at_its_start(&error))),
             Err(error) => {
                 tarred.torn = torn(tarred.entries, &error);
                 break;

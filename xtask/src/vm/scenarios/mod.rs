@@ -11,6 +11,7 @@ mod nodes;
 mod power;
 mod recorder;
 mod rollout;
+mod sent;
 mod served;
 mod stories;
 mod tuned;
@@ -37,6 +38,7 @@ pub(super) static ALL: &[Scenario] = &[
     recorder::SCENARIO,
     rollout::BEFORE,
     rollout::SCENARIO,
+    sent::SCENARIO,
     served::SCENARIO,
     stories::SCENARIO,
 ];

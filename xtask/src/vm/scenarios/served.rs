@@ -58,7 +58,7 @@ exit 1
 }
 
 /// What must be the same whoever looks: instances with their chains, findings, and what could not be read.
-fn summary(check: &Value) -> Value {
+pub(super) fn summary(check: &Value) -> Value {
     let list = |field: &str| check[field].as_array().cloned().unwrap_or_default();
     let instances: Vec<Value> = list("instances")
         .iter()

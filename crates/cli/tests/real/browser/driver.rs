@@ -66,13 +66,21 @@ impl Browser {
             command.env(variable, place);
         }
         command.envs(variables.iter().copied());
-        let mut driver = Server::start(&mut command, &folder.path().join("driver.log"), Signal::TERM);
         let log = folder.path().join("driver.log");
-        let port = driver.wait_for("chromedriver", |_| {
-            let said = fs::read_to_string(&log).ok()?;
-            let (_, port) = said.split_once("started successfully on port ")?;
-            port.split_once('.')?.0.parse().ok()
+        // It takes a free port of IPv6 and then the same of IPv4, which another program may have by then.
+        let mut started = (0..10).filter_map(|_| {
+            let mut driver = Server::start(&mut command, &log, Signal::TERM);
+            let port = driver.wait_for("chromedriver", |_| {
+                let said = fs::read_to_string(&log).ok()?;
+                if said.contains("Address already in use") {
+                    return Some(None);
+                }
+                let (_, port) = said.split_once("started successfully on port ")?;
+                Some(Some(port.split_once('.')?.0.parse().ok()?))
+            });
+            port.map(|port| (driver, port))
         });
+        let (driver, port) = started.next().unwrap_or_else(|| panic!("chromedriver finds no port"));
         let mut browser = Self { driver, folder, fonts: None, port, session: String::new() };
         // A machine that is busy enough is given up on by the driver.
         let mut rounds = 0;
