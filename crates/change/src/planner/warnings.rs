@@ -4,7 +4,7 @@ use hugewise_advice::boot::NewMenu;
 use hugewise_advice::situation::Obstacle;
 use hugewise_advice::words::{self, shell_word};
 use hugewise_advice::{demand, target};
-use hugewise_model::{Host, Instance, Observed, PageCount, Remedy};
+use hugewise_model::{Asked, Bytes, Host, HugePageUse, Instance, Observed, PageCount, Remedy};
 
 use super::Ask;
 use super::boot_loader;
@@ -13,6 +13,7 @@ use crate::plan::{Change, Step};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     left_alone(ask, draft);
+    small(ask, draft);
     kept_size(ask, draft);
     if let Some(why) = ask.host.unseen() {
         draft.warn(format!(
@@ -169,6 +170,38 @@ fn left_alone(ask: &Ask<'_>, draft: &mut Draft<'_>) {
                 ),
             );
         }
+    }
+}
+
+/// Servers that ask for huge pages, have none, and are too small for a plan that nobody asked for: `check` shows that they have
+/// none, and a plan that said nothing of it would contradict it.
+fn small(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+    if !ask.options.instances.is_empty() {
+        return;
+    }
+    let planned = |instance: &Instance| ask.sized().any(|(of, _)| std::ptr::eq(of, instance));
+    let is_small = |instance: &&Instance| {
+        instance.is_vouched()
+            && matches!(instance.asked, Asked::Try | Asked::Must)
+            && instance.huge_pages == HugePageUse::None
+            && demand::on_base_pages(instance).is_some_and(|base| base > Bytes::ZERO && base < demand::BIG_SEGMENT)
+            && !planned(instance)
+    };
+    let small: Vec<&Instance> = ask.instances.iter().filter(is_small).collect();
+    let titles: Vec<String> = small.iter().map(|it| it.title()).collect();
+    let enough = demand::BIG_SEGMENT;
+    match small.as_slice() {
+        [] => {}
+        [one] => draft.warn(format!(
+            "{} has less than {enough} on base pages, so no huge pages are planned for it; --instance {} plans for it",
+            one.title(),
+            shell_word(&one.name)
+        )),
+        [_, ..] => draft.warn(format!(
+            "{} have less than {enough} each on base pages, so no huge pages are planned for them; --instance plans for one by \
+             name",
+            words::list(&titles)
+        )),
     }
 }
 

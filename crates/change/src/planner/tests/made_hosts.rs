@@ -518,6 +518,28 @@ fn a_server_that_does_not_ask_is_left_alone_and_named() {
     assert!(!plan.steps.is_empty() && !named(&plan), "{}", shown(&plan));
 }
 
+/// 128 MiB: `check` shows that it has no huge pages, and a plan without a word would contradict it.
+#[test]
+fn a_server_that_is_small_is_left_alone_and_named() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    let listed = base.list("/proc");
+    for path in listed.known().unwrap().iter().map(|pid| format!("/proc/{pid}/maps")) {
+        let Some(maps) = base.read(&path).known().map(|maps| String::from_utf8(maps.to_vec()).unwrap()) else { continue };
+        world.put(&path, &maps.replace("7f5f720e6000-7f5fb523e000", "7f5f720e6000-7f5f7a0e6000"));
+    }
+    world.put("/srv/databases/b/main/postgresql.conf", "shared_buffers = 120MB\n");
+    let (options, request) = defaults();
+    let (plan, _) = holds("small", &world, &options, &request);
+    let warning = "postgresql 5433 has less than 256.0 MiB on base pages, so no huge pages are planned for it; --instance 5433 \
+                   plans for it";
+    let named = |plan: &Plan| plan.warnings.iter().any(|it| it == warning);
+    assert!(plan.steps.is_empty() && named(&plan), "{}", shown(&plan));
+    let options = Options { instances: vec!["5433".into()], ..options };
+    let (plan, _) = holds("small and named", &world, &options, &request);
+    assert!(has(&plan, "pool-2M-now") && !named(&plan), "{}", shown(&plan));
+}
+
 /// The pages that it would take are given back: it is not told to ask for them in the same plan.
 #[test]
 fn nobody_is_told_to_ask_for_pages_that_are_given_back() {
