@@ -228,8 +228,9 @@ fn by_clusterware(host: &Host, instance: &Instance, now: Given) -> Ways {
             let unit = stack.and_then(|stack| service_of(stack));
             let unit = host.configuration.units.iter().find(|it| Some(it.name.as_str()) == unit);
             let memlock = login::of_service(host, unit.unwrap_or(&Unit::default()));
-            let why =
-                format!("no file of Clusterware sets memlock ({file}), and after a boot it may have another limit than now");
+            let why = format!(
+                "no file of Clusterware sets memlock ({file}), and after a boot it may have another limit than now"
+            );
             Ways::open(now.clone(), vec![Given { memlock, ..now }], why)
         }
         (limit, _) => {

@@ -160,8 +160,7 @@ fn of_pool(facts: &Facts<'_>, pool: &Pool) -> Result<Option<Finding>, Missing> {
     if could.is_empty() {
         let asked = available.pages().saturating_sub(pages);
         if asked > PageCount::ZERO {
-            evidence
-                .push(format!("{asked} of the free pages are for servers that ask for them at their next start"));
+            evidence.push(format!("{asked} of the free pages are for servers that ask for them at their next start"));
         }
         if let Ok(steps) = boot::pool(facts.host, page) {
             let brings = steps.last().map_or(PageCount::ZERO, |step| PageCount(step.value));

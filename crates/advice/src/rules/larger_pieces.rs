@@ -83,6 +83,9 @@ mod tests {
         let finding = finding.into_iter().find(|finding| finding.code == RULE.code).unwrap();
         // 65,530 pieces of 4 MiB are 255.98 GiB, of 64 KiB 4.0 GiB.
         let evidence = finding.evidence.join("; ");
-        assert!(evidence.contains("have 256.0 GiB in such pieces, and 4.0 GiB in the usual ones of 64 KiB"), "{evidence}");
+        assert!(
+            evidence.contains("have 256.0 GiB in such pieces, and 4.0 GiB in the usual ones of 64 KiB"),
+            "{evidence}"
+        );
     }
 }

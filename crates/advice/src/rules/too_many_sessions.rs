@@ -141,7 +141,10 @@ mod tests {
         let farm: Vec<([u8; 4], u64)> = (1..=25).map(|host| ([10, 0, 0, host], 25)).collect();
         assert_eq!(clients(&crowd(&farm, 0, 0, 0), 625).unwrap(), "25 clients have 25 sessions each");
         let told = clients(&crowd(&[([10, 0, 0, 7], 400), ([10, 0, 0, 8], 100)], 0, 0, 0), 512).unwrap();
-        assert_eq!(told, "2 clients have 500 sessions, 10.0.0.7 the most with 400; 12 serve no client over the network");
+        assert_eq!(
+            told,
+            "2 clients have 500 sessions, 10.0.0.7 the most with 400; 12 serve no client over the network"
+        );
         assert_eq!(clients(&Crowd::default(), 625), None);
     }
 

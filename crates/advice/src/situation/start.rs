@@ -239,9 +239,7 @@ fn perhaps_short(instance: &Instance, start: &NextStart, supplies: &dyn Fn(PageS
         let (needs, finds) = (most.in_pages_of(page), format!("finds {pages}{note}: {tells}"));
         (pages < most).then(|| match instance.is_asleep() {
             true => format!("going by its files it may need up to {needs}, and {finds}"),
-            false => format!(
-                "its files may ask for {needs}, if they were changed since it started; it {finds}"
-            ),
+            false => format!("its files may ask for {needs}, if they were changed since it started; it {finds}"),
         })
     })
 }

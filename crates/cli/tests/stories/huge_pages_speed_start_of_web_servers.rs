@@ -21,10 +21,7 @@ fn six_hundred_log_ins_at_once_time_out_on_base_pages() {
     }
     // 1,310,720 pages for each log-in; 2.5 s there, 1.4 s by our measurement.
     let log_ins = before.words("HW104");
-    assert!(
-        log_ins.contains("each login first touches 5.0 GiB on 4 KiB pages, about 1.4 s of CPU time"),
-        "{log_ins}"
-    );
+    assert!(log_ins.contains("each login first touches 5.0 GiB on 4 KiB pages, about 1.4 s of CPU time"), "{log_ins}");
     assert!(log_ins.contains("pre_page_sga=TRUE"), "{log_ins}");
     // Each of 643 processes has touched 5 GiB: 2,560 tables of 4 KiB, which come to 6.6 GiB of the host's 16.
     assert!(log_ins.contains("each of its 643 processes has touched 4.9 GiB or more (/proc/PID/statm"), "{log_ins}");
