@@ -194,7 +194,7 @@ fn a_folder_and_its_tars_are_read_alike() {
     let unpacked = json(folder.path(), &["archive"]);
     assert_eq!(sources(&unpacked).len(), 5, "{unpacked:#}");
     let passed = unpacked["passed_over"].to_string();
-    assert!(passed.contains("1 file in archive is of no format"), "{passed}");
+    assert!(passed.contains("1 file in archive is in no known format"), "{passed}");
     assert!(passed.contains("1 file in archive is a zip of several files"), "{passed}");
     for (flags, name) in [
         (&["-cf"][..], "a.tar"),
@@ -278,7 +278,7 @@ fn what_zip_and_compress_packed_is_read() {
     // ncompress packed it, and what it holds are numbers.
     copy(&fixtures("collectors/compress-16.Z"), folder.path(), "numbers.Z");
     let refused = within(folder.path(), &["numbers.Z"]);
-    assert!(refused.code == 2 && refused.err.contains("is of no format that is known"), "{}", refused.err);
+    assert!(refused.code == 2 && refused.err.contains("is in no format that hugewise knows"), "{}", refused.err);
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn what_is_refused_is_told_where_it_was_meant() {
     put(path, "in/other-endian", b"\xd5\x96\x21\x75 and more");
     put(path, "in/readme", "nothing of a collector");
     for (words, code, what) in [
-        (&["in/readme"][..], 2, "in/readme: is of no format that is known"),
+        (&["in/readme"][..], 2, "in/readme: is in no format that hugewise knows"),
         (&["in/other-endian"], 2, "big-endian"),
         (&["nowhere"], 2, "nowhere: cannot be read: No such file"),
         (&["/dev/null"], 2, "neither a file nor a folder"),

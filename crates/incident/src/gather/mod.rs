@@ -387,7 +387,7 @@ fn passed_over(passed: &BTreeMap<String, Passed>, links: &BTreeMap<String, usize
             _ => format!(" and {others} other places"),
         };
         lines.push(format!(
-            "{} in {}{and} {} of no format that is known",
+            "{} in {}{and} {} in no known format",
             files(unknown),
             most.unwrap_or_default(),
             be(unknown)
