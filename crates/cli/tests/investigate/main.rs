@@ -127,6 +127,19 @@ fn an_incident_is_told_and_ends_with_1() {
     assert!(html.code == 1 && html.out.starts_with("<!DOCTYPE html>"));
 }
 
+/// What nobody did is not told as done by nobody, and one is one.
+#[test]
+fn no_sentence_counts_nothing_or_says_one_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    for archive in ["base", "busy", "disk", "huge", "troubles"] {
+        let said = within(folder.path(), &[fixtures(&format!("incident/{archive}")).to_str().unwrap()]).out;
+        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        for odd in ["scanned up to 0 B", "kswapd 0 B", " 1 more rows", " 1 files", "up to 0 "] {
+            assert!(!words.contains(odd), "{archive}: {odd}: {said}");
+        }
+    }
+}
+
 #[test]
 fn times_are_by_the_zone_that_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();

@@ -132,6 +132,12 @@ fn scans(facts: &Facts<'_>) -> Vec<String> {
     }
     let stalls = |stalls: f64| format!("up to {stalls:.0} allocations a second had to reclaim first");
     match facts.scans {
+        Scans::Counted { direct, kswapd } if direct.pages < 1.0 => {
+            vec![format!("kswapd scanned up to {} a second", kswapd.words())]
+        }
+        Scans::Counted { direct, kswapd } if kswapd.pages < 1.0 => {
+            vec![format!("processes themselves scanned up to {} a second", direct.words())]
+        }
         Scans::Counted { direct, kswapd } => {
             vec![format!("processes themselves scanned up to {} a second, kswapd {}", direct.words(), kswapd.words())]
         }
