@@ -208,7 +208,7 @@ fn a_folder_and_its_tars_are_read_alike() {
     assert_eq!(sources(&unpacked).len(), 5, "{unpacked:#}");
     let passed = unpacked["passed_over"].to_string();
     assert!(passed.contains("1 file in archive is in no known format"), "{passed}");
-    assert!(passed.contains("1 file in archive is a zip of several files"), "{passed}");
+    assert!(passed.contains("1 file in archive is a zip with several files"), "{passed}");
     for (flags, name) in [
         (&["-cf"][..], "a.tar"),
         (&["-czf"], "a.tgz"),
@@ -358,7 +358,7 @@ fn what_is_refused_is_told_where_it_was_meant() {
     }
     std::fs::create_dir(path.join("empty")).unwrap();
     let said = within(path, &["empty"]);
-    assert!(said.code == 2 && said.err.contains("no archive of a collector is in empty"), "{}", said.err);
+    assert!(said.code == 2 && said.err.contains("there is no collector's archive in empty"), "{}", said.err);
     // Beside others it is no reason to stop, and the answer is not whole.
     let said = within(path, &["in"]);
     assert_eq!(said.code, 3, "{}", said.err);
