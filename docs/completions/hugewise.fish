@@ -49,7 +49,7 @@ complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "size" -d 'Calcula
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "plan" -d 'Show the changes that would fix this host, as a diff, without making them'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "apply" -d 'Apply a plan, keeping a journal so that it can be undone'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "undo" -d 'Undo an apply and restore every byte and every value'
-complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "verify" -d 'Prove that each instance is wholly on huge pages, or show what keeps it off'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "verify" -d 'Prove that each instance has all of its memory on huge pages, or show what keeps it off'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "investigate" -d 'Explain a past freeze from sar, OSWatcher, vmstat, atop, PCP, nmon or sosreports'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "report" -d 'Write all of it as one page to mail: what is wrong, the plan, the sizing, past incidents'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "record" -d 'Record this host every second, so that a freeze can be explained afterwards'
@@ -77,15 +77,15 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand check" -l connect -d '
 complete -c hugewise -n "__fish_hugewise_using_subcommand check" -s v -l verbose -d 'Show all evidence for every finding. JSON always includes it'
 complete -c hugewise -n "__fish_hugewise_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -s o -l output -d 'Where to write: an archive if the name ends in .tar.gz or .tgz, otherwise a new folder. Default: hugewise-HOST-DATE.tar.gz in the current folder' -r -F
-complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l to -d 'Send the capture there instead of writing it: https://HOST/PATH takes a PUT (a presigned address, for example; the capture\'s name is added behind a `/` at the end), s3://BUCKET/PREFIX a bucket. @FILE reads the address from a file: arguments can be seen by every user of the host, and a presigned address is a key' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l credentials -d 'The keys for s3://, in the format of ~/.aws/credentials: the profile `default` with `aws_access_key_id`, `aws_secret_access_key`, and if need be `aws_session_token`, `region` and `endpoint_url`' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l to -d 'Send the capture there instead of writing it. https://HOST/PATH gets a PUT, and may be a presigned address; if it ends in `/`, the capture\'s name is added. s3://BUCKET/PREFIX puts it in a bucket. @FILE reads the address from a file: every user of the host can see arguments, and a presigned address is a key' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l credentials -d 'File with the keys for s3://, in the format of ~/.aws/credentials: the profile `default` with `aws_access_key_id` and `aws_secret_access_key`, and if needed `aws_session_token`, `region` and `endpoint_url`' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l root -d 'Capture from an earlier capture instead of from this host' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -s h -l help -d 'Print help'
-complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l credentials -d 'The keys for a PATH such as s3://BUCKET/PREFIX, in the format of ~/.aws/credentials; as `capture --to` takes them' -r -F
-complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -s o -l out -d 'The folder of the tables; captures that are in it already are not counted again' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l credentials -d 'File with the keys for s3://BUCKET/PREFIX, in the format of ~/.aws/credentials, as for `capture --to`' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -s o -l out -d 'Folder to write the tables to. Captures that are already in it are not counted again' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l label -d 'The cluster that these hosts belong to, as a column of every table' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l expect -d 'Names of the hosts that ought to be in the tables, one a line, `#` before a comment. Those that are not, or whose last capture is stale, are named, and are rows of the table `failures`' -r -F
-complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l stale -d 'Days after which the last capture of an expected host is stale' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l expect -d 'File with the names of the hosts that should be in the tables, one per line; `#` starts a comment. Hosts that are missing, or whose last capture is stale, are listed and become rows of the table `failures`' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l stale -d 'Days after which an expected host\'s last capture is stale' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l format -d 'Text for people, JSON for programs' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -114,10 +114,10 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l server-binary
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l command -d 'A JVM\'s or QEMU\'s command as one argument, to describe several: \'java -Xmx8g -jar a.jar\'' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l segment -d 'A System V segment of this size; needs no --engine, may be repeated' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l sga -d 'Oracle\'s SGA_TARGET: 34G' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l sga-max -d 'Oracle\'s SGA_MAX_SIZE, where it is larger' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l sga-max -d 'Oracle\'s SGA_MAX_SIZE, if it is larger' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l processes -d 'Oracle\'s PROCESSES' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l asm -d 'An ASM instance beside it, with this SGA (=1G where no size is given)' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l management-database -d 'The management database (-MGMTDB) beside it, with this SGA (=1G where no size is given)' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l asm -d 'Also an ASM instance, with this SGA (1G if no size is given)' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l management-database -d 'Also the management database (-MGMTDB), with this SGA (1G if no size is given)' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l only-described -d 'Leave out the servers that run here'
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -l connect -d 'Also query the servers over their sockets. Without this option, hugewise connects to nothing'
 complete -c hugewise -n "__fish_hugewise_using_subcommand size" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -223,18 +223,18 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l hours -d 'Hours to keep every sample' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -l days -d 'Days to keep one sample a minute' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -s h -l help -d 'Print help'
-complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -f -a "status" -d 'Show whether recording is running, since when, what data is missing and its overhead'
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -f -a "status" -d 'Show whether the recorder is running, since when, what data is missing, and what it costs'
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -f -a "export" -d 'Export a recording for other tools: OSWatcher\'s layout, CSV, Parquet or JSON lines'
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and not __fish_seen_subcommand_from status export look" -f -a "look" -d 'Name the database servers and their processes, for the recorder'
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from status" -l format -d 'Output format: text or JSON' -r -f -a "text\t'For people'
 json\t'For programs'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from status" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l from -d 'Leave out what is before this: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day, by the host\'s clock' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l to -d 'Leave out what is after this; as --from' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l format -d 'Output format' -r -f -a "oswatcher\t'Oracle\'s OSWatcher: a folder with oswmeminfo and oswvmstat, one file an hour'
-csv\t'One table, a row for each sample'
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l from -d 'Leave out everything before this time: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 on the last day, by the host\'s clock' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l to -d 'Leave out everything after this time; same formats as --from' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l format -d 'Output format' -r -f -a "oswatcher\t'Oracle\'s OSWatcher: a folder with oswmeminfo and oswvmstat, one file per hour'
+csv\t'One table, one row per sample'
 parquet\t'The same table as Parquet'
-json\t'Everything, one JSON object a line: samples, processes, servers and kernel messages'"
+json\t'Everything, one JSON object per line: samples, processes, servers and kernel messages'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -l out -d 'File to write; for oswatcher, the folder to create' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from export" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand record; and __fish_seen_subcommand_from look" -s h -l help -d 'Print help'
@@ -244,22 +244,22 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_se
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "sort" -d 'Sort rows in private memory, by page size and extent'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "access" -d 'First touch, filling with all cores, random access and fork of private memory'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "pool" -d 'How fast a pool can be filled from fresh and from fragmented memory, and how many surplus pages it can get'
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "workload" -d 'A read-only workload on a PostgreSQL of its own: transactions, latency, page tables'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "workload" -d 'A read-only workload on a PostgreSQL started for it: transactions, latency, page tables'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l engine -d 'What the sessions connect to' -r -f -a "standin\t'Stand-in processes that share memory'
-postgresql\t'A PostgreSQL of its own, whose sessions scan a table of the size of --segment'"
+postgresql\t'A PostgreSQL started for this, whose sessions scan a table of the size of --segment'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l sessions -d 'Sessions at the end' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l segment -d 'Size of the shared segment' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l touch -d 'Percentage of the segment that each session touches when it logs in' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l kind -d 'Kind of segment' -r -f -a "system-v\t'shmget, as Oracle takes it'
-mmap\t'A shared mapping without a file, as PostgreSQL takes it'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l kind -d 'Kind of segment' -r -f -a "system-v\t'System V shared memory (shmget), as Oracle uses it'
+mmap\t'A shared mapping without a file, as PostgreSQL uses it'
 memfd\t'A memory file'"
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l policy -d 'On pages of a pool: what becomes of the segment where the pool is short, in the words of Oracle\'s `use_large_pages`' -r -f -a "auto\t'Grow the pool first, and restore it afterwards'
-only\t'Use the pool as it is: the whole segment fits, or the server does not start'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l policy -d 'On pages of a pool: what the server does if the pool is too small. The values are those of Oracle\'s `use_large_pages`' -r -f -a "auto\t'Grow the pool first, and restore it afterwards'
+only\t'Use the pool as it is. If the whole segment doesn\'t fit, the server doesn\'t start'
 true\t'Use the pool as it is, and base pages for the rest'
 false\t'Use base pages, whatever --pages says'"
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l pre-touch -d 'Who touches the segment before there is any work; without it the server, and every session where --touch is 100 for log-ins' -r -f -a "none\t'Nobody'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l pre-touch -d 'Who touches the segment before any work starts. Default: the server, and in lab logins with --touch 100 every session too' -r -f -a "none\t'Nobody'
 creator\t'The server once, when it makes the segment'
-session\t'The server, and every session all of it as it logs in, as `pre_page_sga` had it in Oracle 11.2'"
+session\t'The server, and every session as it logs in: each touches all of it, like `pre_page_sga` in Oracle 11.2'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l pages -d 'Page sizes to compare; the first is the baseline: 4k, thp, thp-64k, 2m, 1g' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l runs -d 'Rounds; each measures every page size once' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l warm-ups -d 'Warm-up rounds, which are not counted' -r
@@ -284,16 +284,16 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l interval -d 'Milliseconds between two of those logins' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l segment -d 'Size of the shared segment' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l touch -d 'Percentage of the segment that each session touches when it logs in' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l kind -d 'Kind of segment' -r -f -a "system-v\t'shmget, as Oracle takes it'
-mmap\t'A shared mapping without a file, as PostgreSQL takes it'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l kind -d 'Kind of segment' -r -f -a "system-v\t'System V shared memory (shmget), as Oracle uses it'
+mmap\t'A shared mapping without a file, as PostgreSQL uses it'
 memfd\t'A memory file'"
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l policy -d 'On pages of a pool: what becomes of the segment where the pool is short, in the words of Oracle\'s `use_large_pages`' -r -f -a "auto\t'Grow the pool first, and restore it afterwards'
-only\t'Use the pool as it is: the whole segment fits, or the server does not start'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l policy -d 'On pages of a pool: what the server does if the pool is too small. The values are those of Oracle\'s `use_large_pages`' -r -f -a "auto\t'Grow the pool first, and restore it afterwards'
+only\t'Use the pool as it is. If the whole segment doesn\'t fit, the server doesn\'t start'
 true\t'Use the pool as it is, and base pages for the rest'
 false\t'Use base pages, whatever --pages says'"
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l pre-touch -d 'Who touches the segment before there is any work; without it the server, and every session where --touch is 100 for log-ins' -r -f -a "none\t'Nobody'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l pre-touch -d 'Who touches the segment before any work starts. Default: the server, and in lab logins with --touch 100 every session too' -r -f -a "none\t'Nobody'
 creator\t'The server once, when it makes the segment'
-session\t'The server, and every session all of it as it logs in, as `pre_page_sga` had it in Oracle 11.2'"
+session\t'The server, and every session as it logs in: each touches all of it, like `pre_page_sga` in Oracle 11.2'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l pages -d 'Page sizes to compare; the first is the baseline: 4k, thp, thp-64k, 2m, 1g' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l runs -d 'Rounds; each measures every page size once' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l warm-ups -d 'Warm-up rounds, which are not counted' -r
@@ -403,7 +403,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand run" -s h -l help -d '
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l listen -d 'Address and port to listen on; port 0 picks a free one' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l web-config -d 'TLS and passwords, in the exporter-toolkit\'s format (web.yml)' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l interval -d 'Seconds between readings when no client asks' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l recorder -d 'The flight recorder\'s folder; its last minute is exported where it runs' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l recorder -d 'The flight recorder\'s folder. If the recorder runs, its last minute is exported' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l textfile -d 'Don\'t listen; write the metrics to this file at each interval, for node_exporter\'s textfile collector' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l insecure-bind -d 'Listen to other hosts without TLS or a credential: anyone who can reach the port can read everything'
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l host-namespaces -d 'In a container with the host\'s pid namespace: enter the host\'s other namespaces, except its network, first'

@@ -18,14 +18,14 @@ pub(crate) struct Arguments {
     /// hugewise-HOST-DATE.tar.gz in the current folder.
     #[arg(short, long, value_name = "TARGET")]
     output: Option<PathBuf>,
-    /// Send the capture there instead of writing it: https://HOST/PATH takes a PUT (a presigned address, for example; the
-    /// capture's name is added behind a `/` at the end), s3://BUCKET/PREFIX a bucket. @FILE reads the address from a file:
-    /// arguments can be seen by every user of the host, and a presigned address is a key.
+    /// Send the capture there instead of writing it. https://HOST/PATH gets a PUT, and may be a presigned address; if it
+    /// ends in `/`, the capture's name is added. s3://BUCKET/PREFIX puts it in a bucket. @FILE reads the address from a
+    /// file: every user of the host can see arguments, and a presigned address is a key.
     #[cfg(feature = "store")]
     #[arg(long, value_name = "TARGET", conflicts_with = "output")]
     to: Option<String>,
-    /// The keys for s3://, in the format of ~/.aws/credentials: the profile `default` with `aws_access_key_id`,
-    /// `aws_secret_access_key`, and if need be `aws_session_token`, `region` and `endpoint_url`.
+    /// File with the keys for s3://, in the format of ~/.aws/credentials: the profile `default` with `aws_access_key_id`
+    /// and `aws_secret_access_key`, and if needed `aws_session_token`, `region` and `endpoint_url`.
     #[cfg(feature = "store")]
     #[arg(long, value_name = "FILE", requires = "to")]
     credentials: Option<PathBuf>,

@@ -18,29 +18,29 @@ const LONGEST_LIST: u64 = 64 << 20;
 
 pub(crate) const AFTER_HELP: &str = "\
 Exit codes: 0 nothing wrong; 1 a host has an error or a warning; 2 the tables cannot be written; \
-3 a capture could not be read, a host that was expected is missing, or a verdict is.";
+3 a capture could not be read, or an expected host or a verdict is missing.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Captures, sosreports, tars of captures, folders of them, and s3://BUCKET/PREFIX; `-` reads a stream of captures from standard input: a tar
-    /// of them, or the framing that docs/fleet.md describes.
+    /// Captures, sosreports, tars of captures, folders of them, or s3://BUCKET/PREFIX. `-` reads captures from standard
+    /// input, as a tar or in the framing that docs/fleet.md describes.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// The keys for a PATH such as s3://BUCKET/PREFIX, in the format of ~/.aws/credentials; as `capture --to` takes them.
+    /// File with the keys for s3://BUCKET/PREFIX, in the format of ~/.aws/credentials, as for `capture --to`.
     #[cfg(feature = "store")]
     #[arg(long, value_name = "FILE")]
     credentials: Option<PathBuf>,
-    /// The folder of the tables; captures that are in it already are not counted again.
+    /// Folder to write the tables to. Captures that are already in it are not counted again.
     #[arg(short, long, value_name = "LAKE")]
     out: PathBuf,
     /// The cluster that these hosts belong to, as a column of every table.
     #[arg(long, value_name = "CLUSTER")]
     label: Option<String>,
-    /// Names of the hosts that ought to be in the tables, one a line, `#` before a comment. Those that are not, or whose last
-    /// capture is stale, are named, and are rows of the table `failures`.
+    /// File with the names of the hosts that should be in the tables, one per line; `#` starts a comment. Hosts that are
+    /// missing, or whose last capture is stale, are listed and become rows of the table `failures`.
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
-    /// Days after which the last capture of an expected host is stale.
+    /// Days after which an expected host's last capture is stale.
     #[arg(long, value_name = "DAYS", default_value_t = 7, requires = "expect")]
     stale: u32,
     /// Text for people, JSON for programs.

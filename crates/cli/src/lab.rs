@@ -54,7 +54,7 @@ enum Name {
     Access(access::Arguments),
     /// How fast a pool can be filled from fresh and from fragmented memory, and how many surplus pages it can get.
     Pool(pool::Arguments),
-    /// A read-only workload on a PostgreSQL of its own: transactions, latency, page tables.
+    /// A read-only workload on a PostgreSQL started for it: transactions, latency, page tables.
     Workload(workload::Arguments),
 }
 

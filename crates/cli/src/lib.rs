@@ -78,7 +78,7 @@ enum Command {
     /// Undo an apply and restore every byte and every value.
     #[command(after_help = undo::AFTER_HELP)]
     Undo(undo::Arguments),
-    /// Prove that each instance is wholly on huge pages, or show what keeps it off.
+    /// Prove that each instance has all of its memory on huge pages, or show what keeps it off.
     #[command(after_help = verify::AFTER_HELP)]
     Verify(verify::Arguments),
     /// Explain a past freeze from sar, OSWatcher, vmstat, atop, PCP, nmon or sosreports.

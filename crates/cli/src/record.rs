@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show whether recording is running, since when, what data is missing and its overhead.
+    /// Show whether the recorder is running, since when, what data is missing, and what it costs.
     #[command(after_help = STATUS_HELP)]
     Status(status::Arguments),
     /// Export a recording for other tools: OSWatcher's layout, CSV, Parquet or JSON lines.

@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     /// Seconds between readings when no client asks.
     #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     interval: u64,
-    /// The flight recorder's folder; its last minute is exported where it runs.
+    /// The flight recorder's folder. If the recorder runs, its last minute is exported.
     #[arg(long, value_name = "FOLDER", default_value = hugewise_record::record::USUAL_FOLDER)]
     recorder: PathBuf,
     /// In a container with the host's pid namespace: enter the host's other namespaces, except its network, first.

@@ -27,7 +27,7 @@ pub static KIND: Kind = Kind {
     settings_by: SettingsBy::Nobody,
     thp: |_, _| Ok(Some(ThpAdvice::For)),
     thp_in_words: Some(
-        "`always`; worth a test of madvise where it shares the host with others that need much memory (Microsoft, \"Performance \
+        "`always`; test madvise if it shares the host with others that need much memory (Microsoft, \"Performance \
          best practices for SQL Server on Linux\")",
     ),
     ..Kind::PLAIN

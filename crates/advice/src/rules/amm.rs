@@ -10,15 +10,15 @@ pub(crate) static RULE: Rule = Rule {
     name: "amm",
     level: Level::Error,
     docs: Docs {
-        what: "An Oracle instance under automatic memory management (MEMORY_TARGET or MEMORY_MAX_TARGET) whose SGA of \
-               256 MiB or more lies in files under /dev/shm, or will from its next start on. An ASM instance with \
-               MEMORY_TARGET is not reported: Oracle itself sets it up that way.",
-        why: "Memory under /dev/shm is never hugetlb memory, whatever USE_LARGE_PAGES says, and every process needs \
-              page tables for the whole SGA.",
+        what: "An Oracle instance under automatic memory management (MEMORY_TARGET or MEMORY_MAX_TARGET) with an SGA \
+               of 256 MiB or more, now or from its next start on. Such an SGA lies in files under /dev/shm. An ASM \
+               instance with MEMORY_TARGET is not reported: Oracle itself sets it up that way.",
+        why: "Memory under /dev/shm never comes from the pool, whatever USE_LARGE_PAGES says, and every process \
+              needs page tables for the whole SGA.",
         cost: "page tables in every process, whatever use_large_pages says",
-        fix: "Go to automatic shared memory management: reset MEMORY_TARGET and MEMORY_MAX_TARGET, set SGA_TARGET and \
-              PGA_AGGREGATE_TARGET, set the pool aside, restart. You then divide memory between the two targets \
-              yourself.",
+        fix: "Switch to automatic shared memory management: reset MEMORY_TARGET and MEMORY_MAX_TARGET, set \
+              SGA_TARGET and PGA_AGGREGATE_TARGET, set up the pool, and restart. You then divide memory between the \
+              two targets yourself.",
         sources: &["Oracle Database Reference 19c: USE_LARGE_PAGES, MEMORY_TARGET", "MOS note 749851.1"],
     },
     check: |facts| RULE.of_each(facts, look),

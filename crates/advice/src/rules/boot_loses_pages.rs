@@ -13,11 +13,12 @@ pub(crate) static RULE: Rule = Rule {
     name: "boot-loses-pages",
     level: Level::Error,
     docs: Docs {
-        what: "A server of 256 MiB or more that would get huge pages at a restart now, or that does not run and is \
-               started by the boot, and that gets fewer, or none, after the next boot: the pools that the boot's \
-               files set up do not have enough for all servers that will ask, in the worst order of their starts. An \
-               error where the server then refuses to start.",
-        why: "The host comes back from maintenance, and the server is on base pages or does not come up at all.",
+        what: "A server that gets fewer huge pages after the next boot than at a restart now, or none. That includes \
+               a server that is down now, if the boot starts it. The pools that the boot's files set up don't have \
+               enough for all servers that will ask, in the worst order of their starts, or something else keeps the \
+               pages from it. A warning for servers of 256 MiB or more; an error if the server then refuses to \
+               start.",
+        why: "The host comes back from maintenance, and the server is on base pages or doesn't come up at all.",
         cost: "after a reboot the server is on base pages, or does not start",
         fix: "Put the pools that the servers need in a file that the boot reads last.",
         sources: &[

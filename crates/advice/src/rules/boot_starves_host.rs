@@ -8,16 +8,19 @@ pub(crate) static RULE: Rule = Rule {
     name: "boot-starves-host",
     level: Level::Error,
     docs: Docs {
-        what: "Pools that the next boot is asked for, of all page sizes together, beyond 80 % of memory and beyond \
-               what the pools take now: a warning; `mem=` on the command line leaves that much of memory. An error \
-               from 90 % on, or where less than 256 MiB would be left: the host may not come up. What the kernel's \
-               command line reserves counts even where a file gives some of it back later.",
-        why: "Pages on the command line are taken before the first program starts. Where nothing is left the kernel panics, or \
-              the first services are killed; where it comes up, it gives fewer pages than the line says, and a server that \
-              insists on them does not start. Only a rescue system or the boot menu's editor gets such a host back.",
+        what: "Pools at the next boot that leave the host too little memory. All page sizes count together.\n\n\
+               - Warning: the pools are to take more than 80 % of memory, and more than they take now.\n\
+               - Error: they are to take more than 90 %, or to leave less than 256 MiB. The host may not come \
+               up.\n\n\
+               With `mem=` on the command line, only that much of memory counts. What the kernel command line \
+               reserves counts even if a file gives some of it back later.",
+        why: "Pages on the command line are taken before the first program starts. If nothing is left, the kernel \
+              panics or the first services are killed. If the host does come up, it has fewer pages than the line \
+              says, and a server that insists on them doesn't start. Only a rescue system or the boot menu's editor \
+              gets such a host back.",
         cost: "the host may not boot, or boots with fewer huge pages than planned",
-        fix: "Lower the number in the file that asks. grub.cfg is generated: change /etc/default/grub or its drop-in and make \
-              the menu anew, or use the distribution's tool.",
+        fix: "Lower the number in the file that asks. grub.cfg is generated: change /etc/default/grub or its drop-in \
+              and regenerate the menu, or use the distribution's tool.",
         sources: &[
             "Measured on Linux 6.1: 95 % of 2 GiB as hugepages= panics with 'System is deadlocked on memory', 85 % boots",
             "Measured on Linux 6.1: hugepagesz=1G hugepages=4 on 4 GiB gives 1 page",

@@ -10,17 +10,19 @@ pub(crate) static RULE: Rule = Rule {
     name: "cgroup-limit",
     level: Level::Error,
     docs: Docs {
-        what: "A server that asks for huge pages or is on them, in a cgroup whose hugetlb limit, or that of a cgroup \
-               above it, is below its demand, or below what all servers there that ask for huge pages need together. \
-               An error for the fault limit (hugetlb.*.max, v1 limit_in_bytes), and for the reservation limit \
-               (rsvd.max) where the server insists on huge pages; a warning where it can fall back. Also a warning \
-               where there is no pool yet and the server is large enough to need one.",
-        why: "The fault limit is enforced when a page is touched: the mapping succeeds, and the server dies by SIGBUS \
-              some time later. A container without a hugepages limit on a host with a pool is the usual case: its limit \
-              is 0. The reservation limit fails at the mapping, so that a server can fall back.",
+        what: "A server that asks for huge pages or is on them, in a cgroup whose hugetlb limit is too low. The \
+               limit, or that of a cgroup above it, is below the server's demand, or below what all servers there \
+               that ask for huge pages need together.\n\n\
+               - Error: the fault limit (hugetlb.*.max, v1 limit_in_bytes) is too low.\n\
+               - Error: the reservation limit (rsvd.max) is too low, and the server insists on huge pages.\n\
+               - Warning: the reservation limit is too low, and the server can fall back.\n\
+               - Warning: there is no pool yet, and the server is large enough to need one.",
+        why: "The fault limit is enforced when a page is touched: the mapping succeeds, and the server dies by \
+              SIGBUS some time later. The usual case is a container without a hugepages limit on a host with a pool: \
+              its limit is 0. The reservation limit already fails at the mapping, so the server can fall back.",
         cost: "the server dies by SIGBUS, or falls back to base pages",
-        fix: "Raise the limit to what its servers need together: in Kubernetes as resources limits hugepages-2Mi, otherwise in the cgroup. \
-              Or switch huge pages off in the server.",
+        fix: "Raise the limit to what its servers need together: in Kubernetes as resources limits hugepages-2Mi, \
+              otherwise in the cgroup. Or switch huge pages off in the server.",
         sources: &["Linux Documentation/admin-guide/cgroup-v2.rst, HugeTLB", "kubernetes/kubernetes#71233"],
     },
     check: |facts| RULE.of_each(facts, look),

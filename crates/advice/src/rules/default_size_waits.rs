@@ -10,15 +10,16 @@ pub(crate) static RULE: Rule = Rule {
     name: "default-size-waits",
     level: Level::Warn,
     docs: Docs {
-        what: "A default size of huge pages (default_hugepagesz=) in the file that the boot loader's menu is made from, such as \
-               /etc/default/grub, that is not in the menu yet, or one in the menu that is no longer in that file, where a server \
-               asks for pages of the default size and names none.",
-        why: "The menu is made anew with the next update of the kernel, or by update-grub or grub2-mkconfig. After the boot that \
-              follows, such a server asks for pages of another size, and vm.nr_hugepages counts pages of that size. Of a default \
-              that the next boot has already, boot-loses-pages says what becomes of each server.",
-        cost: "after a new menu and a boot servers ask for pages of another size",
-        fix: "Take default_hugepagesz= out of the file, or plan for that size: name it in the server's own settings where it has \
-              one, or make the menu now and plan again.",
+        what: "A default huge page size (default_hugepagesz=) that will change once the boot menu is regenerated. \
+               Either it is in the file that the menu is made from, such as /etc/default/grub, and not in the menu \
+               yet. Or it is in the menu and no longer in that file. It is reported if a server asks for pages of \
+               the default size and names none.",
+        why: "The next kernel update regenerates the menu, and so does update-grub or grub2-mkconfig. After the boot \
+              that follows, such a server asks for pages of another size, and vm.nr_hugepages counts pages of that \
+              size. If the next boot already has the new default, boot-loses-pages says what happens to each server.",
+        cost: "after a new boot menu and a reboot, servers ask for another page size",
+        fix: "Remove default_hugepagesz= from the file. Or plan for that size: name it in the server's own settings, \
+              if it has such a setting. Or regenerate the menu now and plan again.",
         sources: &["Linux Documentation/admin-guide/mm/hugetlbpage.rst: default_hugepagesz", "grub-mkconfig(8)"],
     },
     check: |facts| RULE.of_host(facts, look),

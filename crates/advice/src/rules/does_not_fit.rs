@@ -9,13 +9,14 @@ pub(crate) static RULE: Rule = Rule {
     name: "does-not-fit",
     level: Level::Error,
     docs: Docs {
-        what: "A server on base pages, with 256 MiB or more, that asks for more pages than the pool has for it. \
-               Available is free - reserved, and surplus pages that the pool may grow by and there is memory for. Several servers are served \
-               in the order of their names; one that does not fit takes nothing. A note for an Oracle that raises the pool itself (AUTO).",
-        why: "At its next start the server falls back to base pages, or does not start at all, depending on its \
+        what: "A server with 256 MiB or more on base pages that asks for more pages than the pool has left for it. \
+               What is left is free - reserved, plus the surplus pages that the pool may grow by and that memory has \
+               room for. If several servers ask, they are served in the order of their names; one that doesn't fit \
+               takes nothing. An Oracle that raises the pool itself (AUTO) is a note.",
+        why: "At its next start the server falls back to base pages or doesn't start at all, depending on its \
               setting. For a server that takes all or nothing, one page too few is as bad as no pool.",
         cost: "next time it starts on base pages, or does not start at all",
-        fix: "Make the pool large enough for all servers that ask, and restart this one.",
+        fix: "Make the pool large enough for all servers that ask, then restart this one.",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst",
             "PostgreSQL 15: with 3155 of 3156 pages the server does not start",

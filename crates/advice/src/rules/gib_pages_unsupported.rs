@@ -8,11 +8,12 @@ pub(crate) static RULE: Rule = Rule {
     name: "gib-pages-unsupported",
     level: Level::Error,
     docs: Docs {
-        what: "1 GiB pages asked for, on the command line (hugepagesz=1G, default_hugepagesz=1G) or by a server, on an \
-               x86-64 processor without them (no pdpe1gb among its flags; virtual machines often hide it). An error \
-               where a server asks, a warning otherwise. Other architectures have no such flag and are not judged.",
-        why: "The kernel ignores the parameter and every hugepages= that belongs to it: the host boots without the \
-              pool. A server that insists on such pages does not start.",
+        what: "1 GiB pages that the command line or a server asks for, on an x86-64 processor that doesn't have \
+               them. The command line asks with hugepagesz=1G or default_hugepagesz=1G. The processor has no pdpe1gb \
+               among its flags; virtual machines often hide it. An error if a server asks, otherwise a warning. \
+               Other architectures have no such flag and are not checked.",
+        why: "The kernel ignores the parameter and every hugepages= that belongs to it, so the host boots without \
+              the pool. A server that insists on such pages doesn't start.",
         cost: "the host boots without that pool; a server that insists does not start",
         fix: "Ask for 2 MiB pages, or have the hypervisor pass the flag through.",
         sources: &[

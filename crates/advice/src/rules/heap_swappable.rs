@@ -11,11 +11,12 @@ pub(crate) static RULE: Rule = Rule {
     name: "heap-swappable",
     level: Level::Warn,
     docs: Docs {
-        what: "A server whose vendor wants its heap kept out of swap (Elasticsearch, Cassandra), on a host with swap, whose process \
-               has locked less memory than its heap: a note, and a warning where 64 MiB or more of it is in swap. Nothing where \
-               vm.swappiness is 0 or 1.",
-        why: "A garbage collection walks the whole heap. What is in swap comes back a page at a time: pauses of minutes, and nodes \
-              that drop out of the cluster.",
+        what: "A server whose vendor wants its heap kept out of swap (Elasticsearch, Cassandra), but whose heap can \
+               be swapped out. The host has swap, and the process has locked less memory than its heap. A warning if \
+               64 MiB or more of the process is in swap, otherwise a note. If vm.swappiness is 0 or 1, nothing is \
+               reported.",
+        why: "A garbage collection walks the whole heap. Memory in swap comes back one page at a time: collections \
+              pause for minutes, and nodes drop out of the cluster.",
         cost: "garbage collection waits for swap; nodes drop out of their cluster",
         fix: "Turn swap off, set vm.swappiness=1, or lock the heap and raise the memlock limit to allow it.",
         sources: &[

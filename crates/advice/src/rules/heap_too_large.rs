@@ -8,14 +8,15 @@ pub(crate) static RULE: Rule = Rule {
     name: "heap-too-large",
     level: Level::Warn,
     docs: Docs {
-        what: "A Java heap of 32 GiB or more (with the usual object alignment of 8 bytes). A note from 32 to 48 GiB, where the extra \
-               heap is lost to references of twice the size; larger heaps are assumed to be deliberate. Elasticsearch is held to \
-               its vendor's advice: a warning from 32 GiB on, whatever the size, and where the heap may take more than half of \
-               memory. JVMs without -Xmx are not checked.",
-        why: "Below 32 GiB HotSpot writes a reference in 4 bytes, above it in 8: a heap of 33 GiB holds less than one of 31. And \
-              a search engine lives on the page cache: memory that its heap takes is missing there.",
+        what: "A Java heap of 32 GiB or more (with the usual object alignment of 8 bytes). From 32 to 48 GiB it is a \
+               note: the extra heap is lost to references of twice the size. Larger heaps are assumed to be \
+               deliberate. Elasticsearch is held to its vendor's advice: it is a warning from 32 GiB on, whatever \
+               the size, and if the heap may take more than half of memory. JVMs without -Xmx are not checked.",
+        why: "Below 32 GiB HotSpot writes a reference in 4 bytes, above it in 8. A heap of 33 GiB holds less than \
+              one of 31. And a search engine lives on the page cache: memory that its heap takes is missing there.",
         cost: "object references double in size; the heap takes page cache away",
-        fix: "Keep -Xmx below the limit of compressed references, just under 32 GiB; run two JVMs instead of one larger heap.",
+        fix: "Keep -Xmx below the limit of compressed references, just under 32 GiB. Run two JVMs instead of one \
+              larger heap.",
         sources: &[
             "OpenJDK: OopEncodingHeapMax; `java -XX:+PrintFlagsFinal` of 17: UseCompressedOops at 32,736 and 32,767 MiB",
             "Elasticsearch Guide 7.11, \"Advanced configuration\": setting JVM heap size",

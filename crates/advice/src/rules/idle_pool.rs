@@ -20,17 +20,18 @@ pub(crate) static RULE: Rule = Rule {
     name: "idle-pool",
     level: Level::Warn,
     docs: Docs {
-        what: "A pool of which half or more is neither used nor promised (free - reserved), from 64 MiB on; a warning \
-               from 1 GiB or 5 % of memory on. Free pages that are reserved count as used, because a server was \
-               promised them. So do pages that a server will ask for at its restart or at the next boot, and pages \
-               that a heap on huge pages has yet to grow into. Where it is not known what a server will ask for, no \
-               page is called idle. Half is what separates a pool that no server took from one with a few spare \
-               pages.",
-        why: "Memory in a pool is lost to everything else: no program on base pages, no page cache can have it. Often \
-              the server that it was meant for started without huge pages.",
+        what: "A pool that is half idle or more: its pages are neither used nor promised (free - reserved). 64 MiB \
+               or more is a note; 1 GiB or 5 % of memory is a warning. These pages don't count as idle:\n\n\
+               - free pages that are reserved, because a server was promised them\n\
+               - pages that a server will ask for at its restart or at the next boot\n\
+               - pages that a heap on huge pages has yet to grow into\n\n\
+               If it isn't known what a server will ask for, no page is called idle. Half separates a pool that no \
+               server took from one with a few spare pages.",
+        why: "Memory in a pool is lost to everything else: neither programs on base pages nor the page cache can \
+              have it. Often the server that it was meant for started without huge pages.",
         cost: "memory that neither programs nor the page cache can use",
-        fix: "If a server was meant to use it, restart that server; if it still does not, `hugewise verify` shows \
-              which link is broken. Otherwise shrink the pool: pages that are not in use go back at once, without any \
+        fix: "If a server was meant to use the pool, restart that server. If it still doesn't, `hugewise verify` \
+              shows which link is broken. Otherwise shrink the pool: unused pages go back at once, without a \
               restart.",
         sources: &["Linux Documentation/admin-guide/mm/hugetlbpage.rst: HugePages_Free includes reserved pages"],
     },

@@ -11,15 +11,17 @@ pub(crate) static RULE: Rule = Rule {
     name: "larger-pieces",
     level: Level::Info,
     docs: Docs {
-        what: "An Oracle instance whose parameters set _realfree_heap_pagesize (12.1 and later) or \
-               _realfree_heap_pagesize_hint (before that): the size of the pieces in which its processes map private memory.",
-        why: "Despite its name it gives no larger pages on Linux: private memory never comes from a pool, and Oracle asks the \
-              kernel for no larger page there. It makes processes map in fewer, larger pieces. That saves system calls in large \
-              sorts, and lets a process grow further before vm.max_map_count stops it with ORA-04030. Each heap takes whole \
-              pieces, so that sessions hold a little more memory.",
+        what: "An Oracle instance that sets _realfree_heap_pagesize (12.1 and later) or _realfree_heap_pagesize_hint \
+               (before that). The parameter is the size of the pieces in which the instance's processes map private \
+               memory.",
+        why: "Despite its name it gives no larger pages on Linux: private memory never comes from a pool, and Oracle \
+              asks the kernel for no larger page there. It makes processes map fewer, larger pieces. That saves \
+              system calls in large sorts, and lets a process grow further before vm.max_map_count stops it with \
+              ORA-04030. Each heap takes whole pieces, so sessions hold a little more memory.",
         cost: "no larger pages, and each session holds a little more memory",
-        fix: "Nothing, where Oracle Support has asked for it. Where a process ran into vm.max_map_count, raise that instead. For the \
-              SGA it does nothing either way. It is a hidden parameter: set it only if Oracle Support tells you to.",
+        fix: "If Oracle Support asked for it, do nothing. If a process ran into vm.max_map_count, raise that limit \
+              instead. For the SGA the parameter does nothing either way. It is a hidden parameter: set it only if \
+              Oracle Support tells you to.",
         sources: &[
             "_realfree_heap_pagesize_hint - Assessing the impact on Solaris and Linux (dsstos.blogspot.com, 2008): traces of 10g",
             "Linux: Documentation/admin-guide/sysctl/vm.rst, max_map_count",

@@ -12,25 +12,27 @@ pub(crate) static RULE: Rule = Rule {
     name: "memlock-below-segment",
     level: Level::Error,
     docs: Docs {
-        what: "A running server that takes System V huge pages, is not on them, and whose memlock limit is below what \
-               it needs, now or at its next start. The next limit depends on what starts it: systemd takes it from \
-               the unit, a log-in from limits.conf. An error where this kernel accepts memlock for SHM_HUGETLB and \
-               nothing else gives the right; a warning where it cannot be told whether it does; a note for Oracle \
-               elsewhere, which compares the limit and warns in its alert log. Servers that use mmap need no memlock \
-               and are never named.",
-        why: "Kernels before 5.16 let an ordinary user have SHM_HUGETLB if the segment fits under RLIMIT_MEMLOCK \
-              beside all that he has already: the segments of all his servers count. With less, shmget fails and the \
-              server falls back. A limit between its smallest and its largest segment \
-              lets only the small ones have huge pages.",
+        what: "A running server that takes System V huge pages, is not on them, and has a memlock limit below what \
+               it needs, now or at its next start. The next limit depends on what starts the server: systemd takes \
+               it from the unit, a login from limits.conf. Servers that use mmap need no memlock and are never \
+               reported.\n\n\
+               - Error: this kernel accepts memlock for SHM_HUGETLB, and nothing else gives the server the right.\n\
+               - Warning: it is unknown whether this kernel accepts memlock, or whether something else gives the \
+               right.\n\
+               - Note: everywhere else, but only for Oracle. It compares the limit and warns in its alert log.",
+        why: "Before 5.16 the kernel lets an ordinary user have SHM_HUGETLB if the segment fits under \
+              RLIMIT_MEMLOCK, on top of all that the user has already: the segments of all the user's servers count. \
+              If the limit is too small, shmget fails and the server falls back. A limit between the server's \
+              smallest and its largest segment lets only the small ones have huge pages.",
         cost: "the server falls back to base pages: page tables in every process",
-        fix: "Raise the limit where the server gets it from: its unit when systemd starts it (limits.conf does not \
-              reach services), limits.conf when a log-in does. On newer kernels the group is what counts. A plan \
-              takes the limit away: Oracle's own checks want at least 90 % of memory where huge pages are used, and the \
-              128 GiB that its preinstall package gives are too little for a larger SGA. A limit reserves nothing.",
+        fix: "Raise the limit where the server gets it: in its unit if systemd starts it (limits.conf does not reach \
+              services), in limits.conf if a login does. On newer kernels the group is what counts. A plan sets the \
+              limit to unlimited: Oracle's own checks want at least 90 % of memory where huge pages are used, and \
+              the 128 GiB from its preinstall package are too little for a larger SGA. A limit reserves nothing.",
         sources: &[
             "Linux fs/hugetlbfs/inode.c can_do_hugetlb_shm(), before and since 5.16",
             "Linux mm/mlock.c user_shm_lock(): locked_shm of the user",
-            "Linux 5.10, 6.1, 6.12 and 7.2, asked by system calls, and what is known of distributions: docs/memlock.md",
+            "Tried with system calls on Linux 5.10, 6.1, 6.12 and 7.2; what is known of distributions: docs/memlock.md",
             "systemd.exec(5): LimitMEMLOCK",
             "limits.conf(5): memlock is in KiB",
             "Oracle Database Installation Guide 19c for Linux, \"Configuring HugePages\"; oracle-database-preinstall-19c",

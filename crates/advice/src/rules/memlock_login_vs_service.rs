@@ -13,17 +13,18 @@ pub(crate) static RULE: Rule = Rule {
     name: "memlock-login-vs-service",
     level: Level::Warn,
     docs: Docs {
-        what: "A server that takes System V huge pages of 256 MiB or more and whose memlock limit depends on how it is \
-               started: the limit of its owner's log-in (limits.conf, limits.d) is enough and that of its service \
-               (LimitMEMLOCK, DefaultLimitMEMLOCK) is not, or the other way round. A warning where memlock decides on \
-               this kernel or may; a note for Oracle elsewhere, which compares the limit and warns. A log-in gets what \
-               pam_limits makes of the rules: no soft limit above the hard one, whichever of them is set. Where no file sets \
-               one, it is 8 MiB (systemd since 252, Linux since 5.16) or 64 KiB (older ones).",
-        why: "It works when the DBA starts it from a shell and fails after the next reboot, when systemd does: \
+        what: "A server that takes 256 MiB or more of System V huge pages and whose memlock limit depends on how it \
+               is started. A login of its owner gets enough (limits.conf, limits.d) and its service doesn't \
+               (LimitMEMLOCK, DefaultLimitMEMLOCK), or the other way round. A warning if memlock decides on this \
+               kernel, or may. Otherwise a note, and only for Oracle, which compares the limit and warns. A login \
+               gets what pam_limits makes of the rules: the soft limit never exceeds the hard one, whichever of them \
+               is set. If no file sets a limit, it is 8 MiB (systemd since 252, Linux since 5.16) or 64 KiB (older \
+               ones).",
+        why: "It works when a DBA starts it from a shell, and fails after the next reboot, when systemd starts it: \
               limits.conf does not reach services.",
         cost: "it works when a DBA starts it and fails when systemd does, or vice versa",
-        fix: "Set both to the same value: a drop-in for the unit, a rule in limits.d for the owner. Each takes effect \
-              at the next start.",
+        fix: "Set both to the same value: in a drop-in for the unit, and in a rule in limits.d for the owner. Each \
+              takes effect at the next start.",
         sources: &["systemd.exec(5): LimitMEMLOCK", "limits.conf(5), pam_limits(8)"],
     },
     check: |facts| RULE.of_each(facts, look),

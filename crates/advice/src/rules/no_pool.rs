@@ -9,16 +9,20 @@ pub(crate) static RULE: Rule = Rule {
     name: "no-pool",
     level: Level::Error,
     docs: Docs {
-        what: "A server that asks for huge pages (or does not tell whether it does), with 256 MiB or more on base pages, on a host whose pools are all \
-               empty. PostgreSQL and MariaDB as installed stay below 256 MiB. An error where page tables take 5 % of \
-               memory now or would at the largest number of sessions; a warning from 1 GiB on; a note below, and for \
-               an Oracle that raises the pool itself (AUTO), which could not: memory may be fragmented.",
-        why: "The server started without huge pages, and at most its log says so. Every process needs page tables of \
-              its own, every access costs more address translation, and the memory can be swapped out.",
+        what: "A server with 256 MiB or more on base pages that asks for huge pages, or doesn't say whether it does, \
+               on a host whose pools are all empty. PostgreSQL and MariaDB as installed stay below 256 MiB.\n\n\
+               - Error: its page tables take 5 % of memory now, or would at the largest number of sessions. Also if \
+               it refuses to start without huge pages.\n\
+               - Warning: any other server that asks. One that doesn't say is a warning from 1 GiB on, if each of \
+               its sessions is a process.\n\
+               - Note: everything else. Also an Oracle that was to raise the pool itself (AUTO) and couldn't: memory \
+               may be fragmented.",
+        why: "The server started without huge pages, and at most its log says so. Every process needs its own page \
+              tables, every access costs more address translation, and the memory can be swapped out.",
         cost: "page tables in every process, and memory that can be swapped out",
-        fix: "Set the pool aside and restart the server. The kernel takes the pool from free memory at once; where it \
-              cannot find enough it gives fewer pages and reports no error, so read the number back. Pages that the \
-              server does not use are lost to everything else.",
+        fix: "Set up the pool and restart the server. The kernel takes the pool from free memory at once. If it \
+              can't find enough, it gives fewer pages and reports no error, so read the number back. Pages that the \
+              server doesn't use are lost to everything else.",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst",
             "PostgreSQL 15 manual, 19.4.5 Linux Huge Pages",

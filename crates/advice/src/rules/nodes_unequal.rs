@@ -12,16 +12,16 @@ pub(crate) static RULE: Rule = Rule {
     name: "nodes-unequal",
     level: Level::Warn,
     docs: Docs {
-        what: "A pool that a server uses or asks for and that is spread unequally over the NUMA nodes with memory: the \
-               fullest and the emptiest differ by more than a page and 20 % of an equal share. The kernel spreads a pool evenly \
-               when it can, so a fifth is beyond chance. Kernels without NUMA are not judged, nor pools of a server that its \
-               cpuset keeps to some of the nodes.",
-        why: "A write to nr_hugepages silently skips nodes that are short of memory. The server's memory then lies on \
-              one node: half of its processes reach all of it across the interconnect, and that node runs out of \
+        what: "A pool that a server uses or asks for and that is spread unevenly over the NUMA nodes with memory. \
+               The fullest and the emptiest node differ by more than a page and by more than 20 % of an equal share. \
+               The kernel spreads a pool evenly when it can, so a fifth is beyond chance. Kernels without NUMA are \
+               not checked, nor are pools of a server that its cpuset keeps to some of the nodes.",
+        why: "A write to nr_hugepages silently skips nodes that are short of memory. The server's memory then lies \
+              on one node. Half of its processes reach all of it across the interconnect, and that node runs out of \
               memory first.",
         cost: "slow access across nodes, and one node that runs out of memory first",
-        fix: "Set the number of pages on each node, after a boot or while memory is free. Pages in use don't move: \
-              stop the servers first.",
+        fix: "Set the number of pages on each node, after a boot or while memory is free. Pages in use don't move, \
+              so stop the servers first.",
         sources: &["Linux Documentation/admin-guide/mm/hugetlbpage.rst: /sys/devices/system/node/node*/hugepages"],
     },
     check: |facts| RULE.of_host(facts, look),

@@ -11,15 +11,18 @@ pub(crate) static RULE: Rule = Rule {
     name: "not-asked",
     level: Level::Error,
     docs: Docs {
-        what: "A server with 256 MiB or more on base pages whose settings don't ask for huge pages, though it could. \
-               An error where its page tables take 5 % of memory now or would at its largest number of sessions; a \
-               warning from 1 GiB on, or where a pool with room for all of it lies idle; a note otherwise, and for \
-               threaded servers, whose sessions share one set of page tables. Also a warning for a PostgreSQL or \
-               Oracle on huge pages whose settings have been changed since it started and no longer ask.",
+        what: "A server with 256 MiB or more on base pages that could use huge pages, but whose settings don't ask \
+               for them.\n\n\
+               - Error: its page tables take 5 % of memory now, or would at its largest number of sessions.\n\
+               - Warning: 1 GiB or more is on base pages, or a pool with room for all of it lies idle.\n\
+               - Note: everything else. A threaded server, whose sessions share one set of page tables, is a note \
+               unless such a pool lies idle.\n\n\
+               Also a warning: a PostgreSQL or Oracle on huge pages whose settings have changed since it started and \
+               no longer ask.",
         why: "Every process needs page tables for memory that would need almost none on huge pages. For threaded \
-              servers the gain is in address translation alone.",
+              servers the only gain is in address translation.",
         cost: "page tables that would almost vanish on huge pages",
-        fix: "Set the pool aside, turn the setting on, restart the server.",
+        fix: "Set up the pool, turn the setting on, restart the server.",
         sources: &["PostgreSQL 15 manual: huge_pages", "MySQL 8.0 manual: large-pages", "java(1): -XX:+UseLargePages"],
     },
     check: |facts| RULE.of_each(facts, look),

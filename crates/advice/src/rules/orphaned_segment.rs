@@ -17,9 +17,10 @@ pub(crate) static RULE: Rule = Rule {
     name: "orphaned-segment",
     level: Level::Warn,
     docs: Docs {
-        what: "System V segments that no process maps and that still hold memory: a note from 64 MiB in all, a \
-               warning from 1 GiB. Memory is what is in RAM or in swap; on kernels before 2.6.36, which don't tell, the \
-               size. Segments already marked for removal don't count. Only the reader's own ipc namespace is seen.",
+        what: "System V segments that no process maps and that still hold memory. 64 MiB in total is a note, 1 GiB a \
+               warning. What counts is memory in RAM or in swap. Kernels before 2.6.36 don't report that; there the \
+               size of the segment counts. Segments already marked for removal don't count. hugewise sees only the \
+               ipc namespace it runs in.",
         why: "A segment outlives the server that made it. One that a killed server left behind keeps its memory and \
               its huge pages, and the next start finds too few.",
         cost: "memory and huge pages that are missing at the next start",

@@ -12,16 +12,17 @@ pub(crate) static RULE: Rule = Rule {
     name: "page-tables-at-max",
     level: Level::Warn,
     docs: Docs {
-        what: "Page tables that would take 5 % of memory or more if as many sessions came as the settings allow \
-               (max_connections, processes), for servers with a process a session on base pages. What a session \
-               touches is the mean of the sessions that run now; with fewer than ten of them the rule assumes that \
-               each touches the whole segment, and the summary says `at most`. Sessions that are threads share one \
-               set of page tables, which is counted once. 5 % is where page-tables-heavy warns. The numbers are those \
-               of hugewise size.",
-        why: "The settings allow more sessions than the memory can carry. It shows on the worst day, when an \
+        what: "Page tables that would take 5 % of memory or more if as many sessions connected as the settings allow \
+               (max_connections, processes). It looks at servers on base pages that run one process per session. A \
+               session is expected to touch as much as the mean of those that run now. If fewer than ten run, the \
+               rule assumes that each touches the whole segment, and the summary says `at most`. Sessions that are \
+               threads share one set of page tables, which counts once. 5 % is also where page-tables-heavy warns. \
+               `hugewise size` gives the same numbers.",
+        why: "The settings allow more sessions than memory can carry. You find out on the worst day, when an \
               application opens all its connections at once.",
         cost: "page tables too large for memory once all sessions connect",
-        fix: "Put the server on huge pages, or lower the number of sessions that it allows. Both need its restart.",
+        fix: "Put the server on huge pages, or lower the number of sessions it allows. Both need a restart of the \
+              server.",
         sources: &[
             "Linux mm: one 4 KiB table for each 2 MiB, 1 GiB and 512 GiB that a mapping reaches into (x86-64, 4 KiB pages)",
             "Measured on Linux 6.1: 2052 kB a process for 1 GiB",

@@ -14,16 +14,16 @@ pub(crate) static RULE: Rule = Rule {
     name: "page-tables-heavy",
     level: Level::Error,
     docs: Docs {
-        what: "Page tables that take a large part of memory. A note from 2 % of memory or 1 GiB on, a warning from 5 %, \
-               an error from 10 %. Fifteen readings of about twelve healthy hosts lay between 0.03 and 0.76 %. The \
-               instances with the most are named, with what each of their processes costs.",
-        why: "Every process that maps a segment on base pages builds page tables of its own: on x86-64 about 1/512 of \
-              what it touches. They cannot be swapped, they grow with each log-in, and building and tearing them down \
-              is kernel time. A host that runs out of memory because of them stalls in reclaim.",
+        what: "Page tables that take a large part of memory. 2 % of memory or 1 GiB is a note, 5 % a warning, 10 % \
+               an error. For comparison: fifteen readings of about twelve healthy hosts were between 0.03 and 0.76 \
+               %. The finding names the instances with the most page tables, and what each of their processes costs.",
+        why: "Every process that maps a segment on base pages builds its own page tables: on x86-64 about 1/512 of \
+              the memory it touches. They can't be swapped out. They grow with each login, and building and tearing \
+              them down costs kernel time. A host that runs out of memory because of them stalls in reclaim.",
         cost: "memory that nothing else can use, and kernel time at each login",
-        fix: "Put the instances that cause it on huge pages (needs their restart), or admit fewer sessions, with a \
-              connection pool in front of the server. The sum over processes counts tables that the kernel shares \
-              between them more than once; PageTables of /proc/meminfo is the truth.",
+        fix: "Put the instances that cause it on huge pages; they need a restart for that. Or allow fewer sessions, \
+              with a connection pool in front of the server. Trust PageTables in /proc/meminfo: the sum over \
+              processes counts tables that the kernel shares between them more than once.",
         sources: &[
             "Linux Documentation/filesystems/proc.rst: PageTables, VmPTE",
             "Measured on Linux 6.1: 200 processes on 1 GiB add 410,400 kB in 4 KiB pages",

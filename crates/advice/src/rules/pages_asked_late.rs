@@ -8,16 +8,21 @@ pub(crate) static RULE: Rule = Rule {
     name: "pages-asked-late",
     level: Level::Warn,
     docs: Docs {
-        what: "Gigantic pages that a server here uses or asks for and that sysctl.d, tmpfiles.d or tuned brings and \
-               not the kernel's command line: a warning. Gigantic are those larger than any block of the kernel's page \
-               allocator (/proc/buddyinfo has a column for each size of block): 1 GiB on x86-64; on arm64 32 MiB and 1 GiB \
-               with base pages of 4 KiB, 1 GiB with 16 KiB, 16 GiB with 64 KiB. A pool of smaller pages that they bring \
-               and that takes 70 % of memory or more: a note.",
-        why: "Files are read late in the boot, when memory is in use. A page of 1 GiB needs 1 GiB in one piece, which is then \
-              had by luck: the write succeeds, and the pool has fewer pages or none. A server that insists on them does not \
-              start.",
+        what: "Gigantic pages that a server here uses or asks for, but that are reserved late in the boot: by \
+               sysctl.d, tmpfiles.d or tuned instead of the kernel command line. This is a warning. A pool of \
+               smaller pages that those files set up is a note if it takes 70 % of memory or more. Gigantic pages \
+               are larger than any block of the kernel's page allocator (/proc/buddyinfo has a column for each block \
+               size):\n\n\
+               - x86-64: 1 GiB\n\
+               - arm64 with base pages of 4 KiB: 32 MiB and 1 GiB\n\
+               - arm64 with base pages of 16 KiB: 1 GiB\n\
+               - arm64 with base pages of 64 KiB: 16 GiB",
+        why: "Files are read late in the boot, when memory is in use. A 1 GiB page needs 1 GiB in one piece, and \
+              finding one then is a matter of luck: the write succeeds, and the pool has fewer pages or none. A \
+              server that insists on them doesn't start.",
         cost: "after a boot the pool may have fewer pages than its file says, or none",
-        fix: "Reserve them on the kernel's command line (hugepagesz=1G hugepages=N), which takes them before anything else.",
+        fix: "Reserve them on the kernel command line (hugepagesz=1G hugepages=N), which takes them before anything \
+              else.",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst: the most reliable way is at boot time",
             "Linux mm/hugetlb.c, hstate_is_gigantic: of an order beyond MAX_PAGE_ORDER (ARCH_FORCE_MAX_ORDER of arch/*/Kconfig)",

@@ -10,20 +10,26 @@ pub(crate) static RULE: Rule = Rule {
     name: "pool-differs-at-boot",
     level: Level::Warn,
     docs: Docs {
-        what: "A pool that is larger now than the next boot will make it, and a pool whose size several files set to \
-               different numbers (a note that says which one wins; none where that is a file of hugewise's own, whose \
-               plan said what it overrides). Pages that no server asks for are reported by idle-pool. The \
-               order of the boot is: command line, sysctl.d by file name with the last one winning, tmpfiles.d, and \
-               tuned, which writes the files of /etc/sysctl.d and /etc/sysctl.conf once more after its profile's own \
-               settings. Without systemd nothing reads tmpfiles.d, and a script reads the sysctl files: rc.sysinit of RHEL 5 \
-               and 6 takes /etc/sysctl.conf first and /etc/sysctl.d after it (from initscripts 8.45.37 and 9.03.24 on; \
-               before, and on RHEL 4, /etc/sysctl.conf alone), Debian /etc/sysctl.conf last. Files below /run are gone \
-               by then. Words in /etc/default/grub count once GRUB's menu is made anew, and are named where it was not. Files that ask for more than there is are reported by \
-               pool-short-of-request. An Oracle that raises the pool itself \
-               (AUTO) explains a larger pool: a note then, as it may not find the pages. A \
-               pool that something else writes at boot is reported by pool-written-at-boot.",
-        why: "What was set by hand at run time is gone after the reboot, and the server that was on huge pages falls \
-              back, usually on the night of a planned maintenance.",
+        what: "A pool that is larger now than the next boot will make it. Also, as a note: several files that set a \
+               pool to different numbers. The note says which one wins. There is none if the winner is a file of \
+               hugewise's own, because its plan said what it overrides. The order at boot:\n\n\
+               - the kernel command line\n\
+               - sysctl.d by file name, where the last one wins\n\
+               - tmpfiles.d\n\
+               - tuned, which writes the files of /etc/sysctl.d and /etc/sysctl.conf once more after its profile's \
+               own settings\n\n\
+               Without systemd nothing reads tmpfiles.d, and a script reads the sysctl files. On RHEL 5 and 6 that \
+               is rc.sysinit: from initscripts 8.45.37 and 9.03.24 on it reads /etc/sysctl.conf first and \
+               /etc/sysctl.d after it. Before that, and on RHEL 4, it reads /etc/sysctl.conf alone. Debian reads \
+               /etc/sysctl.conf last. Files below /run are gone after a reboot. Words in /etc/default/grub count \
+               once GRUB's menu is regenerated; the finding names those that are not in the menu yet.\n\n\
+               If an Oracle raises the pool itself (AUTO), that explains a larger pool. It is a note then, because \
+               Oracle may not find the pages next time. Other rules report related cases:\n\n\
+               - idle-pool: pages that no server asks for\n\
+               - pool-short-of-request: files that ask for more than there is\n\
+               - pool-written-at-boot: a pool that something else writes at boot",
+        why: "A pool that was set by hand at run time is gone after the reboot. The server that was on huge pages \
+              falls back, usually on the night of a planned maintenance.",
         cost: "after the next reboot servers find fewer huge pages than now",
         fix: "Write the pool's present size to a file that the boot reads last. That changes nothing now.",
         sources: &[

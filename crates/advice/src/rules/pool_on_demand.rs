@@ -9,13 +9,13 @@ pub(crate) static RULE: Rule = Rule {
     name: "pool-on-demand",
     level: Level::Warn,
     docs: Docs {
-        what: "Servers that run on surplus pages: pages beyond the pool that nr_overcommit_hugepages lets the kernel take on \
-               demand. A warning where one of these servers refuses to start without huge pages, otherwise a note. Servers \
-               that would not get such pages again are restart-loses-pages; files that ask for a larger pool than \
-               there is are pool-short-of-request.",
-        why: "A surplus page is returned to the system when its server stops, and must be found again at each start: 2 MiB of \
-              contiguous free memory for each page. On a host that has been up for months there may not be enough of them, \
-              however much memory is free.",
+        what: "Servers that run on surplus pages: pages beyond the pool that nr_overcommit_hugepages lets the kernel \
+               take on demand. A warning if one of these servers refuses to start without huge pages, otherwise a \
+               note. Servers that would not get such pages again are reported by restart-loses-pages, and files that \
+               ask for a larger pool than there is by pool-short-of-request.",
+        why: "A surplus page goes back to the system when its server stops, and each start has to find it again: 2 \
+              MiB of contiguous free memory per page. On a host that has been up for months there may not be enough \
+              of them, however much memory is free.",
         cost: "the next start gets only the pages that fragmented memory can give",
         fix: "Set the pool itself to what its servers need. The surplus pages then become part of the pool, without taking \
               memory and without a restart.",

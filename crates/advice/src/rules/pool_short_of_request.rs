@@ -11,15 +11,15 @@ pub(crate) static RULE: Rule = Rule {
     name: "pool-short-of-request",
     level: Level::Warn,
     docs: Docs {
-        what: "A pool with fewer pages than the files ask for: what the kernel's command line, tuned, sysctl.d or \
-               tmpfiles.d set, compared with nr_hugepages. Surplus pages don't count. One page short is enough: one \
-               page can be what a server needs.",
-        why: "The kernel gives what it can find and reports success. Late in the life of a host memory is fragmented \
-              and the number comes out short, and the next server to start gets none.",
+        what: "A pool with fewer pages than the files ask for. The rule compares nr_hugepages with what the kernel \
+               command line, tuned, sysctl.d or tmpfiles.d set. Surplus pages don't count. One page short is enough: \
+               a server may need just that page.",
+        why: "The kernel gives what it can find and reports success. When a host has been up for long, memory is \
+              fragmented and the pool comes out short. The next server to start gets none.",
         cost: "the next server to start may find too few huge pages",
-        fix: "Free memory and ask again (compaction helps for sizes up to 4 MiB or so), or reboot: at boot memory is \
-              whole. A plan fills the pool up where servers lack pages, or where the file asks for at most a tenth \
-              more than they do. Where somebody lowered the pool on purpose, correct the file.",
+        fix: "Free memory and ask again (compaction helps for page sizes up to 4 MiB or so), or reboot: at boot \
+              memory isn't fragmented. A plan fills the pool up if servers lack pages, or if the file asks for at \
+              most a tenth more than they do. If somebody lowered the pool on purpose, correct the file.",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst",
             "Measured on Linux 6.1: writing 999999 succeeds and gives 3322 pages",

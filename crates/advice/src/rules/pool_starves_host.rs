@@ -9,18 +9,22 @@ pub(crate) static RULE: Rule = Rule {
     name: "pool-starves-host",
     level: Level::Error,
     docs: Docs {
-        what: "Pools that together take more than 80 % of memory: a warning while 5 % of memory can still be had, an \
-               error otherwise. And pools of half the memory or more on a host whose MemAvailable \
-               is below 2 % of memory or below twice the high watermarks: an error. For kernels before 3.14, which do \
-               not say MemAvailable, it is estimated as later ones do: free memory, page cache and slabs that can be \
-               freed, less what the low watermarks keep. Sizing guides for \
-               Oracle stop at 70 to 80 %; at the high watermark reclaim rests, at twice of it it never starts.",
-        why: "The pool cannot be reclaimed or swapped. Sessions, page cache, page tables and the kernel itself live on \
-              what is left; when that runs out the host stalls in reclaim or kills processes, with gigabytes idle in \
-              the pool.",
+        what: "Pools that leave the host too little memory.\n\n\
+               - Warning: all pools together take more than 80 % of memory, and 5 % of memory or more is still \
+               available.\n\
+               - Error: they take more than 80 %, and less than 5 % is available.\n\
+               - Error: they take half of memory or more, and MemAvailable is below 2 % of memory or below twice the \
+               high watermarks.\n\n\
+               Kernels before 3.14 don't report MemAvailable. hugewise then estimates it as later kernels do: free \
+               memory, plus page cache and slabs that can be freed, minus what the low watermarks keep. Sizing \
+               guides for Oracle stop at 70 to 80 %. Reclaim rests at the high watermark and never starts at twice \
+               that.",
+        why: "The pool can't be reclaimed or swapped. Sessions, page cache, page tables and the kernel itself live \
+              on what is left. When that runs out, the host stalls in reclaim or kills processes, with gigabytes \
+              idle in the pool.",
         cost: "the host stalls or kills processes once the rest of memory runs out",
-        fix: "Shrink the pool to what its servers use, or give the host more memory. Pages in use stay where they are \
-              until the server stops.",
+        fix: "Shrink the pool to what its servers use, or give the host more memory. Pages in use stay where they \
+              are until the server stops.",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst",
             "Linux /proc/zoneinfo: min, low, high",

@@ -9,13 +9,14 @@ pub(crate) static RULE: Rule = Rule {
     name: "pool-too-large",
     level: Level::Info,
     docs: Docs {
-        what: "A pool with 1 GiB and 10 % or more beyond everything that could use it: what is in use or promised \
-               now, and what every server here would need to be wholly on huge pages. A few spare pages are wise \
-               (Oracle needs free ones to shut down); a pool that is half idle is reported by idle-pool.",
+        what: "A pool that is larger than everything that could use it, by 1 GiB or more and by 10 % or more. What \
+               could use it is what is in use or promised now, plus what every server here would need to be entirely \
+               on huge pages. A few spare pages are wise: Oracle needs free ones to shut down. A pool that is half \
+               idle is reported by idle-pool.",
         why: "Pages beyond all demand are lost to the page cache and to private memory.",
         cost: "memory that neither programs nor the page cache can use",
-        fix: "Shrink the pool: pages that nobody uses go back at once. A server that is down now does not count here: \
-              make sure that none is missing before shrinking.",
+        fix: "Shrink the pool: pages that nobody uses go back at once. hugewise may not know of a server that is \
+              down now, so make sure that none is missing before you shrink it.",
         sources: &["Linux Documentation/admin-guide/mm/hugetlbpage.rst"],
     },
     check: |facts| RULE.of_host(facts, look),

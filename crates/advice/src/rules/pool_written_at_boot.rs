@@ -8,20 +8,27 @@ pub(crate) static RULE: Rule = Rule {
     name: "pool-written-at-boot",
     level: Level::Warn,
     docs: Docs {
-        what: "Commands other than sysctl.d, tmpfiles.d and the kernel's command line that set a pool during boot: a line of \
-               /etc/rc.local, an init script, an enabled service (ExecStart lines of its unit and drop-ins), an `@reboot` line \
-               of cron, `bootcmd` of cloud-init, a rule of udev, a hook of the network (ifupdown, NetworkManager, \
-               networkd-dispatcher) or of libvirt, a script or `[sysfs]` section of TuneD's active profile, or a shell script \
-               that root starts from one of these. A warning where a server \
-               uses such pages or asks for them, otherwise a note. Commands that only read the pool are ignored. Not examined: \
-               scripts started by other scripts, programs that are not shell scripts, scripts that run as another user, and \
-               whether rc.local is executable.",
-        why: "No file says whether such a command runs before a server starts, after it, or at all. A server that starts early \
-              may find one pool size, and a server that starts later another. hugewise therefore does not predict this pool \
-              for the next boot, and tells no server to insist on its pages.",
+        what: "A pool that is set during boot by something other than sysctl.d, tmpfiles.d and the kernel command \
+               line. A warning if a server uses such pages or asks for them, otherwise a note. hugewise looks for \
+               commands in:\n\n\
+               - /etc/rc.local\n\
+               - init scripts\n\
+               - enabled services (ExecStart lines of the unit and its drop-ins)\n\
+               - `@reboot` lines of cron\n\
+               - `bootcmd` of cloud-init\n\
+               - udev rules\n\
+               - hooks of the network (ifupdown, NetworkManager, networkd-dispatcher) and of libvirt\n\
+               - scripts and `[sysfs]` sections of TuneD's active profile\n\
+               - shell scripts that root starts from one of these\n\n\
+               Commands that only read the pool are ignored. Not examined: scripts started by other scripts, \
+               programs that are not shell scripts, scripts that run as another user, and whether rc.local is \
+               executable.",
+        why: "No file says whether such a command runs before a server starts, after it, or at all. A server that \
+              starts early may find one pool size, and a server that starts later another. hugewise therefore \
+              doesn't predict this pool for the next boot, and tells no server to insist on its pages.",
         cost: "the pool that a server finds after a reboot depends on what runs first",
-        fix: "Set the pool in sysctl.d or tmpfiles.d (`hugewise plan` writes the file with the number that is needed), then \
-              remove the command from the script.",
+        fix: "Set the pool in sysctl.d or tmpfiles.d; `hugewise plan` writes the file with the number that is \
+              needed. Then remove the command from the script.",
         sources: &[
             "systemd-rc-local-generator(8), systemd.special(7): sysinit.target comes before services",
             "cloud-init: bootcmd runs at every boot, runcmd at an instance's first one",

@@ -11,20 +11,25 @@ pub(crate) static RULE: Rule = Rule {
     name: "restart-loses-pages",
     level: Level::Error,
     docs: Docs {
-        what: "A server of 256 MiB or more that runs on huge pages and would not get them all back at its next restart, or \
-               would not start at all; one on base pages whose nodes or file system keep the pages from its next start \
-               too; and an Oracle instance whose files take it off Automatic Memory Management and that would not start \
-               without it, for want of pages; and one that locks its memory as it starts (LOCK_SGA=TRUE), where its memlock limit \
-               is below its memory on base pages. Its files as they are now decide what it will ask for; the pool is taken as it would be \
-               once the server has stopped: surplus pages go with it. An error where the server refuses to start without them.",
-        why: "It runs well until somebody restarts it: its pool was made smaller, or a setting was changed, and \
-              nothing shows it until then.",
+        what: "A server that would lose huge pages at its next restart, or would not start at all. An error if it \
+               refuses to start, otherwise a warning. It reports:\n\n\
+               - a server of 256 MiB or more that runs on huge pages and would not get them all back, or would not \
+               start\n\
+               - a server on base pages whose NUMA nodes or file system keep the pages from its next start too\n\
+               - an Oracle instance whose files take it off automatic memory management, and that would then not \
+               start for lack of pages\n\
+               - a server that locks its memory as it starts (LOCK_SGA=TRUE), if its memlock limit is below its \
+               memory on base pages\n\n\
+               The server's files as they are now decide what it will ask for. The pool counts as it would be once \
+               the server has stopped: its surplus pages are gone by then.",
+        why: "The server runs well until somebody restarts it. Its pool was made smaller or a setting was changed, \
+              and nothing shows it until then.",
         cost: "everything looks fine until somebody restarts the server",
-        fix: "Give the pool what the server will ask for before it is restarted, or take the setting back.",
+        fix: "Before you restart it, give the pool what the server will ask for, or take the setting back.",
         sources: &[
             "Documentation/admin-guide/mm/hugetlbpage.rst: surplus pages are freed as they come back",
             "postgresql.org: huge_pages; Oracle MOS 361323.1",
-            "Oracle Database Reference, LOCK_SGA; shmctl(2): SHM_LOCK, asked of Linux 5.10 to 7.2 (docs/memlock.md)",
+            "Oracle Database Reference, LOCK_SGA; shmctl(2): SHM_LOCK, tried on Linux 5.10 to 7.2 (docs/memlock.md)",
         ],
     },
     check: |facts| RULE.of_each(facts, look),

@@ -9,13 +9,14 @@ pub(crate) static RULE: Rule = Rule {
     name: "restart-needed",
     level: Level::Error,
     docs: Docs {
-        what: "A server with 256 MiB or more on base pages although it asks, the pool has room for all of it, and no \
-               limit that could be seen is in its way: the pool was too small when it started, or it has not been \
-               restarted since its settings were changed to ask.",
-        why: "A server maps its memory once, when it starts. Pages reserved later help it only after \
-              a restart; until then they lie idle, and it stays on base pages.",
+        what: "A server with 256 MiB or more on base pages that only needs a restart. It asks for huge pages, the \
+               pool has room for all of it, and no limit that could be seen is in its way. Either the pool was too \
+               small when it started, or its settings were changed to ask and it hasn't been restarted since.",
+        why: "A server maps its memory once, when it starts. Pages reserved later help it only after a restart. \
+              Until then they lie idle, and the server stays on base pages.",
         cost: "page tables in every process, next to huge pages that lie idle",
-        fix: "Restart it. Set it to refuse to start without huge pages, so that you notice the next shortage at once.",
+        fix: "Restart it. Set it to refuse to start without huge pages, so that you notice the next shortage at \
+              once.",
         sources: &[
             "PostgreSQL 15 src/backend/port/sysv_shmem.c",
             "Oracle Database Reference 19c: USE_LARGE_PAGES is static",

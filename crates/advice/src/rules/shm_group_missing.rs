@@ -11,19 +11,22 @@ pub(crate) static RULE: Rule = Rule {
     name: "shm-group-missing",
     level: Level::Error,
     docs: Docs {
-        what: "A server that takes System V huge pages, has 256 MiB or more on base pages, and whose owner neither has \
-               CAP_IPC_LOCK in the initial user namespace nor is in the group of vm.hugetlb_shm_group, on a kernel where \
-               no memlock limit makes up for that (5.16 and later; earlier ones where the kernel's log says so). An \
-               error where this is what keeps it off huge pages, a warning where something else comes first. On 5.14 \
-               and 5.15 distributions differ: with an ample memlock limit the verdict is unknown until the kernel's \
-               log has spoken. Group 0, the default, is root's.",
-        why: "shmget(SHM_HUGETLB) fails with EPERM. Oracle started with TRUE then runs on base pages beside an idle pool.",
+        what: "A server with 256 MiB or more on base pages that takes System V huge pages, and whose owner has no \
+               right to them. The owner neither has CAP_IPC_LOCK in the initial user namespace nor is in the group \
+               of vm.hugetlb_shm_group. And no memlock limit makes up for that on this kernel: none does from 5.16 \
+               on, nor on an earlier kernel whose log says so. Group 0, the default, is root's.\n\n\
+               - Error: this is what keeps the server off huge pages.\n\
+               - Warning: something else keeps it off first.\n\n\
+               On 5.14 and 5.15 distributions differ. With a large enough memlock limit the verdict there is \
+               unknown, until the kernel's log settles it.",
+        why: "shmget(SHM_HUGETLB) fails with EPERM. An Oracle started with USE_LARGE_PAGES=TRUE then runs on base \
+              pages next to an idle pool.",
         cost: "the server falls back to base pages, next to an idle pool",
-        fix: "Name a group of the owner in vm.hugetlb_shm_group. It lets members of that group take pages from every \
-              pool. Keep memlock ample as well: Oracle compares it.",
+        fix: "Set vm.hugetlb_shm_group to one of the owner's groups. Members of that group may then take pages from \
+              every pool. Keep memlock large enough as well: Oracle compares it.",
         sources: &[
             "Linux fs/hugetlbfs/inode.c can_do_hugetlb_shm()",
-            "Linux 5.10, 6.1, 6.12 and 7.2, asked by system calls, and what is known of distributions: docs/memlock.md",
+            "Tried with system calls on Linux 5.10, 6.1, 6.12 and 7.2; what is known of distributions: docs/memlock.md",
         ],
     },
     check: |facts| RULE.of_each(facts, look),

@@ -10,16 +10,18 @@ pub(crate) static RULE: Rule = Rule {
     name: "shm-limits",
     level: Level::Error,
     docs: Docs {
-        what: "kernel.shmmax below the largest System V segment of a server (a warning), or kernel.shmall below all \
-               segments together or kernel.shmmni below their number (an error), for servers with 256 MiB or more in \
-               System V segments. shmall counts base pages, whatever page size a segment has. On kernels before 3.16 \
-               also limits that are enough now and that no file sets for the next boot (a warning): such a kernel \
-               starts with 32 MiB and 8 GiB, unless its distribution set others.",
+        what: "System V limits that are too low for servers with 256 MiB or more in System V segments.\n\n\
+               - Error: kernel.shmall is below all segments together, or kernel.shmmni is below their number.\n\
+               - Warning: kernel.shmmax is below the largest segment of a server.\n\
+               - Warning, on kernels before 3.16: the limits are enough now, but no file sets them for the next \
+               boot. Such a kernel starts with a shmmax of 32 MiB and a shmall of 8 GiB, unless its distribution set \
+               others.\n\n\
+               shmall counts base pages, whatever page size a segment has.",
         why: "The segments in use now were made before the limits were lowered, or by a server that split its memory \
-              into several. At the next start shmget fails with EINVAL (shmmax) or ENOSPC (shmall, shmmni): the \
-              server cuts its memory into more segments, or does not start.",
+              into several. At the next start shmget fails with EINVAL (shmmax) or ENOSPC (shmall, shmmni). The \
+              server then cuts its memory into more segments, or doesn't start.",
         cost: "the next start gets more and smaller segments, or fails",
-        fix: "Raise the limits; no restart is needed for that. They protect nothing else on a database host.",
+        fix: "Raise the limits; that needs no restart. They protect nothing else on a database host.",
         sources: &["Linux Documentation/admin-guide/sysctl/kernel.rst: shmmax, shmall", "shmget(2): EINVAL, ENOSPC"],
     },
     check: |facts| RULE.of_host(facts, look),

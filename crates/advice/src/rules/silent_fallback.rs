@@ -10,15 +10,15 @@ pub(crate) static RULE: Rule = Rule {
     name: "silent-fallback",
     level: Level::Warn,
     docs: Docs {
-        what: "A server whose setting asks for huge pages and lets it start without them silently: huge_pages=try, \
-               USE_LARGE_PAGES=TRUE, large-pages of MySQL and MariaDB. A warning where 256 MiB or more fell back, and \
-               where the pool of the next boot is too small for it; a note where all of it is on huge pages.",
-        why: "PostgreSQL logs the fallback at DEBUG1 only, Oracle's table says ERROR(s)=NONE, newer MariaDB says \
+        what: "A server whose setting asks for huge pages, but silently lets it start without them: huge_pages=try, \
+               USE_LARGE_PAGES=TRUE, large-pages of MySQL and MariaDB. A warning if 256 MiB or more fell back, or if \
+               the pool of the next boot is too small for it. A note if all of it is on huge pages.",
+        why: "PostgreSQL logs the fallback at DEBUG1 only, Oracle's table says ERROR(s)=NONE, and newer MariaDB says \
               nothing. Nobody notices until the page tables have grown.",
         cost: "nobody notices until the page tables have grown",
         fix: "Set it to refuse: huge_pages=on, USE_LARGE_PAGES=ONLY. Do that once the pool is large enough, or the \
-              next start fails. MySQL, MariaDB and the JVM have no such setting: watch them. ASM is never told to refuse, and never named: \
-              every database of its node is down until it starts.",
+              next start fails. MySQL, MariaDB and the JVM have no such setting: watch them. ASM is never told to \
+              refuse and never reported: every database of its node is down until it starts.",
         sources: &[
             "PostgreSQL 15 manual: huge_pages; src/backend/port/sysv_shmem.c",
             "Oracle Database Reference 19c: USE_LARGE_PAGES",

@@ -16,16 +16,18 @@ pub(crate) static RULE: Rule = Rule {
     name: "slow-log-ins",
     level: Level::Warn,
     docs: Docs {
-        what: "Oracle up to 11.2 with pre_page_sga=TRUE and 256 MiB or more of its SGA on base pages: every process that starts \
-               touches each page of the SGA before it does anything else. A warning where that takes half a second or more. \
-               From 12.1 on one process touches each page, once, and no log-in waits. The time is reckoned from 1.1 \u{b5}s a \
-               page of a System V segment, as measured on one machine. Where most of its processes have touched less than \
-               half, they were started without it, and the next start of the server is what it is about.",
-        why: "The kernel has to fill a page table in for each process, page by page: 1.3 million of them for 5 GiB. Log-ins \
-              that come together share the processors, and applications give up before they are let in.",
+        what: "Oracle up to 11.2 with pre_page_sga=TRUE and 256 MiB or more of its SGA on base pages: every new \
+               process touches each page of the SGA before it does anything else. A warning if that takes half a \
+               second or more, otherwise a note. From 12.1 on, one process touches the pages once, and no login \
+               waits. The time is an estimate from 1.1 \u{b5}s per page of a System V segment, as measured on one \
+               machine. If most processes of the instance have touched less than half of the SGA, they started \
+               without the setting. The finding is then about the next start of the server.",
+        why: "The kernel has to fill in a page table for each process, page by page: 1.3 million pages for 5 GiB. \
+              Logins that arrive together compete for the processors, and applications give up before they are let \
+              in.",
         cost: "each login waits until its process has touched the whole SGA",
-        fix: "Two cures, the cheaper one first: pre_page_sga=FALSE, which is the default up to 11.2; and huge pages, with which \
-              the same takes a fiftieth of the time. Both come with the next start of the instance.",
+        fix: "There are two cures. The cheaper one is pre_page_sga=FALSE, the default up to 11.2. The other is huge \
+              pages, which cut the time to a fiftieth. Both take effect when the instance restarts.",
         sources: &[
             "Oracle Database Reference 11.2, PRE_PAGE_SGA: every process that starts must access every page in the SGA",
             "My Oracle Support 1987975.1: what changed in 12.1",

@@ -11,18 +11,21 @@ pub(crate) static RULE: Rule = Rule {
     name: "started-by-clusterware",
     level: Level::Warn,
     docs: Docs {
-        what: "A running database that Oracle Clusterware starts, whose owner's agent (oraagent) has a memlock limit that is \
-               enough for its System V huge pages where a log-in of its owner's has not, or the other way round, where this \
-               kernel accepts a memlock limit and nothing else gives the right; and one whose owner is in \
-               vm.hugetlb_shm_group, where the agent runs without that group.",
-        why: "A process has the limits of whoever starts it. srvctl and a boot have Clusterware's agent do it, sqlplus the \
-              shell of the log-in, which pam_limits gave what limits.conf says. Groups are the same: a process keeps those that \
-              it was started with, whatever /etc/group says by now. So it depends on the command that was \
-              typed whether the instance comes up on huge pages.",
+        what: "A running database that Oracle Clusterware starts, and that gets huge pages when started with srvctl \
+               but not with sqlplus, or the other way round.\n\n\
+               - Memlock: the owner's agent (oraagent) gets a limit that is enough for the database's System V huge \
+               pages, and a login of the owner doesn't, or the other way round. This counts if the kernel accepts a \
+               memlock limit, or may, and nothing else gives the right.\n\
+               - Group: the owner is in vm.hugetlb_shm_group, and the agent runs without that group.",
+        why: "A process has the limits of whoever starts it. With srvctl or at boot, that is Clusterware's agent. \
+              With sqlplus it is the shell of the login, and pam_limits gave it what limits.conf says. Groups work \
+              the same way: a process keeps those it was started with, whatever /etc/group says later. So the \
+              command that you type decides whether the instance comes up on huge pages.",
         cost: "started the other way, the database is on base pages",
-        fix: "Have both give enough: limits.conf for log-ins, and for Clusterware CRS_LIMIT_MEMLOCK in \
-              s_crsconfig_NODE_env.txt below crs/install of its home, or `ulimit -l` in /etc/init.d/ohasd of older \
-              releases. It takes effect when Clusterware is started anew on the node.",
+        fix: "Make both limits large enough. For logins that is limits.conf. For Clusterware it is CRS_LIMIT_MEMLOCK \
+              in s_crsconfig_NODE_env.txt, below crs/install of its home; in older releases it is `ulimit -l` in \
+              /etc/init.d/ohasd. It takes effect when you restart Clusterware on the node. That restart also gives \
+              the agent the groups its user has now.",
         sources: &[
             "Oracle Clusterware Administration and Deployment Guide: s_crsconfig_NODE_env.txt",
             "getrlimit(2): a child has its parent's limits",

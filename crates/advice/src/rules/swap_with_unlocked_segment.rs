@@ -12,14 +12,14 @@ pub(crate) static RULE: Rule = Rule {
     name: "swap-with-unlocked-segment",
     level: Level::Error,
     docs: Docs {
-        what: "Swap of which 64 MiB or more is in use on a host where a server keeps a shared segment of 256 MiB or more \
-               on base pages, not locked. An error where the kernel says that some of the segment itself is in swap \
-               (System V segments tell), a warning otherwise. Below 64 MiB is what hosts swap out over weeks without \
-               need.",
+        what: "Swap in use on a host where a server keeps a shared segment of 256 MiB or more on base pages, not \
+               locked. It counts from 64 MiB of swap on; hosts swap out less than that over weeks without need. An \
+               error if the kernel says that some of the segment itself is in swap (it does for System V segments), \
+               otherwise a warning.",
         why: "A buffer cache in swap is worse than none: the server reads from disk what it keeps in memory to avoid \
-              reading from disk. Hugetlb memory is never swapped.",
+              reading from disk. Memory from a pool is never swapped.",
         cost: "the server reads from disk what it cached to avoid the disk",
-        fix: "Put the segment on huge pages; until then give the server less memory, or lower vm.swappiness.",
+        fix: "Put the segment on huge pages. Until then give the server less memory, or lower vm.swappiness.",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst: huge pages cannot be swapped",
             "shmctl(2): SHM_LOCK",

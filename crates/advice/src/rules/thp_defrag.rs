@@ -9,13 +9,15 @@ pub(crate) static RULE: Rule = Rule {
     name: "thp-defrag",
     level: Level::Info,
     docs: Docs {
-        what: "The switch `defrag` of transparent huge pages against a vendor who says never: DataStax does for Cassandra, where \
-               its heap is not touched as it starts (-XX:+AlwaysPreTouch). Only where it gets any: under always, or under madvise with -XX:+UseTransparentHugePages.",
-        why: "`defrag` says who looks for 2 MiB in one piece where there are none. Under `always`, and under `madvise` for memory \
-              that asked, a thread that touches a page for the first time waits until the kernel has moved others out of the way; \
-              khugepaged does it beside them.",
+        what: "The `defrag` switch of transparent huge pages, if it is on and the vendor of a server says never. \
+               DataStax says so for Cassandra, unless its heap is touched as it starts (-XX:+AlwaysPreTouch). It is \
+               checked only if the server gets transparent huge pages at all: under always, or under madvise with \
+               -XX:+UseTransparentHugePages.",
+        why: "`defrag` decides who has to make a 2 MiB piece if none is free. Under `always`, and under `madvise` \
+              for memory that asked, a thread that touches a page for the first time waits until the kernel has \
+              moved other pages out of the way. khugepaged does the same in the background.",
         cost: "threads wait while memory is compacted; khugepaged takes a processor",
-        fix: "Set defrag to never, now and at each boot, or have the heap touched as the server starts.",
+        fix: "Set defrag to never, now and at each boot, or have the server touch its heap as it starts.",
         sources: &[
             "Linux Documentation/admin-guide/mm/transhuge.rst: defrag",
             "DataStax, \"No DataStax Enterprise processing but high CPU usage\"",

@@ -7,16 +7,19 @@ pub(crate) static RULE: Rule = Rule {
     name: "thp-differs-at-boot",
     level: Level::Warn,
     docs: Docs {
-        what: "THP that is set to something else now than the files will set at the next boot. The command line \
-               (transparent_hugepage=) comes first, then tmpfiles.d, then tuned, which leaves THP alone where the \
-               command line names it, then lines of rc.local, init scripts, enabled services, cron and hooks that \
-               write the switch. Whether a service comes before or after tmpfiles.d is taken from its unit; where no \
-               file tells which of two words comes last, the rule does not decide. Where nothing sets it, the kernel's own default comes: how the running kernel was built \
-               (CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS, _MADVISE or _NEVER in /boot/config-*); where that file is not \
-               there, what the distribution builds such a kernel with, which is a hint and no warning; of other kernels \
-               nothing tells, and the rule is silent.",
-        why: "A switch set by hand is gone after the reboot; a tuned profile that sets it back makes it look like a \
-              setting that does not stick.",
+        what: "THP that is set to something else now than it will be after the next boot. The order at boot:\n\n\
+               - the command line (transparent_hugepage=)\n\
+               - tmpfiles.d\n\
+               - tuned, which leaves THP alone if the command line names it\n\
+               - lines of rc.local, init scripts, enabled services, cron and hooks that write the switch\n\n\
+               Whether a service comes before or after tmpfiles.d is taken from its unit. If no file says which of \
+               two values comes last, the rule doesn't decide.\n\n\
+               If nothing sets it, the kernel's own default applies: how the running kernel was built \
+               (CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS, _MADVISE or _NEVER in /boot/config-*). If that file is missing, \
+               hugewise goes by what the distribution builds such a kernel with; that is a note, not a warning. For \
+               other kernels nothing tells, and the rule is silent.",
+        why: "A switch that was set by hand is gone after the reboot. If a tuned profile sets it back, it looks like \
+              a setting that doesn't stick.",
         cost: "what was set by hand is gone after the next reboot",
         fix: "Set it in the file that wins.",
         sources: &[

@@ -7,14 +7,15 @@ pub(crate) static RULE: Rule = Rule {
     name: "thp-policy",
     level: Level::Warn,
     docs: Docs {
-        what: "Transparent huge pages against the advice of the engines that run here, for their versions. A JVM with \
-               UseTransparentHugePages needs madvise or always (a warning under never). Servers that switched THP off \
-               for themselves don't count (Redis does so by default under `always`). Per-size switches (Linux 6.8) \
-               are looked at too: one that says always acts even where the top switch says never. Where engines \
-               disagree, madvise is the value that none of them rules out.",
-        why: "Under `always` the kernel hands out 2 MiB where a program asked for 4 KiB: latency while it compacts \
-              memory, more to copy after a fork (up to Linux 5.7), and memory that an allocator cannot give back. How long a program waits for it says \
-              the switch `defrag` beside it. THP never concerns hugetlb memory.",
+        what: "Transparent huge pages set against the advice of the engines that run here, for their versions. A JVM \
+               with UseTransparentHugePages needs madvise or always; it is a warning if THP is never. Servers that \
+               switched THP off for themselves don't count; Redis does so by default under `always`. Per-size \
+               switches (Linux 6.8) count too: one that says always acts even if the top switch says never. If \
+               engines disagree, madvise is the value that none of them rules out. What each engine advises:",
+        why: "Under `always` the kernel hands out 2 MiB where a program asked for 4 KiB. That costs latency while it \
+              compacts memory, more copying after a fork (up to Linux 5.7), and memory that an allocator can't give \
+              back. The switch `defrag` next to it decides how long a program waits for it. THP never affects memory \
+              from a pool.",
         cost: "latency while the kernel compacts memory; memory that is not returned",
         fix: "Switch it at run time and for the next boot. It applies to memory that is mapped from then on: restart \
               the servers so that it applies to all of theirs.",

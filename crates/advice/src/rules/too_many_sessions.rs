@@ -17,17 +17,18 @@ pub(crate) static RULE: Rule = Rule {
     name: "too-many-sessions",
     level: Level::Warn,
     docs: Docs {
-        what: "More sessions than the processors can ever serve: from 50 for each processor on a note, from 100 on a \
-               warning, and never below 100 sessions in all. A host that stalled in the field had 625 sessions on 4 \
-               processors, 156 for each; the common sizing rule for PostgreSQL's active sessions is two for each core. Whose \
-               they are is told by the sockets that their processes hold, what they do by ten looks within 0.3 s. Sessions that a pool of threads serves (MariaDB: \
-               thread_handling=pool-of-threads) are a note at most: few of them work at a time.",
-        why: "A processor runs one session at a time. The others wait, and meanwhile hold page tables, private memory \
-              and locks; when they all wake, the host does nothing but switch between them.",
+        what: "More sessions than the processors can serve: 50 or more per processor is a note, 100 or more a \
+               warning. Below 100 sessions in total it says nothing. A host that stalled in the field had 625 \
+               sessions on 4 processors, 156 per processor. The common sizing rule for PostgreSQL is two active \
+               sessions per core. hugewise tells the clients apart by their sockets, and samples what the sessions \
+               do ten times within 0.3 s. If a thread pool serves the sessions (MariaDB: \
+               thread_handling=pool-of-threads), the finding is a note at most: few of them work at a time.",
+        why: "A processor runs one session at a time. The others wait, and meanwhile hold page tables, private \
+              memory and locks. When they all wake up, the host does nothing but switch between them.",
         cost: "time lost to waiting and switching; page tables for each session",
-        fix: "Fewer connections in the application's own pool, or what the server or a pooler in front of it offers to serve \
-              many clients with few processes. As a target, `check` names two sessions for each processor, and up to five \
-              where those at work were seen to wait for disks.",
+        fix: "Open fewer connections in the application's own pool. Or use what the server, or a pooler in front of \
+              it, offers to serve many clients with few processes. `check` names a target: two sessions per \
+              processor, or up to five if it saw the active sessions wait for disks.",
         sources: &["PostgreSQL wiki, Number Of Database Connections", "Field report: 625 sessions on 4 cores"],
     },
     check: |facts| RULE.of_each(facts, look),

@@ -10,15 +10,15 @@ pub(crate) static RULE: Rule = Rule {
     name: "wrong-page-size",
     level: Level::Error,
     docs: Docs {
-        what: "A server with 256 MiB or more on base pages that asks for pages of a size whose pool is empty, while a \
-               pool of another size has pages. And an Oracle database on base pages where the default size is 1 GiB: a \
-               warning.",
-        why: "Pools of different sizes are separate: pages of one cannot serve a request for the other. A server that \
-              names no size asks for the default one (default_hugepagesz). With a default of 1 GiB an Oracle database \
-              asks for that: no source says that its SGA uses such pages, and Oracle recommends 2 MiB.",
+        what: "A server with 256 MiB or more on base pages that asks for a page size whose pool is empty, while a \
+               pool of another size has pages. Also, as a warning: an Oracle database on base pages on a host whose \
+               default page size is 1 GiB.",
+        why: "Pools of different sizes are separate: pages of one can't serve a request for the other. A server that \
+              names no size asks for the default one (default_hugepagesz). If that is 1 GiB, an Oracle database asks \
+              for 1 GiB pages. No source says that its SGA uses such pages, and Oracle recommends 2 MiB.",
         cost: "page tables in every process, next to a pool that cannot help",
-        fix: "Set a pool of the right size aside, or have the server ask for the size that is there (PostgreSQL 14 and \
-              later: huge_page_size), and give the other pool back.",
+        fix: "Set up a pool of the right size and give the other one back. Or have the server ask for the size that \
+              is there (PostgreSQL 14 and later: huge_page_size).",
         sources: &[
             "Linux Documentation/admin-guide/mm/hugetlbpage.rst: default_hugepagesz",
             "PostgreSQL 15 manual: huge_page_size",

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
 enum Which {
     /// Stand-in processes that share memory.
     Standin,
-    /// A PostgreSQL of its own, whose sessions scan a table of the size of --segment.
+    /// A PostgreSQL started for this, whose sessions scan a table of the size of --segment.
     Postgresql,
 }
 

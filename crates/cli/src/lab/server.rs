@@ -31,12 +31,12 @@ pub(crate) struct Server {
     /// Spread the segment over all NUMA nodes.
     #[arg(long)]
     interleave: bool,
-    /// On pages of a pool: what becomes of the segment where the pool is short, in the words of Oracle's
+    /// On pages of a pool: what the server does if the pool is too small. The values are those of Oracle's
     /// `use_large_pages`.
     #[arg(long, value_enum, default_value_t = PoolPolicy::Auto)]
     policy: PoolPolicy,
-    /// Who touches the segment before there is any work; without it the server, and every session where --touch is 100
-    /// for log-ins.
+    /// Who touches the segment before any work starts. Default: the server, and in lab logins with --touch 100 every
+    /// session too.
     #[arg(long, value_enum, value_name = "WHO")]
     pre_touch: Option<Who>,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Server {
 enum PoolPolicy {
     /// Grow the pool first, and restore it afterwards.
     Auto,
-    /// Use the pool as it is: the whole segment fits, or the server does not start.
+    /// Use the pool as it is. If the whole segment doesn't fit, the server doesn't start.
     Only,
     /// Use the pool as it is, and base pages for the rest.
     True,
@@ -59,15 +59,15 @@ enum Who {
     None,
     /// The server once, when it makes the segment.
     Creator,
-    /// The server, and every session all of it as it logs in, as `pre_page_sga` had it in Oracle 11.2.
+    /// The server, and every session as it logs in: each touches all of it, like `pre_page_sga` in Oracle 11.2.
     Session,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum SegmentKind {
-    /// shmget, as Oracle takes it.
+    /// System V shared memory (shmget), as Oracle uses it.
     SystemV,
-    /// A shared mapping without a file, as PostgreSQL takes it.
+    /// A shared mapping without a file, as PostgreSQL uses it.
     Mmap,
     /// A memory file.
     Memfd,

@@ -13,13 +13,13 @@ use crate::outcome::{self, Failure, Outcome};
 /// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Format {
-    /// Oracle's OSWatcher: a folder with oswmeminfo and oswvmstat, one file an hour.
+    /// Oracle's OSWatcher: a folder with oswmeminfo and oswvmstat, one file per hour.
     Oswatcher,
-    /// One table, a row for each sample.
+    /// One table, one row per sample.
     Csv,
     /// The same table as Parquet.
     Parquet,
-    /// Everything, one JSON object a line: samples, processes, servers and kernel messages.
+    /// Everything, one JSON object per line: samples, processes, servers and kernel messages.
     Json,
 }
 
@@ -28,10 +28,11 @@ pub(crate) struct Arguments {
     /// The recording's folder, or a single ring file.
     #[arg(value_name = "PATH", default_value = USUAL_FOLDER)]
     path: PathBuf,
-    /// Leave out what is before this: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 of the last day, by the host's clock.
+    /// Leave out everything before this time: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 on the last day, by
+    /// the host's clock.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Leave out what is after this; as --from.
+    /// Leave out everything after this time; same formats as --from.
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
     /// Output format.

@@ -13,13 +13,13 @@ use crate::{Beside, Scene, SizeOption, Sizes, described, options};
 /// The options that describe one.
 pub(super) static SIZES: Sizes = Sizes {
     size: SizeOption { option: "sga", help: "Oracle's SGA_TARGET: 34G" },
-    most: SizeOption { option: "sga-max", help: "Oracle's SGA_MAX_SIZE, where it is larger" },
+    most: SizeOption { option: "sga-max", help: "Oracle's SGA_MAX_SIZE, if it is larger" },
     sessions: SizeOption { option: "processes", help: "Oracle's PROCESSES" },
     beside: &[
         Beside {
             size: SizeOption {
                 option: "asm",
-                help: "An ASM instance beside it, with this SGA (=1G where no size is given)",
+                help: "Also an ASM instance, with this SGA (1G if no size is given)",
             },
             usual: "1G",
             name: "+ASM",
@@ -28,7 +28,7 @@ pub(super) static SIZES: Sizes = Sizes {
         Beside {
             size: SizeOption {
                 option: "management-database",
-                help: "The management database (-MGMTDB) beside it, with this SGA (=1G where no size is given)",
+                help: "Also the management database (-MGMTDB), with this SGA (1G if no size is given)",
             },
             usual: "1G",
             name: "-MGMTDB",

@@ -96,7 +96,7 @@ pub static KIND: Kind = Kind {
     },
     starter: Some(starter::STARTER),
     thp_in_words: Some(
-        "never up to 18c and on UEK before UEK7, madvise on UEK7 and newer from 19c on (Oracle Database installation guides for \
+        "never up to 18c and on UEK before UEK7; from 19c on, madvise on UEK7 and newer (Oracle Database installation guides for \
          Linux, 12.2 to 23ai)",
     ),
     thp: |host, instance| Ok(Some(releases::thp(host, instance))),

@@ -108,7 +108,7 @@ fn the_host_that_froze_twice_in_a_morning() {
         assert_eq!(incident.against, [""; 0]);
     }
     assert_eq!(history.signatures, []);
-    says(&history.unknown.join("\n"), &["compaction", "no source counts what the kernel scanned", "shorter than 60 s"]);
+    says(&history.unknown.join("\n"), &["compaction", "no source counts the pages that the kernel scanned", "shorter than 60 s"]);
 }
 
 #[test]
@@ -329,12 +329,12 @@ fn a_loop_that_did_not_come_round() {
     let starved: Vec<_> = alone.incidents[0].signatures.iter().filter(|one| one.kind == Kind::Starved).collect();
     assert_eq!(starved.len(), 1);
     assert_eq!(starved[0].strength, Strength::Strong);
-    says(&starved[0].evidence[0].what, &["the loop itself did not come round"]);
+    says(&starved[0].evidence[0].what, &["the loop itself stalled"]);
     assert_eq!(starved[0].from, Moment::from_seconds(MIDNIGHT + 20_228));
     let mut scheduled = every(600, 0, DAY);
     scheduled.iter_mut().filter(|at| **at == 20_401).for_each(|at| *at += 212);
     let history = investigated(vec![log, seen(&calm, &scheduled, Keeps::default())]);
     assert_eq!(verdicts(&history), [Verdict::Starved]);
-    says(&history.incidents[0].summary, &["nothing says why", "26 minutes more than usual"]);
+    says(&history.incidents[0].summary, &["no source says why", "26 minutes more than usual"]);
     assert_eq!(history.incidents[0].confidence, Confidence::Low);
 }
