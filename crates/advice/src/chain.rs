@@ -215,7 +215,7 @@ pub(crate) fn outside_the_group(host: &Host, instance: &Instance, given: &Given)
     let by_capability = matches!(permission::capability_of(host, instance, &given.ipc_lock), Right::Has(_));
     let owner_has = matches!(permission::without_memlock_by(host, instance, &given.ipc_lock), Right::Has(_));
     (owner_has && !by_capability)
-        .then(|| format!("{} is not in vm.hugetlb_shm_group={group}: it was started before its user was", groups.whose))
+        .then(|| format!("{} is not in vm.hugetlb_shm_group={group}: it was started before its user was added", groups.whose))
 }
 
 fn cgroup(host: &Host, limits: &Limits, instance: &Instance) -> Link {

@@ -134,10 +134,10 @@ pub fn at_restart(host: &Host, instance: &Instance) -> Ways {
         (Observed::Known(Loaded::NotYet(path)), _) => Ways {
             first: now,
             others: files,
-            difference: Difference::Noted(format!("systemd has yet to load {path} (daemon-reload)")),
+            difference: Difference::Noted(format!("systemd has not loaded {path} yet (daemon-reload)")),
         },
         (Observed::Known(Loaded::Between(path)), _) => {
-            let why = format!("systemd has yet to load {path} (daemon-reload), and what it holds is in no file");
+            let why = format!("systemd has not loaded {path} yet (daemon-reload), and no file says what it has loaded");
             Ways::open(now, files, why)
         }
         (_, [only]) if is_certain(host, unit, process) => Ways::sure(only.clone()),
@@ -229,7 +229,7 @@ fn by_clusterware(host: &Host, instance: &Instance, now: Given) -> Ways {
             let unit = host.configuration.units.iter().find(|it| Some(it.name.as_str()) == unit);
             let memlock = login::of_service(host, unit.unwrap_or(&Unit::default()));
             let why =
-                format!("no file of Clusterware sets memlock ({file}), and the boot may give it another than it has");
+                format!("no file of Clusterware sets memlock ({file}), and after a boot it may have another limit than now");
             Ways::open(now.clone(), vec![Given { memlock, ..now }], why)
         }
         (limit, _) => {
@@ -273,7 +273,7 @@ fn without_unit(host: &Host, instance: &Instance, process: &Process) -> Ways {
         return Ways::sure(log_in);
     }
     let why = format!(
-        "what starts it is not known, and a log-in of {} has other rights than it runs with: memlock {}",
+        "what starts it is not known, and a login of {} has other rights than it runs with: memlock {}",
         instance.owner_in_words(),
         log_in.memlock.in_words()
     );

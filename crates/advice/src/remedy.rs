@@ -139,7 +139,7 @@ pub fn say(host: &Host, instances: &[Instance], assessment: &Assessment, remedy:
         Remedy::SetSetting(id) => setting(host, instances, target, id),
         Remedy::Restart(id) if is_asm(instances, id) => {
             format!(
-                "wait with {id} for the next restart of Grid Infrastructure, because every database on this node goes down with it"
+                "leave {id} running until the next restart of Grid Infrastructure, because every database on this node goes down with it"
             )
         }
         Remedy::Restart(id) => match goal_of(host, instances, target, id) {

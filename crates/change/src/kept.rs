@@ -168,7 +168,7 @@ impl After<'_> {
     }
 
     fn limit(&self, ours: &LimitRule) -> Option<Unkept> {
-        let what = format!("a memlock limit of {} for log-ins of {}", limit(ours.value), ours.domain);
+        let what = format!("a memlock limit of {} for logins of {}", limit(ours.value), ours.domain);
         let known = &self.host.configuration.limits;
         if !known.is_known() && !known.is_absent() {
             return Some(Unkept::unknown(what, known.reason().unwrap_or_default()));

@@ -35,7 +35,7 @@ pub fn default_size_not_in_menu(host: &Host) -> Option<(PageSize, String)> {
     let named = made.iter().rfind(|it| it.word.starts_with(DEFAULT_SIZE));
     let what = match (named, last_of(entry, DEFAULT_SIZE)) {
         (Some(word), _) => waits(&placed(&word.word, word)),
-        (None, Some(word)) => format!("{word} is in the boot menu, and no longer in the file that it is made from"),
+        (None, Some(word)) => format!("{word} is in the boot menu, but no longer in the file that the menu is made from"),
         (None, None) => return None,
     };
     (default_size_of(host, entry) != Some(size)).then_some((size, what))

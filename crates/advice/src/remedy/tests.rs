@@ -36,7 +36,7 @@ fn asm_is_not_restarted_for_its_pages() {
     };
     assert!(lines(false).contains(&"restart oracle +ASM1".to_owned()), "{:?}", lines(false));
     let asm = lines(true);
-    let said = "wait with oracle +ASM1 for the next restart of Grid Infrastructure, because every database on this node goes down with it";
+    let said = "leave oracle +ASM1 running until the next restart of Grid Infrastructure, because every database on this node goes down with it";
     assert!(asm.contains(&said.to_owned()) && asm.iter().all(|line| !line.starts_with("restart")), "{asm:?}");
 }
 

@@ -10,8 +10,8 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "Pools at the next boot that leave the host too little memory. All page sizes count together.\n\n\
                - Warning: the pools are to take more than 80 % of memory, and more than they take now.\n\
-               - Error: they are to take more than 90 %, or to leave less than 256 MiB. The host may not come \
-               up.\n\n\
+               - Error: the same, and they are to take more than 90 % or to leave less than 256 MiB. The host may \
+               not come up.\n\n\
                With `mem=` on the command line, only that much of memory counts. What the kernel command line \
                reserves counts even if a file gives some of it back later.",
         why: "Pages on the command line are taken before the first program starts. If nothing is left, the kernel \
@@ -39,8 +39,8 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         (Level::Warn, "too little is left for everything else")
     };
     let asked = crowding.asked;
-    let summary = format!("the next boot is asked for {asked} of huge pages, {part} of memory: {then}");
-    let short = format!("the next boot is to take {part} of memory for huge pages");
+    let summary = format!("the next boot sets aside {asked} for huge pages, {part} of memory: {then}");
+    let short = format!("the next boot sets aside {part} of memory for huge pages");
     let of_part = |part: &boot::Part| format!("{}: {}", part.place, part.pages.in_pages_of(part.page_size));
     let mut evidence: Vec<String> = crowding.parts.iter().map(of_part).collect();
     let limited = facts.host.memory.total.get().filter(|total| *total > crowding.memory);

@@ -47,7 +47,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let Some(lack) = cgroup::worst(&lacks) else { return Ok(None) };
     let (what, then, level) = if empty {
         let what = if lack.at_fault { "fault limit" } else { "reservation limit" };
-        (what, "a pool alone would not do", Level::Warn)
+        (what, "a pool alone would not help", Level::Warn)
     } else if lack.at_fault {
         ("fault limit", "SIGBUS kills it when it touches more", Level::Error)
     } else if instance.asked == Asked::Must {

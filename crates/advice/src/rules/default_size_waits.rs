@@ -36,13 +36,13 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         return Ok(Vec::new());
     }
     let (names, verb) = (list(&moved.iter().map(|it| it.title()).collect::<Vec<_>>()), plural(moved.len()));
-    let short = format!("with a new boot menu the default is pages of {then}");
-    let summary = format!("{waits}: once it is made anew, {names} {verb} for pages of {then} instead of {now}");
+    let short = format!("once the boot menu is regenerated, the default page size is {then}");
+    let summary = format!("{waits}: once the menu is regenerated, {names} {verb} for pages of {then} instead of {now}");
     let mut evidence = vec![format!("/proc/meminfo Hugepagesize: {now}"), waits];
     let without = moved.iter().filter(|it| Kind::of(it.engine).start.not_with_default == Some(then));
-    evidence.extend(without.map(|it| format!("{} gets no huge pages with such a default", it.title())));
+    evidence.extend(without.map(|it| format!("with such a default, {} gets no huge pages", it.title())));
     let remedies = vec![Remedy::by_hand(format!(
-        "keep the default at {now} in the file that the boot menu is made from, or make the menu now and plan again"
+        "keep the default at {now} in the file that the boot menu is made from, or regenerate the menu now and plan again"
     ))];
     Ok(vec![Finding { short, evidence, remedies, ..RULE.finding(Level::Warn, None, summary) }])
 }
@@ -90,7 +90,7 @@ mod tests {
         let said = found(&case).unwrap();
         let moved = "postgresql 15/main and oracle PROD ask for pages of 1 GiB instead of 2 MiB";
         assert!(said.summary.contains(moved), "{}", said.summary);
-        assert!(said.evidence.iter().any(|line| line == "oracle PROD gets no huge pages with such a default"));
+        assert!(said.evidence.iter().any(|line| line == "with such a default, oracle PROD gets no huge pages"));
     }
 
     /// Whoever names a size goes on to ask for that, and a default that the next boot has already is another rule's.

@@ -53,7 +53,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let cost = causes::cost(facts, instance);
     if instance.asked == Asked::Raises {
         level = Level::Info;
-        evidence.push("it raises the pool itself at its start; that fails where memory is fragmented".into());
+        evidence.push("it raises the pool itself at its start; that fails if memory is fragmented".into());
     }
     let remedies = causes::cure(facts, instance);
     Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(level, Some(instance), summary) }))

@@ -48,7 +48,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         Level::Warn => format!("{in_swap} of its memory is in swap"),
         _ => format!("its heap of {heap} can be swapped out"),
     };
-    let summary = format!("{}: {short}; {} is to have its memory locked, or no swap", instance.title(), vendor.name);
+    let summary = format!("{}: {short}; {} should have its memory locked, or no swap", instance.title(), vendor.name);
     let mut evidence = vec![
         format!("/proc/{}/status VmLck: {locked}, VmSwap: {in_swap}", instance.pid),
         format!("/proc/meminfo SwapTotal: {swap}"),

@@ -20,8 +20,8 @@ pub(crate) static RULE: Rule = Rule {
     name: "idle-pool",
     level: Level::Warn,
     docs: Docs {
-        what: "A pool that is half idle or more: its pages are neither used nor promised (free - reserved). 64 MiB \
-               or more is a note; 1 GiB or 5 % of memory is a warning. These pages don't count as idle:\n\n\
+        what: "A pool of which half or more is idle, that is, neither used nor promised (free - reserved). 64 MiB or \
+               more is a note; 1 GiB or 5 % of memory is a warning. These pages don't count as idle:\n\n\
                - free pages that are reserved, because a server was promised them\n\
                - pages that a server will ask for at its restart or at the next boot\n\
                - pages that a heap on huge pages has yet to grow into\n\n\
@@ -161,7 +161,7 @@ fn of_pool(facts: &Facts<'_>, pool: &Pool) -> Result<Option<Finding>, Missing> {
         let asked = available.pages().saturating_sub(pages);
         if asked > PageCount::ZERO {
             evidence
-                .push(format!("{asked} of those that are free are for servers that ask for them at their next start"));
+                .push(format!("{asked} of the free pages are for servers that ask for them at their next start"));
         }
         if let Ok(steps) = boot::pool(facts.host, page) {
             let brings = steps.last().map_or(PageCount::ZERO, |step| PageCount(step.value));

@@ -35,19 +35,19 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let most = *crate::known(&facts.host.kernel_settings.max_map_count, "vm.max_map_count")?;
     let named = format!("{}={}", setting.name, setting.value);
     let summary = format!(
-        "{}: {named}, a hidden parameter, has it map private memory in pieces of {piece}; that gives it no huge pages on Linux",
+        "{}: the hidden parameter {named} makes it map private memory in pieces of {piece}; on Linux that gives it no huge pages",
         instance.title()
     );
     let evidence = vec![
         setting.to_string(),
         format!(
-            "/proc/sys/vm/max_map_count: {} mappings let a process have {} in such pieces, and {} in those of {USUAL_PIECE} that are usual",
+            "/proc/sys/vm/max_map_count: {} mappings let a process have {} in such pieces, and {} in the usual ones of {USUAL_PIECE}",
             PageCount(most),
             piece.times(most),
             USUAL_PIECE.times(most)
         ),
     ];
-    let look = "see hugewise rules _realfree_heap_pagesize; a hidden parameter is Oracle Support's to ask for";
+    let look = "see hugewise rules _realfree_heap_pagesize; set hidden parameters only if Oracle Support tells you to";
     let short = format!("{named} gives it no huge pages");
     let remedies = vec![Remedy::Consider(look.to_owned())];
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(Level::Info, Some(instance), summary) }))
@@ -83,6 +83,6 @@ mod tests {
         let finding = finding.into_iter().find(|finding| finding.code == RULE.code).unwrap();
         // 65,530 pieces of 4 MiB are 255.98 GiB, of 64 KiB 4.0 GiB.
         let evidence = finding.evidence.join("; ");
-        assert!(evidence.contains("have 256.0 GiB in such pieces, and 4.0 GiB in those of 64 KiB"), "{evidence}");
+        assert!(evidence.contains("have 256.0 GiB in such pieces, and 4.0 GiB in the usual ones of 64 KiB"), "{evidence}");
     }
 }

@@ -20,10 +20,10 @@ pub(crate) static RULE: Rule = Rule {
                - Warning: it is unknown whether this kernel accepts memlock, or whether something else gives the \
                right.\n\
                - Note: everywhere else, but only for Oracle. It compares the limit and warns in its alert log.",
-        why: "Before 5.16 the kernel lets an ordinary user have SHM_HUGETLB if the segment fits under \
-              RLIMIT_MEMLOCK, on top of all that the user has already: the segments of all the user's servers count. \
-              If the limit is too small, shmget fails and the server falls back. A limit between the server's \
-              smallest and its largest segment lets only the small ones have huge pages.",
+        why: "Kernels before 5.16 let an ordinary user have SHM_HUGETLB if the segment fits under RLIMIT_MEMLOCK \
+              together with all that the user has already. The segments of all the user's servers count. If the \
+              limit is too small, shmget fails and the server falls back. A limit between the server's smallest and \
+              its largest segment lets only the small ones have huge pages.",
         cost: "the server falls back to base pages: page tables in every process",
         fix: "Raise the limit where the server gets it: in its unit if systemd starts it (limits.conf does not reach \
               services), in limits.conf if a login does. On newer kernels the group is what counts. A plan sets the \

@@ -65,12 +65,12 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         return Ok(None);
     }
     let by_service = !by_log_in;
-    let (works, fails) = if by_service { ("its service", "a log-in") } else { ("a log-in", "its service") };
+    let (works, fails) = if by_service { ("its service", "a login") } else { ("a login", "its service") };
     let summary = format!("{} has enough memlock for its {needs} from {works}, but not from {fails}", instance.title());
     let short = format!("{works} gives it enough memlock, {fails} does not");
     let evidence = vec![
         format!("service: {}", service.in_words()),
-        format!("log-in of {}: {}", instance.owner_in_words(), log_in.in_words()),
+        format!("login of {}: {}", instance.owner_in_words(), log_in.in_words()),
     ];
     let remedies = vec![Remedy::RaiseMemlock(instance.id())];
     let level = if decides { Level::Warn } else { Level::Info };

@@ -48,7 +48,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         Some(format!("{} {} configured, and none are there", pages.in_pages_of(page), pages.are()))
     });
     let why = match (instance.transparent.get(), &asked) {
-        _ if raises => "it was to raise the pool itself and could not",
+        _ if raises => "it was supposed to raise the pool itself and could not",
         (_, Some(asked)) => asked,
         (Some(transparent), None) if transparent > Bytes::ZERO => "no pool of huge pages is configured",
         _ => "no huge pages are configured",

@@ -80,7 +80,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let spread: Vec<String> =
             with_memory.iter().zip(&pages).map(|(id, pages)| format!("{pages} on node {id}")).collect();
         let summary = format!(
-            "the pool of {page} pages of {} is uneven: {}",
+            "the pool of {page} pages for {} is uneven: {}",
             chain::titles(users.iter().copied()),
             list(&spread)
         );
@@ -88,7 +88,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         // What there is to spread is what the pool has by then: a plan may have made it larger or smaller.
         let file = crate::words::pool_fact(facts.host, page, "nr_hugepages");
         let mut how = vec![
-            "# with its servers stopped, and once the pool has the size that it is to have:".to_owned(),
+            "# stop its servers and give the pool its final size first:".to_owned(),
             format!("each=$(( ($(cat {file}) + {}) / {count} ))", count.saturating_sub(1)),
         ];
         for id in &with_memory {
@@ -97,7 +97,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
                 "echo $each > /sys/devices/system/node/node{id}/hugepages/hugepages-{kib}kB/nr_hugepages"
             ));
         }
-        let what = format!("spread the {page} pages evenly with their servers stopped: as many on each node");
+        let what = format!("stop the servers and spread the {page} pages evenly: as many on each node");
         let remedies = vec![Remedy::by_commands(what, how)];
         let one = if users.len() == 1 { users.first().copied() } else { None };
         findings.push(Finding { short, evidence, remedies, ..RULE.finding(Level::Warn, one, summary) });

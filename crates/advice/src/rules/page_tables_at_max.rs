@@ -61,7 +61,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         at_max.in_words()
     );
     let short = format!("page tables would take {} at {sessions} sessions", at_max.in_words());
-    let mut evidence = vec![format!("{} a session ({})", at_max.per_session, basis(at_max.basis))];
+    let mut evidence = vec![format!("{} per session ({})", at_max.per_session, basis(at_max.basis))];
     evidence.push(format!("{sessions} sessions allowed by its settings; /proc/meminfo MemTotal: {total}"));
     if let Some(now) = instance.page_tables.get() {
         evidence.push(format!("{now} now in {} processes (/proc/PID/status VmPTE)", instance.pids.len()));

@@ -8,13 +8,13 @@ pub(crate) static RULE: Rule = Rule {
     name: "partly-used",
     level: Level::Error,
     docs: Docs {
-        what: "A server with part of its memory on huge pages and 5 % or more of it on base pages. Servers keep \
-               small areas below 5 % there on purpose.",
+        what: "A server with part of its memory on huge pages and 5 % or more of it on base pages. Below 5 %, \
+               servers keep small areas there on purpose.",
         why: "Oracle since 11.2.0.3 and the chunks of InnoDB take what the pool has and get the rest from base \
               pages, without an error. The part on base pages costs page tables in every process, as if nothing had \
               been set up.",
         cost: "page tables in every process for the part on base pages",
-        fix: "Enlarge the pool by what is missing and restart the server. It gets the pages that it holds now back.",
+        fix: "Enlarge the pool by what is missing and restart the server. It gets back the pages that it holds now.",
         sources: &[
             "Oracle Database Reference 12.1 and later: USE_LARGE_PAGES",
             "Alert logs of 12.1: ERROR(s)=NONE although 446 of 451 pages are missing",

@@ -76,7 +76,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         } else if now > next {
             let brings = if next == PageCount::ZERO { "none".to_owned() } else { next.to_string() };
             let short = format!(
-                "the next boot brings {brings} of the {}: the others are what its server raises it by, and has to find",
+                "the next boot brings {brings} of the {}: its server raises it by the others, if it finds them",
                 now.in_pages_of(page)
             );
             (Level::Info, format!("{short}; {by}"), short)

@@ -48,7 +48,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         let insists = holders.iter().any(|it| starting(host, it).asked == Asked::Must);
         let level = if insists { Level::Warn } else { Level::Info };
         let who = chain::titles(holders.iter().copied());
-        let short = format!("{surplus} of the pages of {page} in use {} there on demand only", surplus.are());
+        let short = format!("{surplus} of the {page} pages in use {} surplus pages, taken on demand", surplus.are());
         let summary = format!("{short}, held by {who}: the next start may not get them");
         let evidence = vec![
             format!("{}: {surplus}", pool_fact(host, page, "surplus_hugepages")),

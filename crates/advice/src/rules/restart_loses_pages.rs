@@ -21,7 +21,7 @@ pub(crate) static RULE: Rule = Rule {
                - a server that locks its memory as it starts (LOCK_SGA=TRUE), if its memlock limit is below its \
                memory on base pages\n\n\
                The server's files as they are now decide what it will ask for. The pool counts as it would be once \
-               the server has stopped: its surplus pages are gone by then.",
+               the server has stopped: surplus pages go with it.",
         why: "The server runs well until somebody restarts it. Its pool was made smaller or a setting was changed, \
               and nothing shows it until then.",
         cost: "everything looks fine until somebody restarts the server",
@@ -54,7 +54,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let why = restart.why.clone().unwrap_or_default();
     let (level, what) = match restart.standing {
         Standing::DoesNotStart => (Level::Error, "would not start again"),
-        Standing::Partly if kept => (Level::Warn, "would get a part of its memory on huge pages at most at a restart"),
+        Standing::Partly if kept => (Level::Warn, "would get at most part of its memory on huge pages at a restart"),
         _ if kept => (Level::Warn, "would get no huge pages at a restart either"),
         Standing::Partly => (Level::Warn, "would get only part of its huge pages back at a restart"),
         _ => (Level::Warn, "would lose its huge pages at a restart"),

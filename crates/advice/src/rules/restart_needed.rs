@@ -51,7 +51,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         links.iter().filter(|link| link.state == LinkState::Unknown && link.name != hugewise_model::LinkName::Room)
     {
         remedies.push(Remedy::Consider(format!(
-            "see first what could not be seen and may be the cause: {}",
+            "first check what hugewise could not see and may be the cause: {}",
             link.evidence
         )));
     }

@@ -13,8 +13,8 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "A server with 256 MiB or more on base pages that takes System V huge pages, and whose owner has no \
                right to them. The owner neither has CAP_IPC_LOCK in the initial user namespace nor is in the group \
-               of vm.hugetlb_shm_group. And no memlock limit makes up for that on this kernel: none does from 5.16 \
-               on, nor on an earlier kernel whose log says so. Group 0, the default, is root's.\n\n\
+               of vm.hugetlb_shm_group. And this kernel accepts no memlock limit instead: kernels from 5.16 on \
+               don't, nor do earlier ones whose log says so. Group 0, the default, is root's.\n\n\
                - Error: this is what keeps the server off huge pages.\n\
                - Warning: something else keeps it off first.\n\n\
                On 5.14 and 5.15 distributions differ. With a large enough memlock limit the verdict there is \

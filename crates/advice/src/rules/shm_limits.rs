@@ -93,7 +93,7 @@ fn by_hand<'a>(host: &Host, sysv: impl Iterator<Item = &'a Instance>) -> Option<
     let keys: Vec<String> = kept_by_nobody(host).map(|limit| limit.key().to_owned()).collect();
     let names = list(&keys);
     let (is, them) = if keys.len() == 1 { ("is", "it") } else { ("are", "them") };
-    let evidence = |limit: ShmLimit| Some(format!("{} = {} now, and in no file", limit.key(), limit.now(host)?));
+    let evidence = |limit: ShmLimit| Some(format!("{} = {} now, and set in no file", limit.key(), limit.now(host)?));
     (!keys.is_empty()).then(|| Finding {
         short: format!("{names} {is} enough now, and no file sets {them} for the next boot"),
         evidence: kept_by_nobody(host).filter_map(evidence).collect(),

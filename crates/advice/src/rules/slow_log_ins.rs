@@ -50,25 +50,25 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let takes = duration(seconds);
     let touched = touched(facts, instance);
     let is_new = touched.as_ref().is_some_and(|it| it.median < memory.shared_by(2).unwrap_or_default());
-    let which = if is_new { "each log-in after its next start" } else { "each log-in" };
-    let what = format!("{which} first touches {memory} on pages of {base}, about {takes} of a processor");
+    let which = if is_new { "each login after its next start" } else { "each login" };
+    let what = format!("{which} first touches {memory} on {base} pages, about {takes} of CPU time");
     let summary = format!("{}: {what} ({})", instance.title(), named(setting));
     let short = format!("{which} touches {memory} first: about {takes}");
     let mut evidence = vec![
         setting.to_string(),
-        "up to 11.2 every process that starts touches all of the SGA; from 12.1 on one does, once".to_owned(),
+        "up to 11.2 every new process touches all of the SGA; from 12.1 on one process does, once".to_owned(),
     ];
     if let Some(Touched { least, median, count, told_by }) = touched {
         let count = PageCount(count);
         evidence.push(match is_new {
             true => format!(
-                "half of its {count} processes have touched {median} at most: they were started without it ({told_by})"
+                "half of its {count} processes have touched at most {median}: they were started without it ({told_by})"
             ),
             false => format!("each of its {count} processes has touched {least} or more ({told_by})"),
         });
     }
     let level = if seconds >= FELT { Level::Warn } else { Level::Info };
-    let asks = "set pre_page_sga=FALSE, the default of this release: no log-in waits after its next start";
+    let asks = "set pre_page_sga=FALSE, the default of this release: no login waits after its next start";
     // The cheaper of the two cures is the one that people look for.
     let mut remedies = vec![Remedy::by_hand(asks)];
     remedies.extend(cure(facts, instance));
@@ -95,7 +95,7 @@ fn storm(facts: &Facts<'_>, instance: &Instance, base: f64, huge: f64) -> Option
     let processors = facts.host.processors.online.get().filter(|online| *online > 0)?;
     let all = |seconds: f64| Bytes(sessions).as_f64() * seconds / Bytes(processors).as_f64();
     Some(format!(
-        "{} log-ins at once keep {processors} processors busy for {} on base pages, for {} on huge pages",
+        "{} logins at once keep {processors} processors busy for {} on base pages, for {} on huge pages",
         PageCount(sessions),
         duration(all(base)),
         duration(all(huge))
@@ -181,13 +181,13 @@ mod tests {
         let finding = found(&case).unwrap();
         // 1,310,720 pages at 1.1 µs; 625 of them on 4 processors.
         assert!(
-            finding.summary.contains("first touches 5.0 GiB on pages of 4 KiB, about 1.4 s of a processor"),
+            finding.summary.contains("first touches 5.0 GiB on 4 KiB pages, about 1.4 s of CPU time"),
             "{finding:?}"
         );
         assert_eq!(finding.level, Level::Warn);
         let cost = finding.cost.unwrap();
         assert!(
-            cost.starts_with("625 log-ins at once keep 4 processors busy for 3.8 minutes on base pages, for 4."),
+            cost.starts_with("625 logins at once keep 4 processors busy for 3.8 minutes on base pages, for 4."),
             "{cost}"
         );
         assert!(matches!(finding.remedies.first(), Some(Remedy::ByHand(it)) if it.what.contains("pre_page_sga=FALSE")));
@@ -207,7 +207,7 @@ mod tests {
         assert!(evidence.contains("has touched 5.0 GiB or more"), "{evidence}");
         touch(&mut case, Bytes::from_mib(40));
         let finding = found(&case).unwrap();
-        assert!(finding.summary.contains("each log-in after its next start"), "{}", finding.summary);
+        assert!(finding.summary.contains("each login after its next start"), "{}", finding.summary);
     }
 
     #[test]

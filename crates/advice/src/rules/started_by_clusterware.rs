@@ -74,14 +74,14 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     };
     let (by_clusterware, by_log_in) = (given(&agent), given(&log_in));
     let summary = format!(
-        "{} needs a memlock limit of {needed} and is given {by_clusterware} by Clusterware, {by_log_in} by a log-in: started with \
+        "{} needs a memlock limit of {needed} and gets {by_clusterware} from Clusterware, {by_log_in} from a login: started with \
          {with} it gets huge pages, with {not_with} it does not",
         instance.title()
     );
-    let short = format!("its memlock is {by_clusterware} from Clusterware, {by_log_in} from a log-in");
+    let short = format!("its memlock is {by_clusterware} from Clusterware, {by_log_in} from a login");
     let evidence = vec![
         format!("Clusterware: {}", agent.in_words()),
-        format!("log-in of {}: {}", instance.owner_in_words(), log_in.in_words()),
+        format!("login of {}: {}", instance.owner_in_words(), log_in.in_words()),
     ];
     let remedies = vec![Remedy::RaiseMemlock(instance.id())];
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(Level::Warn, Some(instance), summary) }))
@@ -99,7 +99,7 @@ fn by_group(instance: &Instance, what: String) -> Finding {
          with srvctl it does not",
         instance.title()
     );
-    let short = "a log-in has the group for huge pages, Clusterware does not".to_owned();
+    let short = "a login has the group for huge pages, Clusterware does not".to_owned();
     let remedies = vec![anew()];
     Finding { short, evidence: vec![what], remedies, ..RULE.finding(Level::Warn, Some(instance), summary) }
 }

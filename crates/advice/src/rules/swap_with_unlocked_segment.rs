@@ -13,9 +13,9 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "Swap in use on a host where a server keeps a shared segment of 256 MiB or more on base pages, not \
-               locked. It counts from 64 MiB of swap on; hosts swap out less than that over weeks without need. An \
-               error if the kernel says that some of the segment itself is in swap (it does for System V segments), \
-               otherwise a warning.",
+               locked. It is reported from 64 MiB of swap on; hosts swap out less than that over weeks without need. \
+               An error if the kernel says that some of the segment itself is in swap (it does for System V \
+               segments), otherwise a warning.",
         why: "A buffer cache in swap is worse than none: the server reads from disk what it keeps in memory to avoid \
               reading from disk. Memory from a pool is never swapped.",
         cost: "the server reads from disk what it cached to avoid the disk",

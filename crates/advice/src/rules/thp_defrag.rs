@@ -9,10 +9,10 @@ pub(crate) static RULE: Rule = Rule {
     name: "thp-defrag",
     level: Level::Info,
     docs: Docs {
-        what: "The `defrag` switch of transparent huge pages, if it is on and the vendor of a server says never. \
-               DataStax says so for Cassandra, unless its heap is touched as it starts (-XX:+AlwaysPreTouch). It is \
-               checked only if the server gets transparent huge pages at all: under always, or under madvise with \
-               -XX:+UseTransparentHugePages.",
+        what: "The `defrag` switch of transparent huge pages, if the vendor of a server wants never and it is set to \
+               something else. DataStax wants that for Cassandra, unless its heap is touched as it starts \
+               (-XX:+AlwaysPreTouch). It is checked only if the server gets transparent huge pages at all: under \
+               always, or under madvise with -XX:+UseTransparentHugePages.",
         why: "`defrag` decides who has to make a 2 MiB piece if none is free. Under `always`, and under `madvise` \
               for memory that asked, a thread that touches a page for the first time waits until the kernel has \
               moved other pages out of the way. khugepaged does the same in the background.",

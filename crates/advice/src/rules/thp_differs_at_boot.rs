@@ -17,7 +17,7 @@ pub(crate) static RULE: Rule = Rule {
                If nothing sets it, the kernel's own default applies: how the running kernel was built \
                (CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS, _MADVISE or _NEVER in /boot/config-*). If that file is missing, \
                hugewise goes by what the distribution builds such a kernel with; that is a note, not a warning. For \
-               other kernels nothing tells, and the rule is silent.",
+               other kernels hugewise can't tell, and the rule is silent.",
         why: "A switch that was set by hand is gone after the reboot. If a tuned profile sets it back, it looks like \
               a setting that doesn't stick.",
         cost: "what was set by hand is gone after the next reboot",

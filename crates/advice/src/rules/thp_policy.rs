@@ -18,7 +18,7 @@ pub(crate) static RULE: Rule = Rule {
               from a pool.",
         cost: "latency while the kernel compacts memory; memory that is not returned",
         fix: "Switch it at run time and for the next boot. It applies to memory that is mapped from then on: restart \
-              the servers so that it applies to all of theirs.",
+              the servers so that it applies to all of their memory.",
         sources: &["Linux Documentation/admin-guide/mm/transhuge.rst"],
     },
     check: |facts| {

@@ -52,8 +52,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let pool = (kind.thread_pool)(instance);
     let level = if each >= WARN && pool.is_none() { Level::Warn } else { Level::Info };
     let count = PageCount(sessions);
-    let summary = format!("{} has {count} sessions on {online} processors, {each} for each", instance.title());
-    let short = format!("it has {count} sessions on {online} processors, {each} for each");
+    let summary = format!("{} has {count} sessions on {online} processors, {each} per processor", instance.title());
+    let short = format!("it has {count} sessions on {online} processors, {each} per processor");
     let mut evidence = vec![
         format!("{count} sessions, counted from {} processes in /proc", instance.pids.len()),
         format!("/sys/devices/system/cpu/online: {online} processors"),
@@ -63,7 +63,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     evidence.extend(crowd.and_then(at_work));
     let target = PageCount(target(crowd, online));
     let how = if pool.is_some() { "fewer connections in each client's own pool" } else { kind.fewer_sessions };
-    evidence.extend(pool.map(|pool| format!("a pool of threads serves them: {pool}")));
+    evidence.extend(pool.map(|pool| format!("a thread pool serves them: {pool}")));
     let remedies = vec![Remedy::Consider(format!("aim for about {target} sessions on {online} processors: {how}"))];
     Ok(Some(Finding { short, evidence, remedies, ..RULE.finding(level, Some(instance), summary) }))
 }
@@ -75,7 +75,7 @@ fn clients(crowd: &Crowd, sessions: u64) -> Option<String> {
     let (number, all) = (crowd.clients.len(), crowd.clients.iter().map(|(_, count)| count).sum::<u64>());
     let rest = match sessions.saturating_sub(all) {
         0 => String::new(),
-        rest => format!("; {} serve nobody over the network", PageCount(rest)),
+        rest => format!("; {} serve no client over the network", PageCount(rest)),
     };
     let all = PageCount(all);
     Some(match () {
@@ -141,7 +141,7 @@ mod tests {
         let farm: Vec<([u8; 4], u64)> = (1..=25).map(|host| ([10, 0, 0, host], 25)).collect();
         assert_eq!(clients(&crowd(&farm, 0, 0, 0), 625).unwrap(), "25 clients have 25 sessions each");
         let told = clients(&crowd(&[([10, 0, 0, 7], 400), ([10, 0, 0, 8], 100)], 0, 0, 0), 512).unwrap();
-        assert_eq!(told, "2 clients have 500 sessions, 10.0.0.7 the most with 400; 12 serve nobody over the network");
+        assert_eq!(told, "2 clients have 500 sessions, 10.0.0.7 the most with 400; 12 serve no client over the network");
         assert_eq!(clients(&Crowd::default(), 625), None);
     }
 

@@ -46,7 +46,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let held = chain::on_base(host, instance);
     let has = pools.join(", ");
     let (level, then) = causes::next_start(instance, pain(facts, instance));
-    let summary = format!("{} asks for {page} pages, and there are none ({has}); {held}{then}", instance.title());
+    let summary = format!("{} asks for {page} pages, but there are none ({has}); {held}{then}", instance.title());
     let short = format!("it asks for {page} pages, but there are none");
     let mut evidence = vec![format!("{}: 0", pool_fact(facts.host, page, "nr_hugepages"))];
     for pool in &others {

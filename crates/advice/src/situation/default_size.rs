@@ -58,12 +58,12 @@ pub(super) fn at_boot(booted: &Host, instance: &Instance, start: &NextStart) -> 
     if now == then || !start.asks() || !of_default || (kind.names_page_size)(instance) {
         return Fit::Fits;
     }
-    let change = one_line(&format!("the boot's default is pages of {then}, and its settings name no size"));
+    let change = one_line(&format!("the default page size after the boot is {then}, and its settings name no size"));
     if kind.start.not_with_default == Some(then) {
-        return ends(refused(start.asked), format!("{change}: it does not use such as a default"));
+        return ends(refused(start.asked), format!("{change}: it does not use such a default"));
     }
     if !kind.start.any_page_size {
-        return ends(Standing::Unknown, format!("{change}: what it takes of such is not known"));
+        return ends(Standing::Unknown, format!("{change}: what it takes of those is not known"));
     }
     let mut moved = start.clone();
     for demand in moved.demands.iter_mut().filter(|demand| demand.page_size == now) {

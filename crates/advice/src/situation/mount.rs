@@ -72,7 +72,7 @@ fn fit(
         };
         let others: Bytes = instances.iter().filter(beside).map(|other| asked_for(&starting(host, other))).sum();
         if own + others > most {
-            let beside = if others > Bytes::ZERO { format!(" beside {others} of others") } else { String::new() };
+            let beside = if others > Bytes::ZERO { format!(" on top of {others} of others") } else { String::new() };
             let why = format!("the hugetlbfs on {} may hold {most} (size=), and it needs {own}{beside}", mount.path);
             let standing = if start.asked == Asked::Must { Standing::DoesNotStart } else { Standing::None };
             return Fit::Ends(Outlook { standing, why: Some(one_line(&why)), obstacle: Some(Obstacle::MountOptions) });

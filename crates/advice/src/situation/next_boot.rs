@@ -72,7 +72,7 @@ impl Beside {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum Unforetold {
     /// The boot is asked for so many that it may not come up.
-    #[error("the next boot is asked for {asked} of huge pages, and there are {memory} of memory: it may not come up")]
+    #[error("the next boot sets aside {asked} for huge pages out of {memory} of memory: the host may not come up")]
     Crowded { asked: Bytes, memory: Bytes },
     #[error(transparent)]
     Missing(Missing),

@@ -159,7 +159,7 @@ pub(super) fn at_start(
         let (allowed, own) = apart(base.bytes().times(*shmall), wanted(start, base).of(base));
         let beside = match others {
             PageCount::ZERO => String::new(),
-            others => format!(" beside {} of others", others.of(base)),
+            others => format!(" on top of {} of others", others.of(base)),
         };
         return Segments::Refused(format!("kernel.shmall allows {allowed} of segments: it needs {own}{beside}"));
     }
@@ -167,7 +167,7 @@ pub(super) fn at_start(
     if let Some(shmmni) = limits.shmmni.as_ref().ok().filter(|most| segments_of_others.saturating_add(own) > **most) {
         let beside = match segments_of_others {
             0 => String::new(),
-            others => format!(" beside {others} of others"),
+            others => format!(" on top of {others} of others"),
         };
         return Segments::Refused(format!("kernel.shmmni is {shmmni}, and it comes with {own} segments{beside}"));
     }

@@ -238,9 +238,9 @@ fn perhaps_short(instance: &Instance, start: &NextStart, supplies: &dyn Fn(PageS
         let tells = Kind::of(instance.engine).tells_demand;
         let (needs, finds) = (most.in_pages_of(page), format!("finds {pages}{note}: {tells}"));
         (pages < most).then(|| match instance.is_asleep() {
-            true => format!("it may need up to {needs}, for all that its files tell, and {finds}"),
+            true => format!("going by its files it may need up to {needs}, and {finds}"),
             false => format!(
-                "its files may come to {needs} and have been changed since it started, for all that can be told; it {finds}"
+                "its files may ask for {needs}, if they were changed since it started; it {finds}"
             ),
         })
     })

@@ -20,8 +20,8 @@ pub(super) fn never(instance: &Instance) -> Option<Outlook> {
 /// What a person does about a server that is kept from starting.
 pub(crate) fn remedy(instance: &Instance) -> Remedy {
     match &instance.startup {
-        Some(Startup::Refuses(what)) => Remedy::by_hand(format!("correct what keeps it from starting, {what}")),
-        _ => Remedy::by_hand("let it be started again, or leave it running"),
+        Some(Startup::Refuses(what)) => Remedy::by_hand(format!("correct what keeps it from starting: {what}")),
+        _ => Remedy::by_hand("allow it to be started again, or leave it running"),
     }
 }
 
@@ -112,7 +112,7 @@ mod tests {
                 told.summary.ends_with("its files keep it from starting: shared_buffers=4g (/etc/postgresql.conf:12)")
             );
             let fixes = told.fix.join("; ");
-            assert_eq!(fixes, "correct what keeps it from starting, shared_buffers=4g (/etc/postgresql.conf:12)");
+            assert_eq!(fixes, "correct what keeps it from starting: shared_buffers=4g (/etc/postgresql.conf:12)");
             let restarts = |it: &hugewise_model::Finding| it.remedies.iter().any(|it| matches!(it, Remedy::Restart(_)));
             assert!(!assessment.findings.iter().any(restarts), "{huge}");
         }

@@ -103,7 +103,7 @@ mod tests {
         let why = |loaded| moments(SMALL, Limit::Unlimited, loaded).restart.why.unwrap_or_default();
         assert!(
             why(Some(Loaded::NotYet(DROP_IN.into())))
-                .ends_with(&format!("systemd has yet to load {DROP_IN} (daemon-reload)"))
+                .ends_with(&format!("systemd has not loaded {DROP_IN} yet (daemon-reload)"))
         );
         assert!(why(Some(Loaded::Between(DROP_IN.into()))).contains(DROP_IN));
         assert!(why(None).contains("systemctl show oracle.service"));

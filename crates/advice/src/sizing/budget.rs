@@ -258,7 +258,7 @@ fn targets(ask: &Ask<'_>, plan: &Plan<'_>) -> Vec<String> {
         let target = work.grants.target.filter(|target| Some(target.bytes) > work.held)?;
         let held = work.held.map(|held| format!("; its processes hold {held} now")).unwrap_or_default();
         let title = crate::words::one_line(&work.instance.to_string());
-        Some(format!("{title} counts with {}, its {}{held}", target.bytes, crate::words::one_line(&target.by)))
+        Some(format!("{title} counts as {}, its {}{held}", target.bytes, crate::words::one_line(&target.by)))
     };
     work::work(ask, plan).into_iter().filter_map(of).collect()
 }

@@ -99,7 +99,7 @@ fn memlock(ask: &Ask<'_>, sysv: &[&Wanted<'_>]) -> LimitNeed<Bytes> {
     let (checked, evidence) = match permission::memlock(ask.host) {
         Memlock::Buys(why) => (Some(true), format!("{why}: a limit of the segments' size lets them have huge pages")),
         Memlock::Useless(why) => (Some(false), format!("{why}: SHM_HUGETLB goes by the group or CAP_IPC_LOCK alone")),
-        Memlock::Unknown(why) => (None, format!("{why}: such kernels come in both kinds")),
+        Memlock::Unknown(why) => (None, format!("{why}: some such kernels accept one and some do not")),
     };
     let of = |wanted: &Wanted<'_>| at_next_starts(ask, wanted, needed(wanted));
     let limits: Vec<(Option<Limit>, bool)> = sysv.iter().filter_map(|wanted| of(wanted)).collect();

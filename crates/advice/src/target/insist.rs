@@ -20,7 +20,7 @@ pub enum NotYet {
     #[error("its {0} pages are not there both now and after the next boot")]
     Pages(PageSize),
     /// Servers that are to have pages of another size hold some of these until their restart.
-    #[error("servers that are to have pages of another size hold {0} of {1} until their restart")]
+    #[error("servers that will move to another page size hold {0} of {1} until their restart")]
     Held(PageCount, PageSize),
     /// One page too few keeps it down, and its pages are not counted.
     #[error("its pages are an estimate until it has said or mapped them")]
@@ -54,7 +54,7 @@ pub fn when(host: &Host, instance: &Instance) -> &'static str {
     if given::is_limited_by_others(host, instance) {
         "srvctl gives it pages"
     } else if instance.huge_pages == HugePageUse::All {
-        "its next start and the boot are sure of huge pages too"
+        "its next start and the next boot are sure to get huge pages too"
     } else {
         "it runs on huge pages"
     }

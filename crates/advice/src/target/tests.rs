@@ -168,7 +168,7 @@ fn what_an_apply_would_refuse_is_not_planned_for_now() {
     let short = goal(&case, wish());
     assert_eq!((short.goal, short.extra()), (PageCount(142), mib(284)));
     let why = short.not_now.unwrap();
-    assert!(why.contains("256.0 MiB have to stay"), "{why}");
+    assert!(why.contains("256.0 MiB must stay free"), "{why}");
     case.host.memory.available = Observed::Known(mib(540));
     assert_eq!(goal(&case, wish()).not_now, None);
 }

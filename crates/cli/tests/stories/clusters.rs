@@ -43,7 +43,7 @@ fn what_is_too_little_for_log_ins_alone_leaves_clusterware_as_it_is() {
     let played = cluster(Memlock::Unlimited, Some(Memlock::Unlimited), None);
     let before = played.check();
     let words = before.words("HW305");
-    assert!(words.contains("is given unlimited by Clusterware, 64 KiB by a log-in"), "{words}");
+    assert!(words.contains("gets unlimited from Clusterware, 64 KiB from a login"), "{words}");
     assert!(words.contains("started with srvctl it gets huge pages, with sqlplus it does not"), "{words}");
     let text = one_line(&played.run("check", &[]).out);
     assert!(text.contains("raise the memlock limit of oracle PROD1, for logins"), "{text}");

@@ -61,7 +61,7 @@ fn system_a_spends_a_tenth_of_its_memory_on_page_tables() {
     );
     let plan = played.carry_out(&[]);
     // Alex: log out, log in, bounce the databases.
-    assert!(by_hand(&plan).contains("from a new log-in (an older shell keeps its old limits)"), "{}", by_hand(&plan));
+    assert!(by_hand(&plan).contains("from a new login (an older shell keeps its old limits)"), "{}", by_hand(&plan));
     let pages = write_the_boots_line(&played, &plan);
     // 8 GiB are 4,096 pages of 2 MiB, and no more than a few to spare.
     assert!((4096..=4106).contains(&pages), "{pages}");
@@ -177,7 +177,7 @@ fn srvctl_gives_other_limits_than_sqlplus() {
     let before = played.check();
     let words = before.words("HW305");
     assert!(words.contains("Clusterware: 4.0 GiB"), "{words}");
-    assert!(words.contains("log-in of oracle: no limit") || words.contains("unlimited"), "{words}");
+    assert!(words.contains("login of oracle: no limit") || words.contains("unlimited"), "{words}");
     assert!(before.codes().contains(&"HW202"), "{:?}", before.codes());
     // Chris: 11g Clusterware and a 10g database.
     let mut older = named::of("srvctl").unwrap();

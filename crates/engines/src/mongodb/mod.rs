@@ -41,7 +41,7 @@ pub static KIND: Kind = Kind {
     },
     thp,
     thp_in_words: Some(
-        "off up to 7; from 8 on `always` on x86-64 and arm64, worth a note otherwise (its manual, \"TCMalloc performance\")",
+        "off up to 7; from 8 on `always` on x86-64 and arm64, anything else is a note (its manual, \"TCMalloc performance\")",
     ),
     reads_folder: |process| config_file(process).is_some_and(|path| !path.starts_with('/')),
     ..Kind::PLAIN

@@ -40,11 +40,11 @@ fn how(host: &Host, instance: &Instance) -> Vec<String> {
     if is_clustered(host, instance) && !name.starts_with(['+', '-']) {
         return vec![format!(
             "# as {owner}: srvctl stop instance and srvctl start instance, -db with its unique name and -instance {name}; \
-             sqlplus gives it the limits of your log-in, srvctl those of Clusterware"
+             sqlplus gives it the limits of your login, srvctl those of Clusterware"
         )];
     }
     vec![format!(
-        "# as {owner}, from a new log-in (an older shell keeps its old limits), in sqlplus / as sysdba of {name}: shutdown \
+        "# as {owner}, from a new login (an older shell keeps its old limits), in sqlplus / as sysdba of {name}: shutdown \
          immediate, then startup"
     )]
 }

@@ -359,7 +359,7 @@ impl From<&sizing::ForecastRow> for ForecastRow {
             page_tables_bytes: row.page_tables.get(),
             page_tables_least_bytes: row.page_tables_least.get(),
             page_tables_most_bytes: row.page_tables_most.get(),
-            login_seconds: reasons.derive("login_seconds", row.login_seconds, "no log-in touches all of the memory"),
+            login_seconds: reasons.derive("login_seconds", row.login_seconds, "no login touches all of the memory"),
             touching_seconds: reasons.derive("touching_seconds", row.touching_seconds, "sessions are threads"),
             memory_left_bytes: reasons.derive(
                 "memory_left_bytes",

@@ -336,7 +336,7 @@ pub(crate) mod tests {
         let unkept = |what: &str, why: &str, lost| Unkept { what: what.into(), why: why.into(), lost };
         [
             unkept("vm.nr_hugepages = 600 at the next boot", "/etc/sysctl.d/zzz.conf:1 is read later and sets 0", true),
-            unkept("a memlock limit of unlimited for log-ins of oracle", "permission denied", false),
+            unkept("a memlock limit of unlimited for logins of oracle", "permission denied", false),
         ]
     }
 

@@ -137,7 +137,7 @@ fn note(work: &Work) -> Option<String> {
     said.extend(work.held.map(|held| format!("its processes hold {held} of private memory now")));
     if let Some(target) = grants.target.as_ref() {
         let counts = if Some(target.bytes.saturating_sub(grants.managed.unwrap_or_default())) == work.counted {
-            "counts with"
+            "counts as"
         } else {
             "its target is less:"
         };

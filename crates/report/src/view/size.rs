@@ -212,7 +212,7 @@ pub(crate) fn choice_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
 /// Columns of the forecast: with what a log-in waits for, where that is known, and otherwise with what sessions spend on touching
 /// memory as they come to use it.
 pub(crate) fn forecast_columns(sizing: &Sizing) -> [Column; 5] {
-    let touching = if waits(sizing) { "a log-in" } else { "touching" };
+    let touching = if waits(sizing) { "a login" } else { "touching" };
     ["sessions", "pages of", "page tables", touching, "memory left"].map(|heading| column(heading, true))
 }
 

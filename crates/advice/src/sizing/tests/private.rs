@@ -80,7 +80,7 @@ fn a_pool_that_leaves_the_target_no_room_is_refused_by_name() {
     let sizing = plain(&case);
     let refusal = sizing.refusal.unwrap();
     let told = refusal.reasons.join("\n");
-    assert!(told.contains("oracle PROD counts with 24.0 GiB, its pga_aggregate_target=24G"), "{told}");
+    assert!(told.contains("oracle PROD counts as 24.0 GiB, its pga_aggregate_target=24G"), "{told}");
     assert!(told.contains("its processes hold 1000.0 MiB now"), "{told}");
     set(case.instances.last_mut().unwrap(), "pga_aggregate_target", "8G");
     assert!(plain(&case).refusal.is_none());
