@@ -25,7 +25,7 @@ const LOOKED: &[(&str, &[Metric])] = &[
     ),
     ("page tables", &[Metric::PageTables]),
     ("the pool", &[Metric::HugeTotal]),
-    ("log-ins", &[Metric::Sessions, Metric::Processes, Metric::Tasks, Metric::Forks, Metric::TcpPassive]),
+    ("logins", &[Metric::Sessions, Metric::Processes, Metric::Tasks, Metric::Forks, Metric::TcpPassive]),
     ("swap", &[Metric::SwapOut, Metric::SwapUsed]),
     ("compaction", &[Metric::CompactStall, Metric::ThpFaultFallback, Metric::KcompactdCpu, Metric::KhugepagedCpu]),
 ];

@@ -16,7 +16,7 @@ const UNUSED: f64 = 0.5;
 const COARSE: i64 = 120_000;
 /// What to do about a cgroup's limit.
 const LIMIT: &str = "systemctl show -p MemoryMax,MemoryHigh UNIT, or memory.max and memory.high below /sys/fs/cgroup: which limit is reached";
-/// What page tables have to grow by to be named with a log-in storm.
+/// What page tables have to grow by to be named with a login storm.
 const GREW: f64 = 64.0 * 1_048_576.0;
 
 /// What happened.
@@ -26,7 +26,7 @@ pub(super) fn summary(decision: &Decision, facts: &Facts<'_>) -> String {
         Verdict::ReclaimByPageTables => "reclaim storm driven by page tables",
         Verdict::ReclaimStorm => "reclaim storm",
         Verdict::SwapStorm => "swap storm",
-        Verdict::LoginStorm => "log-in storm",
+        Verdict::LoginStorm => "login storm",
         Verdict::CompactionStall => "stalls in memory compaction",
         Verdict::OutOfMemory => "out of memory",
         Verdict::CgroupLimit if facts.strong(Kind::CgroupOom) || facts.strong(Kind::Oom) => {

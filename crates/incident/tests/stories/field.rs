@@ -221,7 +221,7 @@ fn a_capture_tells_what_its_collector_could_not() {
     assert_eq!(verdicts(&investigated(collected())), []);
 }
 
-/// 25 web servers with 25 connections each come up at once, on 4 processors and 16 GB with a segment of 5 GB: a log-in
+/// 25 web servers with 25 connections each come up at once, on 4 processors and 16 GB with a segment of 5 GB: a login
 /// takes 2.5 s of a processor and 10 MiB of page tables, 625 of them 390 s.
 pub(crate) fn web_farm(second: i64, start: i64, huge_pages: bool) -> Second {
     // With huge pages the load was 1: one processor was enough.
@@ -260,7 +260,7 @@ fn the_web_farm_that_logged_in_at_once() {
         assert_eq!(incident.confidence, Confidence::High);
         says(
             &incident.summary,
-            &["log-in storm", "page tables grew from", "to 6.2 GiB", "MiB a task", "huge pages were not configured"],
+            &["login storm", "page tables grew from", "to 6.2 GiB", "MiB a task", "huge pages were not configured"],
         );
         says(&incident.summary, &["%system rose from 2 to", "tasks went from 2", "to 86"]);
         says(&incident.raised_by.join("\n"), &["the number of sessions"]);

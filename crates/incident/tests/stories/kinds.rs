@@ -160,7 +160,7 @@ fn what_is_looked_at_and_what_cannot_be_told() {
     assert_eq!(
         history.looked,
         [
-            "/var/log/sa/sa21 (sysstat): 143 samples, usually 600 s apart: time in the kernel, free memory, the pool, log-ins, swap, the collector's own pace"
+            "/var/log/sa/sa21 (sysstat): 143 samples, usually 600 s apart: time in the kernel, free memory, the pool, logins, swap, the collector's own pace"
         ]
     );
     says(
