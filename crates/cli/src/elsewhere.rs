@@ -24,7 +24,7 @@ pub(crate) fn not_read(path: &Path) -> Option<String> {
         ),
         _ => "copy the captures to a folder first".to_owned(),
     };
-    Some(format!("{shown} is not read: collect reads files, folders and s3://BUCKET/PREFIX; {instead}"))
+    Some(format!("collect can't read {shown}: it reads files, folders and s3://BUCKET/PREFIX; {instead}"))
 }
 
 /// Why tables cannot be written there, and what to do; none of a path.
@@ -43,7 +43,7 @@ pub(crate) fn not_written(lake: &Path) -> Option<String> {
         _ => format!("copy the folder to {shown}"),
     };
     Some(format!(
-        "{shown} is no folder, and tables are written to one alone; run it with --out lake, keep that folder for the next run, and copy \
+        "{shown} is not a folder, and collect writes tables only to folders: run it with --out lake, keep that folder for the next run, and copy \
          it after each: {copy}"
     ))
 }
