@@ -15,6 +15,7 @@ mod dist;
 mod docs;
 mod estate;
 mod exactness;
+mod fleet;
 mod forecast;
 mod front;
 mod fuzz;
@@ -22,6 +23,7 @@ mod guest;
 mod incident;
 mod newcomer;
 mod publishable;
+mod python;
 mod shell;
 mod site;
 mod test;
@@ -60,6 +62,9 @@ enum Command {
     Front(front::Arguments),
     /// Check that crates depend only on those below them, and that no modules use each other in a circle.
     Deps,
+    /// Run the tests of fleet/python with Spark, on executors that are killed, and with a store that speaks S3 (installs both below
+    /// target/tools).
+    Fleet(fleet::Arguments),
     /// Make a captured host of an Oracle estate.
     Estate(estate::Arguments),
     /// Build what people install: a static binary, its archive, the Debian package, the RPM, install.sh and SHA256SUMS.
@@ -124,7 +129,7 @@ enum Bench {
     Record(bench::record::Arguments),
     /// `hugewise serve` beside node_exporter (as root): what a scrape costs among many sessions, and memory after many.
     Serve(bench::serve::Arguments),
-    /// What collect costs on many hosts, beside a shell loop of check.
+    /// What collect costs on many hosts, beside a shell loop of check and a Spark job.
     Fleet(bench::fleet::Arguments),
 }
 
@@ -137,6 +142,7 @@ fn main() -> ExitCode {
         Command::Docs { check } => docs::run(check),
         Command::Front(arguments) => front::run(&arguments),
         Command::Deps => deps::run(),
+        Command::Fleet(arguments) => fleet::run(&arguments),
         Command::Estate(arguments) => estate::run(&arguments),
         Command::Unused => unused::run(),
         Command::Site => site::run(),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::{Failure, debian, shell, victoria};
+use crate::{Failure, debian, python, shell, victoria};
 
 /// What the tests look for.
 const NEEDS: debian::Needs = &[
@@ -45,16 +45,13 @@ const AXE: &str = "axe-core@4.14.1";
 /// schemathesis and all that it needs, each in one version: which questions it asks depends on every one of them.
 const SCHEMATHESIS: &str = include_str!("../schemathesis.txt");
 
-/// What the questions over many hosts are tried on.
-const FLEET: &str = "duckdb==2.0.1\n";
-
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let root = debian::root();
     install(root && debian::here())?;
     install_postgresql_18();
     install_axe();
     install_in_python("schemathesis", SCHEMATHESIS);
-    install_in_python("fleet", FLEET);
+    install_in_python("fleet", python::FLEET);
     if let Err(failure) = victoria::install() {
         println!("VictoriaMetrics could not be installed: {failure}");
     }
@@ -120,23 +117,9 @@ fn install_axe() {
     }
 }
 
-/// Packages of Python, in an environment of their own below target/tools. A failure here is none of the tests' either.
+/// A failure here is none of the tests' either.
 fn install_in_python(name: &str, packages: &str) {
-    let folder = shell::target().join("tools").join(name);
-    let installed = folder.join("installed.txt");
-    if fs::read_to_string(&installed).is_ok_and(|versions| versions == packages) {
-        return;
-    }
-    let made =
-        shell::run(shell::command("/usr/bin/python3").args(["-m", "venv", "--clear"]).arg(&folder)).and_then(|()| {
-            let mut pip = shell::command(folder.join("bin/pip"));
-            pip.args(["install", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:"]);
-            let wanted = folder.join("wanted.txt");
-            fs::write(&wanted, packages)?;
-            shell::run(pip.arg("--requirement").arg(&wanted))?;
-            Ok(fs::write(&installed, packages)?)
-        });
-    if let Err(failure) = made {
+    if let Err(failure) = python::environment(name, packages) {
         println!("{name}'s packages could not be installed: {failure}");
     }
 }

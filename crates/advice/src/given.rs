@@ -188,7 +188,7 @@ fn of_files(instance: &Instance, unit: &Unit, mut files: Vec<Given>) -> Option<W
     Some(Ways::open(first, files, why))
 }
 
-/// What one that does not run is given by the unit that starts it, or by a log-in where none is known to.
+/// What one that does not run is given by the unit that starts it, or by a login where none is known to.
 fn of_asleep(host: &Host, instance: &Instance, process: &Process) -> Ways {
     let unit = unit_of(host, instance).filter(|unit| !unit.files.is_empty());
     let by_its_unit = unit.and_then(|unit| of_files(instance, unit, by_unit(host, unit, process)));
@@ -201,7 +201,7 @@ fn goes_on_as_it_is(instance: &Instance) -> bool {
     instance.mechanism != Mechanism::SysvShm || is_described || instance.containered
 }
 
-/// What a server is given by the process that starts it apart from systemd and log-ins; as it is, where none is seen.
+/// What a server is given by the process that starts it apart from systemd and logins; as it is, where none is seen.
 fn by_agent(host: &Host, instance: &Instance, now: Given) -> Given {
     let starter = Kind::of(instance.engine).starter.as_ref();
     let Some(agent) = starter.and_then(|starter| (starter.agent)(host, instance)) else { return now };
@@ -241,12 +241,12 @@ fn by_clusterware(host: &Host, instance: &Instance, now: Given) -> Ways {
     }
 }
 
-/// Whether a server gets its limits from what starts it apart from systemd and log-ins, such as Clusterware.
+/// Whether a server gets its limits from what starts it apart from systemd and logins, such as Clusterware.
 pub(crate) fn is_limited_by_others(host: &Host, instance: &Instance) -> bool {
     starter_of(host, instance).is_some()
 }
 
-/// What starts a server apart from systemd and log-ins, with limits of its own.
+/// What starts a server apart from systemd and logins, with limits of its own.
 pub(crate) fn starter_of(host: &Host, instance: &Instance) -> Option<&'static Starter> {
     Kind::of(instance.engine).starter.as_ref().filter(|starter| (starter.limits)(host, instance).is_some())
 }
@@ -267,7 +267,7 @@ pub fn unit_of<'a>(host: &'a Host, instance: &'a Instance) -> Option<&'a Unit> {
     host.configuration.units.iter().find(|unit| unit.name == name)
 }
 
-/// Of what a log-in starts, another one does again. Of what lies in no service and no session nobody knows who started it.
+/// Of what a login starts, another one does again. Of what lies in no service and no session nobody knows who started it.
 fn without_unit(host: &Host, instance: &Instance, process: &Process) -> Ways {
     let (now, log_in) = (Given::now(host, instance), by_log_in(host, instance, process));
     if is_in_session(process) {
@@ -289,7 +289,7 @@ fn is_in_session(process: &Process) -> bool {
 }
 
 fn by_log_in(host: &Host, instance: &Instance, process: &Process) -> Given {
-    // What its unit alone gives it, no log-in has.
+    // What its unit alone gives it, no login has.
     let by_unit = unit_of(host, instance).is_some_and(|unit| unit.ambient_ipc_lock) && process.uid != 0;
     let ipc_lock = if by_unit { Observed::Known(false) } else { process.ipc_lock.clone() };
     Given { memlock: login::of_log_in(host, process.uid), ipc_lock, groups: None }

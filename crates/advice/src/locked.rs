@@ -141,7 +141,7 @@ mod tests {
     use crate::standing::Standing::{self, All, None as NoPages};
     use crate::testing::{self, Case};
 
-    /// Two instances of 16 GiB, started by their owner's own log-in, of which so many are on huge pages; pages for both.
+    /// Two instances of 16 GiB, started by their owner's own login, of which so many are on huge pages; pages for both.
     fn two(minor: u32, limit: Limit, huge: usize) -> Case {
         let mut case = testing::quiet();
         case.host.kernel = Observed::Known(KernelRelease { text: format!("5.{minor}.0"), major: 5, minor });

@@ -1,4 +1,4 @@
-//! The memlock limit that a log-in gets from pam_limits and a service from systemd, by their files.
+//! The memlock limit that a login gets from pam_limits and a service from systemd, by their files.
 
 use hugewise_host::config::limits;
 use hugewise_model::configuration::{LimitRule, Place, Unit};
@@ -27,7 +27,7 @@ impl Allowance {
     }
 }
 
-/// What a service begins with where no file says anything, and a log-in where nothing else is known: Linux's own RLIMIT_MEMLOCK, soft and hard, which systemd
+/// What a service begins with where no file says anything, and a login where nothing else is known: Linux's own RLIMIT_MEMLOCK, soft and hard, which systemd
 /// 252 raises on kernels before 5.16 too.
 pub fn default_memlock(host: &Host) -> Bytes {
     let new_kernel = host.kernel.known().is_some_and(|kernel| kernel.at_least(5, 16));
@@ -35,7 +35,7 @@ pub fn default_memlock(host: &Host) -> Bytes {
     if new_kernel || new_systemd { Bytes::from_mib(8) } else { Bytes::from_kib(64) }
 }
 
-/// The memlock limit of a log-in of that user, as pam_limits leaves it.
+/// The memlock limit of a login of that user, as pam_limits leaves it.
 pub fn of_log_in(host: &Host, uid: u32) -> Allowance {
     let default = Limit::At(default_memlock(host));
     session(host, uid, SoftHard { soft: default, hard: default }, "no rule in limits.conf or limits.d")

@@ -201,7 +201,7 @@ fn waiting<'a>(host: &'a Host, instances: &'a [Instance], id: &InstanceId) -> Op
 
 /// Whose memlock limit is too small for a server by the files.
 struct Lacking {
-    /// Of what starts it without a log-in: `its service`, `Clusterware`.
+    /// Of what starts it without a login: `its service`, `Clusterware`.
     starter: Option<&'static str>,
     log_ins: bool,
 }
@@ -229,7 +229,7 @@ fn lacking((host, locked): (&Host, &Locked), instances: &[Instance], id: &Instan
     Some(Lacking { starter: service.then_some("its service"), log_ins })
 }
 
-/// Whether a server's next start finds a memlock limit that is large enough, from a log-in and from its service.
+/// Whether a server's next start finds a memlock limit that is large enough, from a login and from its service.
 fn is_raised(around: (&Host, &Locked), instances: &[Instance], id: &InstanceId) -> bool {
     lacking(around, instances, id).is_some_and(|it| it.starter.is_none() && !it.log_ins)
 }

@@ -1,4 +1,4 @@
-//! Whether what an apply wrote for the next boot, the next log-in and the next start of a server will be found there.
+//! Whether what an apply wrote for the next boot, the next login and the next start of a server will be found there.
 //!
 //! That a file was written says nothing: a later name, another folder, a link to /dev/null, tuned or the kernel's command
 //! line may have the last word, since the plan or for longer. So the host is read anew by what reads any host, and asked

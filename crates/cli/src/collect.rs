@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use hugewise_fleet::{Asked, Progress, Summary};
 use hugewise_host::source::files::{self, Given};
 
+use crate::elsewhere;
 use crate::format::Format;
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal;
@@ -49,6 +50,10 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+    let elsewhere = arguments.paths.iter().find_map(|path| elsewhere::not_read(path));
+    if let Some(why) = elsewhere.or_else(|| elsewhere::not_written(&arguments.out)) {
+        return Err(Failure::new(why));
+    }
     #[cfg(feature = "store")]
     if arguments.credentials.is_none()
         && let Some(bucket) =

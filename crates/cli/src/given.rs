@@ -74,17 +74,14 @@ impl Given {
 }
 
 fn of_folder(path: &Path, folder: &Below) -> Given {
-    let looks = |names: &[std::ffi::OsString]| {
-        names.iter().any(|name| matches!(name.to_str(), Some("proc" | "sys" | "hugewise" | "sos_commands")))
-    };
+    let has = |names: &[std::ffi::OsString], wanted: &str| names.iter().any(|name| name == wanted);
     let folders = folder.folders();
-    if looks(&folders) {
+    if ["proc", "sys", "hugewise", "sos_commands"].iter().any(|name| has(&folders, name)) {
         return Given::Host;
     }
-    let host = folders.iter().take(MOST_FOLDERS).find(|name| match files::open(&path.join(name)) {
-        Ok(Opened::Folder(inner)) => looks(&inner.folders()),
-        _ => false,
-    });
+    // Many a folder has one called proc.
+    let is_host = |path: &Path| matches!(files::open(&path.join("proc/meminfo")), Ok(Opened::File(..)));
+    let host = folders.iter().take(MOST_FOLDERS).find(|name| is_host(&path.join(name)));
     host.map_or(Given::Folder, |name| Given::Hosts(name.to_string_lossy().into_owned()))
 }
 

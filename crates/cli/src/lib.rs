@@ -14,6 +14,7 @@ mod check;
 mod collect;
 mod completions;
 mod described;
+mod elsewhere;
 mod format;
 mod given;
 mod host_namespaces;

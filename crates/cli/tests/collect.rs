@@ -117,3 +117,31 @@ fn the_tables_say_what_check_says() {
         }
     }
 }
+
+/// A folder called `s3:` would be what nobody meant.
+#[test]
+fn a_store_that_is_not_read_or_written_is_refused_with_what_to_do() {
+    let here = tempfile::tempdir().unwrap();
+    let host = support::hosts().into_iter().next().unwrap();
+    let host = host.to_str().unwrap();
+    for (path, lake, told) in [
+        (host, "s3://lakes/fleet", "aws s3 sync lake s3://lakes/fleet"),
+        (host, "s3a://lakes/fleet", "aws s3 sync lake s3://lakes/fleet"),
+        (host, "gs://lakes/fleet", "gcloud storage rsync --recursive lake gs://lakes/fleet"),
+        (host, "az://lakes/fleet", "azcopy sync lake https://"),
+        ("az://captures/prod", "lake", "azcopy copy --recursive https://"),
+        ("gs://captures/prod", "lake", "gcloud storage cp --recursive gs://captures/prod"),
+        ("hdfs://captures", "lake", "to a folder first"),
+        ("file:///captures", "lake", "the path alone: /captures"),
+    ] {
+        let run = Command::new(env!("CARGO_BIN_EXE_hugewise"))
+            .args(["collect", path, "--out", lake])
+            .current_dir(here.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&run.stderr);
+        assert_eq!(run.status.code(), Some(2), "{path} {lake}: {said}");
+        assert!(said.contains(told), "{path} {lake}: {said}");
+    }
+    assert_eq!(fs::read_dir(here.path()).unwrap().count(), 0, "nothing is begun");
+}

@@ -88,7 +88,7 @@ fn each_host_gets_the_verdicts_that_its_note_expects() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-/// What a capture leaves out is nothing that a verdict rests on: a database of Clusterware was one of a log-in's in its capture.
+/// What a capture leaves out is nothing that a verdict rests on: a database of Clusterware was one of a login's in its capture.
 #[test]
 fn a_capture_of_each_host_gets_the_same_verdicts() {
     let folder = tempfile::tempdir().unwrap();

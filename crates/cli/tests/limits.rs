@@ -239,7 +239,7 @@ fn oracle(runs_with: &str, rules: &str, unit: &str) -> Changed {
     host
 }
 
-/// It is restarted in sqlplus, which is typed in a log-in, and booted by its unit. That pam_limits gives this, su itself says in
+/// It is restarted in sqlplus, which is typed in a login, and booted by its unit. That pam_limits gives this, su itself says in
 /// `real/pam.rs`.
 #[test]
 fn what_a_start_may_lock_goes_by_who_starts_it() {

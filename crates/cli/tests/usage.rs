@@ -60,6 +60,8 @@ fn a_path_of_another_kind_is_answered_with_the_command_that_takes_it() {
     for name in ["db1", "db2"] {
         file(&folder, &format!("fleet/{name}/proc/meminfo"), "MemTotal: 1 kB\n");
     }
+    file(&folder, "settings/pcp/proc/hot.conf", "\n");
+    let settings = folder.path().join("settings").to_str().unwrap().to_owned();
     let fleet = folder.path().join("fleet").to_str().unwrap().to_owned();
     let missing = folder.path().join("no.json").to_str().unwrap().to_owned();
     for (line, tip) in [
@@ -70,6 +72,7 @@ fn a_path_of_another_kind_is_answered_with_the_command_that_takes_it() {
         (&["check", "--root", &plan], format!("that is a plan: hugewise apply {plan}")),
         (&["check", "--root", &fleet], format!("hugewise check --root {fleet}/db1")),
         (&["size", &host], format!("hugewise size --root {host}")),
+        (&["check", &settings], format!("if collectors write there: hugewise investigate {settings}")),
     ] {
         let (code, text) = said(line);
         assert!(code == Some(2) && text.contains(&tip), "{line:?}: {text}");

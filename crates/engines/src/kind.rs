@@ -89,7 +89,7 @@ pub struct Kind {
     /// How it starts.
     pub start: Start,
     /// The setting by which each of its processes touches all of the server's memory as it starts, where it has one and that
-    /// is so: a log-in waits for it.
+    /// is so: a login waits for it.
     pub touches_all: for<'a> fn(&'a Instance) -> Option<&'a Setting>,
     /// The setting by which it locks all of its System V segments as it starts, and does not start where it may not.
     pub locks_all: for<'a> fn(&'a Instance) -> Option<&'a Setting>,

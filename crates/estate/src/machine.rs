@@ -174,7 +174,7 @@ impl Machine {
         }
     }
 
-    /// The cgroup of what Clusterware or a log-in has started; none before cgroups were mounted everywhere.
+    /// The cgroup of what Clusterware or a login has started; none before cgroups were mounted everywhere.
     pub(crate) fn cgroup(&self, clustered: bool) -> String {
         match (self.distribution.has_systemd(), clustered) {
             (false, _) => String::new(),

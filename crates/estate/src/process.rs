@@ -9,7 +9,7 @@ use crate::{KIB_IN_HUGE, KIB_IN_MIB};
 
 /// Page tables of a process for its program, libraries, stack and private memory: KiB. An idle dedicated server of 11.2 had
 /// about 530 on huge pages (Ronny Egner, "MEMORY_TARGET (SGA_TARGET) or HugePages", the second of its measurements: 52 MB for
-/// 100 log-ins).
+/// 100 logins).
 const OWN_TABLES: u64 = 512;
 
 /// KiB that one page of page tables (4 KiB) maps: of the lowest level, and of the one above it.

@@ -179,7 +179,7 @@ metrics! {
     ContextSwitches "context_switches_per_second" PerSecond;
     /// Interrupts.
     Interrupts "interrupts_per_second" PerSecond;
-    /// TCP connections accepted: log-ins over the network.
+    /// TCP connections accepted: logins over the network.
     TcpPassive "tcp_passive_per_second" PerSecond;
     /// Tasks that run or want to.
     RunQueue "run_queue" Count;

@@ -53,7 +53,7 @@ impl Page {
     /// What is to be said where nobody knows it.
     pub(crate) fn caveat(self) -> Option<String> {
         self.0.is_none().then(|| {
-            format!("how large a page is on this host is not told: it was judged as if it were {SMALLEST}, the least")
+            format!("no source says how large a page is on this host: the smallest, {SMALLEST}, was assumed")
         })
     }
 }

@@ -437,7 +437,7 @@ pub struct Investigation {
     pub sources: Vec<Source>,
     /// The hosts, by name.
     pub hosts: Vec<History>,
-    /// What was found in folders and tars and is of no format that is known, counted.
+    /// What was found in folders and tars and is in no known format, counted.
     pub passed_over: Vec<String>,
     /// What could not be told of any host.
     pub unknown: Vec<String>,

@@ -46,7 +46,7 @@ fn swap_is_judged_by_the_bytes_that_moved() {
         (unknown.strength, &*unknown.evidence[0].what),
         (Strength::Clear, "swap: 1000 pages/s out, 1000 pages/s back")
     );
-    assert!(unknown.caveats.iter().any(|caveat| caveat.contains("not told")), "{:?}", unknown.caveats);
+    assert!(unknown.caveats.iter().any(|caveat| caveat.contains("no source says how large")), "{:?}", unknown.caveats);
     // A capture of the host knows.
     let captured = Facts { base_page: PageSize::from_kib(64), ..Facts::default() };
     let told = found(of(swap(), Some("ppc64le"), None), Some(captured), Kind::Swap).unwrap();
@@ -66,7 +66,7 @@ fn scans_are_judged_by_the_part_of_memory_that_they_went_through() {
     assert_eq!(found(of(scans(1000.0), Some("aarch64"), None), None, Kind::Reclaim), None);
     let unknown = found(of(scans(5000.0), Some("aarch64"), None), None, Kind::Reclaim).unwrap();
     assert!(unknown.evidence[0].what.ends_with("5000 pages a second"), "{:?}", unknown.evidence);
-    assert!(unknown.caveats.iter().any(|caveat| caveat.contains("not told")), "{:?}", unknown.caveats);
+    assert!(unknown.caveats.iter().any(|caveat| caveat.contains("no source says how large")), "{:?}", unknown.caveats);
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn an_interrupt_ends_sessions_and_gives_the_pool_back() {
     let before = pool();
     let mut experiment = Logins { program: program(), ..Logins::story(vec![Variant::Base]) };
     experiment.server = Settings { size: Bytes::from_mib(64), ..experiment.server };
-    // An hour of log-ins.
+    // An hour of logins.
     (experiment.sessions, experiment.paced, experiment.interval) = (4, 3600, Duration::from_secs(1));
     let cancel = Cancel::never();
     let stopper = std::thread::spawn({

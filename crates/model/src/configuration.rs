@@ -1,4 +1,4 @@
-//! What configuration files say: the next boot, the next log-in, the next start of a service.
+//! What configuration files say: the next boot, the next login, the next start of a service.
 
 use std::collections::BTreeMap;
 use std::fmt;

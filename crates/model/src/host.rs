@@ -62,7 +62,7 @@ pub struct Host {
     pub sysv_segments: Observed<Vec<SysvSegment>>,
     /// Limits of every cgroup that a process here is in, and of the ones above it.
     pub hugetlb_cgroups: Vec<HugetlbCgroup>,
-    /// What the files say: the next boot, the next log-in, the next start of a service.
+    /// What the files say: the next boot, the next login, the next start of a service.
     pub configuration: Configuration,
     /// Accounts of this host (/etc/passwd, /etc/group).
     pub accounts: Accounts,
@@ -502,7 +502,7 @@ impl Accounts {
 /// One line of /etc/passwd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Log-in name.
+    /// Login name.
     pub name: String,
     /// Primary group.
     pub gid: u32,

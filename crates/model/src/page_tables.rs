@@ -9,5 +9,5 @@ pub const NOTE: f64 = 0.02;
 pub const NOTE_BYTES: Bytes = Bytes::from_gib(1);
 /// From this part of memory on they displace what the host is for.
 pub const WARN: f64 = 0.05;
-/// From this part of memory on a log-in storm can bring the host down: hosts that were in one had 9 to 24 %.
+/// From this part of memory on a login storm can bring the host down: hosts that were in one had 9 to 24 %.
 pub const ERROR: f64 = 0.10;

@@ -80,7 +80,7 @@ pub struct AppliedReport<'a> {
     pub expectations: &'a [Expectation],
     /// The servers that it has restarted.
     pub restarted: &'a [Restarted],
-    /// What the next boot, log-in or start of a server will not find as it was to be.
+    /// What the next boot, login or start of a server will not find as it was to be.
     pub unkept: &'a [Unkept],
     /// Everything that is there and could not be read now, sorted.
     pub unread: &'a [Unread],

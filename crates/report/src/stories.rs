@@ -189,7 +189,7 @@ pub(crate) fn quiet() -> Investigation {
     Investigation {
         sources,
         hosts: vec![history],
-        passed_over: vec!["3 files of no format that is known".into()],
+        passed_over: vec!["3 files in no known format".into()],
         unknown: vec!["sessions: no source counts them".into()],
     }
 }

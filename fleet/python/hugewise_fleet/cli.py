@@ -70,7 +70,11 @@ def _ask(asked: argparse.Namespace) -> int:
 
 def _collect(asked: argparse.Namespace) -> int:
     spark = reading.session(None if asked.engine == "spark" else asked.engine)
-    written = reading.collect(spark, asked.captures, asked.lake, asked.program, asked.label, asked.partitions)
+    try:
+        written = reading.collect(spark, asked.captures, asked.lake, asked.program, asked.label, asked.partitions)
+    finally:
+        # Executors that end before their driver does are missed and started anew.
+        spark.stop()
     return _write(None, "".join(f"{table}: {rows} rows\n" for table, rows in written.items()) or "nothing new\n")
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from .engines import TABLES, LakeError
 
-STAGED = "table string, file string, content binary"
+# What a partition made: a file of a table, whose rows of each capture are counted.
+STAGED = "part string, file string, schema binary, rows map<string, bigint>, content binary, table string"
 
 
 def collect(spark: Any, captures: str, lake: str, program: str = "hugewise", label: str | None = None, partitions: int | None = None) -> dict[str, int]:
@@ -26,19 +27,15 @@ def collect(spark: Any, captures: str, lake: str, program: str = "hugewise", lab
     """
     lake = lake.rstrip("/")
     files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(captures).select("path", "content")
+    frame = files.repartition(partitions) if partitions else files
     staging = f"{lake}/_staging-{uuid.uuid4()}"
-    frame = files.repartition(partitions or spark.sparkContext.defaultParallelism)
-    frame.mapInArrow(lambda batches: _partition(batches, program, label), STAGED).write.parquet(staging)
-    staged = spark.read.schema(STAGED).parquet(staging)
-    written = {}
-    for table in (*TABLES, "series"):
-        if (rows := _rows(spark, staged, table, lake)) is not None:
-            rows.write.partitionBy("day", "bucket").mode("append").parquet(f"{lake}/{table}")
-            written[table] = rows.count()
-            rows.unpersist()
-    path = spark._jvm.org.apache.hadoop.fs.Path(staging)
-    path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
-    return written
+    try:
+        made = frame.mapInArrow(lambda batches: _partition(batches, program, label), STAGED)
+        made.write.partitionBy("table").parquet(staging)
+        return _written(spark, spark.read.schema(STAGED).parquet(staging), lake)
+    finally:
+        path = spark._jvm.org.apache.hadoop.fs.Path(staging)
+        path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
 
 
 def framed(members: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
@@ -53,60 +50,111 @@ def framed(members: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
 
 def _partition(batches: Iterator[Any], program: str, label: str | None) -> Iterator[Any]:
     import pyarrow
+    import pyarrow.compute
+    import pyarrow.parquet
+    from pyspark import TaskContext
 
-    with tempfile.TemporaryDirectory(prefix="hugewise-") as folder:
+    # Spark removes its own folders, also those of an executor that was killed.
+    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
+    schema = pyarrow.schema(
+        [("part", "string"), ("file", "string"), ("schema", "binary"), ("rows", pyarrow.map_("string", "int64")), ("content", "binary"), ("table", "string")]
+    )
+    task = TaskContext.get()
+    assert task
+    part = f"{task.partitionId():08}"
+    with tempfile.TemporaryDirectory(prefix="hugewise-", dir=local) as folder:
         lake = Path(folder) / "lake"
         command = [program, "collect", "-", "--out", str(lake), "--format", "json"]
-        command += ["--label", label] if label else []
-        with tempfile.TemporaryFile() as said:
-            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said)
-            assert child.stdin
-            try:
-                for piece in framed(_members(batches)):
-                    child.stdin.write(piece)
-                child.stdin.close()
-            except BrokenPipeError:
-                pass
-            # 1 and 3 are of what hosts say; 2 is of a lake that could not be written.
-            if child.wait() not in (0, 1, 3):
-                said.seek(0)
-                raise LakeError(f"{program} collect ended with {child.returncode}: {said.read(4096).decode(errors='replace').strip()}")
+        _feed(command + (["--label", label] if label else []), batches)
         for file in sorted(lake.glob("*/day=*/bucket=*/*.parquet")):
-            made = {"table": [file.parts[-4]], "file": ["/".join(file.parts[-3:])], "content": [file.read_bytes()]}
-            yield pyarrow.RecordBatch.from_pydict(made, schema=pyarrow.schema([("table", "string"), ("file", "string"), ("content", "binary")]))
+            captures = pyarrow.parquet.read_table(file, columns=["capture"], partitioning=None)["capture"]
+            counted = pyarrow.compute.value_counts(captures).to_pylist()
+            made = {
+                "part": part,
+                "file": "/".join(file.parts[-3:]),
+                "schema": pyarrow.parquet.read_schema(file).serialize().to_pybytes(),
+                "rows": [(each["values"], each["counts"]) for each in counted],
+                "content": file.read_bytes(),
+                "table": file.parts[-4],
+            }
+            yield pyarrow.RecordBatch.from_pylist([made], schema=schema)
 
 
-def _members(batches: Iterator[Any]) -> Iterator[tuple[str, bytes]]:
+def _feed(command: list[str], batches: Iterator[Any]) -> None:
+    """Runs the program on the captures of a partition; LakeError where it did not take them all."""
+    with tempfile.TemporaryFile() as said:
+        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said)
+        assert child.stdin
+        taken = True
+        try:
+            for piece in framed(_members(batches)):
+                child.stdin.write(piece)
+            child.stdin.close()
+        except BrokenPipeError:
+            taken = False
+        except BaseException:
+            child.kill()
+            child.wait()
+            raise
+        # 1 and 3 are of what hosts say; 2 is of a lake that could not be written.
+        if child.wait() not in (0, 1, 3) or not taken:
+            said.seek(0)
+            raise LakeError(f"{command[0]} collect ended with {child.returncode}: {said.read(4096).decode(errors='replace').strip()}")
+
+
+def _members(batches: Iterator[Any]) -> Iterator[tuple[str, Any]]:
     for batch in batches:
-        for row in batch.to_pylist():
-            yield row["path"], row["content"]
+        for path, content in zip(*batch.columns):
+            # Not copied: a bundle takes a good part of an executor's memory.
+            yield path.as_py(), memoryview(content.as_buffer())
 
 
-def _rows(spark: Any, staged: Any, table: str, lake: str) -> Any:
-    """The rows of a table that are new in the lake, each once; None where there are none."""
-    import pyarrow.parquet
-    from pyspark.errors import AnalysisException
+def _written(spark: Any, staged: Any, lake: str) -> dict[str, int]:
+    """Puts what the partitions made into the lake, but for the captures that are in it; how many rows each table got."""
+    import pyarrow
     from pyspark.sql import functions as sql
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    of_table = staged.where(sql.col("table") == table)
-    first = of_table.first()
-    if first is None:
-        return None
-    schema = from_arrow_schema(pyarrow.parquet.read_schema(io.BytesIO(first["content"])))
-    schema = schema.add("day", "string").add("bucket", "string").add("_file", "string")
-    rows = of_table.select("file", "content").mapInArrow(_unpacked, schema)
-    kept = rows.groupBy("capture").agg(sql.min("_file").alias("_file"))
-    rows = rows.join(kept, ["capture", "_file"]).select(*(name for name in schema.names if name != "_file"))
-    try:
-        known = spark.read.parquet(f"{lake}/{table}").select("capture").distinct()
-        rows = rows.join(known, "capture", "left_anti").select(*(name for name in schema.names if name != "_file"))
-    except AnalysisException as error:
-        if error.getCondition() not in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
-            raise
-    # The new rows are decided before they are among the known ones.
-    rows = rows.persist()
-    return rows if rows.count() else None
+    schemas = {row["table"]: row["schema"] for row in staged.groupBy("table").agg(sql.first("schema").alias("schema")).collect()}
+    # One that writes to the lake meanwhile is not looked for: what is known was listed here.
+    held = staged.select("table", "part", sql.explode("rows").alias("capture", "rows"))
+    left = _left_out(spark, held, schemas, lake).persist()
+    some = not left.isEmpty()
+    new = held.join(left, ["table", "capture", "part"], "left_anti") if some else held
+    counted = {row["table"]: row["rows"] for row in new.groupBy("table").agg(sql.sum("rows").alias("rows")).collect()}
+    for table in (table for table in (*TABLES, "series") if table in counted):
+        schema = from_arrow_schema(pyarrow.ipc.read_schema(pyarrow.py_buffer(schemas[table])))
+        schema = schema.add("day", "string").add("bucket", "string").add("part", "string")
+        of_table = staged.where(sql.col("table") == table).select("part", "file", "content")
+        rows = of_table.mapInArrow(_unpacked, schema)
+        if some:
+            not_these = left.where(sql.col("table") == table).select("capture", "part")
+            rows = rows.join(sql.broadcast(not_these), ["capture", "part"], "left_anti")
+        rows = rows.select(*(name for name in schema.names if name != "part"))
+        rows.write.partitionBy("day", "bucket").mode("append").parquet(f"{lake}/{table}")
+    left.unpersist()
+    return {table: counted[table] for table in (*TABLES, "series") if table in counted}
+
+
+def _left_out(spark: Any, held: Any, tables: Iterable[str], lake: str) -> Any:
+    """Captures of parts that are not written: another part has them, or the table of the lake."""
+    from pyspark.sql import functions as sql
+
+    least, most = sql.min("part").alias("least"), sql.max("part").alias("most")
+    twice = held.groupBy("table", "capture").agg(least, most).where("least <> most")
+    left = held.join(twice, ["table", "capture"]).where("part <> least").select("table", "capture", "part")
+    for table in tables:
+        # A table without a row has no folder.
+        if _exists(spark, f"{lake}/{table}"):
+            known = spark.read.schema("capture string").parquet(f"{lake}/{table}")
+            of_table = held.where(sql.col("table") == table)
+            left = left.union(of_table.join(known, "capture", "left_semi").select("table", "capture", "part"))
+    return left.distinct()
+
+
+def _exists(spark: Any, folder: str) -> bool:
+    path = spark._jvm.org.apache.hadoop.fs.Path(folder)
+    return path.getFileSystem(spark._jsc.hadoopConfiguration()).exists(path)
 
 
 def _unpacked(batches: Iterator[Any]) -> Iterator[Any]:
@@ -124,7 +172,7 @@ def _unpacked(batches: Iterator[Any]) -> Iterator[Any]:
             for name, value in (
                 ("day", None if day == "__HIVE_DEFAULT_PARTITION__" else day),
                 ("bucket", bucket.removeprefix("bucket=")),
-                ("_file", row["file"]),
+                ("part", row["part"]),
             ):
                 read = read.append_column(name, pyarrow.array([value] * len(read), "string"))
             yield from read.to_batches()
@@ -137,8 +185,14 @@ def session(master: str | None) -> Any:
     if master and master.startswith("local"):
         # Workers of this machine have what this program has.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # The driver plans some twenty small jobs and ends. What compiles for long runs would take more than all of these.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
     builder = SparkSession.builder.appName("hugewise-fleet").config("spark.sql.session.timeZone", "UTC")
     builder = builder.config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
+    # A capture is small: with the usual 4 MiB for opening it, a partition would have 30 of them, and a program of its own.
+    builder = builder.config("spark.sql.files.openCostInBytes", 256 << 10).config("spark.sql.files.maxPartitionBytes", 64 << 20)
+    # A bundle is large, and Python holds a batch as a whole.
+    builder = builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", 16)
     return (builder.master(master) if master else builder).getOrCreate()
 
 

@@ -157,7 +157,7 @@ fn logins(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
         (median(&found, "wall", "4k", Some("at once"))?, median(&found, "wall", "2m", Some("at once"))?);
     Ok(vec![
         Row {
-            what: "a log-in on 5 GiB".into(),
+            what: "a login on 5 GiB".into(),
             base: format!("{base:.3} s"),
             huge: format!("{huge:.3} s"),
             shown: format!("{:.1}x", base / huge),
@@ -165,7 +165,7 @@ fn logins(bench: &Bench<'_>) -> Result<Vec<Row>, Failure> {
             met: base / huge >= 20.0,
         },
         Row {
-            what: format!("{sessions} log-ins at once"),
+            what: format!("{sessions} logins at once"),
             base: format!("{base_wall:.0} s"),
             huge: format!("{huge_wall:.0} s"),
             shown: "all of them".into(),

@@ -10,6 +10,7 @@ pub(crate) mod metrics;
 pub(crate) mod record;
 mod scrape;
 pub(crate) mod serve;
+mod tree;
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -171,7 +171,7 @@ impl Run {
         wrong
     }
 
-    /// What is said of a host that has no trouble but for hundreds of log-ins within a minute.
+    /// What is said of a host that has no trouble but for hundreds of logins within a minute.
     fn nothing_is_named(&self) -> Vec<String> {
         self.incidents
             .iter()

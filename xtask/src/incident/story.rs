@@ -25,7 +25,7 @@ const QUIET: u32 = 120;
 const PAUSE: u32 = 4;
 /// Pages scanned in all from which on memory counts as short.
 const SHORT: u32 = 5_000;
-/// Seconds for which log-ins go on from then on.
+/// Seconds for which logins go on from then on.
 const STORM: u32 = 60;
 /// Seconds until memory is short at the latest.
 const PATIENCE: u32 = 600;
@@ -68,7 +68,7 @@ impl Pages {
 pub(super) struct Told {
     /// Lots that logged in, the first one among them.
     pub(super) lots: u32,
-    /// From the first log-in to the end of all sessions, in seconds.
+    /// From the first login to the end of all sessions, in seconds.
     pub(super) seconds: u32,
     /// When the first logged in and the last was gone, in seconds since 1970.
     pub(super) from: i64,
@@ -155,7 +155,7 @@ fallocate -l 768M /swap
 chmod 600 /swap
 mkswap /swap >/dev/null
 swapon /swap
-# Little is kept in reserve: a burst of log-ins has to free memory itself.
+# Little is kept in reserve: a burst of logins has to free memory itself.
 sysctl -q vm.swappiness=10 vm.min_free_kbytes=2048 vm.watermark_scale_factor=1 vm.nr_hugepages={pool}
 [ $(cat /proc/sys/vm/nr_hugepages) = {pool} ]
 mkdir /run/server

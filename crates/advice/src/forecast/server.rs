@@ -298,7 +298,7 @@ mod tests {
         assert!(!many.codes().contains(&"HW102"), "{:?}", many.codes());
     }
 
-    /// Ronny Egner, "MEMORY_TARGET (SGA_TARGET) or HugePages": on huge pages a hundred log-ins to 11g took 27,112 kB to 80,096 kB.
+    /// Ronny Egner, "MEMORY_TARGET (SGA_TARGET) or HugePages": on huge pages a hundred logins to 11g took 27,112 kB to 80,096 kB.
     #[test]
     fn a_hundred_log_ins_on_huge_pages_are_no_less_than_was_measured() {
         let mut case = testing::quiet();

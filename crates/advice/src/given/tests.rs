@@ -80,7 +80,7 @@ fn gives(limit: Limit) -> Observed<(Limit, Limit, Place)> {
     Observed::Known((limit, limit, Place { file: UNIT.into(), line: 3 }))
 }
 
-/// sqlplus is typed in a log-in, whatever unit the server lies in; the boot starts the unit.
+/// sqlplus is typed in a login, whatever unit the server lies in; the boot starts the unit.
 #[test]
 fn oracle_is_restarted_from_a_log_in_and_booted_by_its_unit() {
     for (runs_with, rules, unit, restart, boot) in [
@@ -177,7 +177,7 @@ fn evidence_names_what_says_it() {
     assert!(boot.contains("(systemd's default)") && boot.contains("64 KiB") && !boot.contains("/proc/"), "{boot}");
 }
 
-/// The capability that a unit gives is no log-in's.
+/// The capability that a unit gives is no login's.
 #[test]
 fn a_capability_of_the_unit_is_lost_with_a_log_in() {
     let mut scene = Scene::new(Engine::Oracle, SMALL).unit(|it| it.ambient_ipc_lock = true);
@@ -223,7 +223,7 @@ fn by_clusterware(agent: Limit, files: Observed<(Limit, Place)>) -> Scene {
     scene
 }
 
-/// srvctl has the agent start it, and the boot goes by what Clusterware's files say: the log-in, which would be enough, has no
+/// srvctl has the agent start it, and the boot goes by what Clusterware's files say: the login, which would be enough, has no
 /// part in it.
 #[test]
 fn clusterware_gives_a_database_what_its_agent_has_and_at_the_boot_what_its_files_say() {
@@ -263,7 +263,7 @@ fn that_sqlplus_and_srvctl_give_other_limits_is_a_finding_and_its_cure_names_the
     assert!((starter.how)(&scene.case.host, &scene.case.instances[0])[0].contains("srvctl"));
 }
 
-/// A user was added to the group, and the agent runs as it was started: sqlplus from a new log-in gets the pages.
+/// A user was added to the group, and the agent runs as it was started: sqlplus from a new login gets the pages.
 #[test]
 fn the_agent_keeps_the_groups_that_it_was_started_with() {
     for (name, groups, is_read, then, told) in [

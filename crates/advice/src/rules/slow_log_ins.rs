@@ -6,7 +6,7 @@ use crate::cause::{cure, is_big};
 use crate::touching::{FaultCost, duration};
 use crate::{Docs, Facts, Missing, Rule, demand};
 
-/// A log-in that takes this long is felt: seconds.
+/// A login that takes this long is felt: seconds.
 const FELT: f64 = 0.5;
 /// Of fewer sessions nobody speaks as of a storm.
 const STORM: u64 = 10;
@@ -88,7 +88,7 @@ fn huge(facts: &Facts<'_>, instance: &Instance) -> PageSize {
     demand::page_size(facts.host, instance).unwrap_or(PageSize::MIB_2)
 }
 
-/// As many log-ins at once as it has sessions, in words.
+/// As many logins at once as it has sessions, in words.
 fn storm(facts: &Facts<'_>, instance: &Instance, base: f64, huge: f64) -> Option<String> {
     let now = instance.sessions.get().filter(|sessions| *sessions >= STORM);
     let sessions = now.or(instance.max_sessions.get()).filter(|sessions| *sessions >= STORM)?;
@@ -172,7 +172,7 @@ mod tests {
         case.assess().findings.into_iter().find(|finding| finding.code == RULE.code)
     }
 
-    /// The web farm of the field: 625 sessions at once on 4 processors, 5 GiB, about 2.5 s a log-in there.
+    /// The web farm of the field: 625 sessions at once on 4 processors, 5 GiB, about 2.5 s a login there.
     #[test]
     fn a_storm_of_log_ins_is_foretold() {
         let mut case = quiet();

@@ -114,7 +114,7 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
     missing: || case(Observed::Denied),
 };
 
-/// A database of 8 GiB on an old kernel, whose log-ins have no limit; its owner's agent has this one.
+/// A database of 8 GiB on an old kernel, whose logins have no limit; its owner's agent has this one.
 #[cfg(test)]
 fn case(agent: Observed<Limit>) -> crate::testing::Case {
     let mut case = crate::testing::quiet();

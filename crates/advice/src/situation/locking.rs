@@ -42,7 +42,7 @@ mod tests {
     use crate::situation::situation;
     use crate::testing::{self, Case};
 
-    /// 8 GiB on base pages without a pool, on Linux 6.1, locked or not, with that limit from its owner's log-in.
+    /// 8 GiB on base pages without a pool, on Linux 6.1, locked or not, with that limit from its owner's login.
     fn case(locks: &str, limit: &str) -> Case {
         let mut case = testing::quiet();
         case.host.kernel = Observed::Known(KernelRelease { text: "6.1.0".into(), major: 6, minor: 1 });

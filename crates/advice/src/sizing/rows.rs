@@ -1,4 +1,4 @@
-//! The forecast: page tables, memory left and the cost of a log-in, by sessions and page size.
+//! The forecast: page tables, memory left and the cost of a login, by sessions and page size.
 
 use hugewise_engines::Kind;
 use hugewise_model::{Bytes, PageSize};
@@ -30,7 +30,7 @@ pub struct ForecastRow {
     pub page_tables_least: Bytes,
     /// Were every session to touch all of its server's memory.
     pub page_tables_most: Bytes,
-    /// Seconds that one log-in waits until it has touched all of the server's memory, on the server where it is slowest, with a
+    /// Seconds that one login waits until it has touched all of the server's memory, on the server where it is slowest, with a
     /// processor to itself. `None` where no server has its sessions do that.
     pub login_seconds: Option<f64>,
     /// Seconds that one session spends in all on touching memory for the first time, as it comes to use it: what those touch that

@@ -209,7 +209,7 @@ fn five_hundred_sessions_on_8000_mb() {
     assert!(sizing.forecast.iter().any(|row| row.configured_max && row.sessions == 500));
     let row = |page| sizing.forecast.iter().find(|row| row.page_size == page).unwrap();
     let touching = |page| row(page).touching_seconds.unwrap();
-    // Nothing says that a log-in waits for it.
+    // Nothing says that a login waits for it.
     assert_eq!(row(PageSize::KIB_4).login_seconds, None);
     // 2,048,000 pages at 1.1 us each.
     assert!((touching(PageSize::KIB_4) - 2.2528).abs() < 1e-9);
@@ -289,7 +289,7 @@ fn live_sessions_say_what_they_touch() {
     assert_eq!(row.basis, Basis::FullTouch);
 }
 
-/// A log-in of 11.2 with pre_page_sga=TRUE waits for all of the SGA, whatever sessions touch later.
+/// A login of 11.2 with pre_page_sga=TRUE waits for all of the SGA, whatever sessions touch later.
 #[test]
 fn a_log_in_that_touches_all_is_told_by_release_and_setting() {
     let mut case = quiet();

@@ -49,7 +49,7 @@ pub enum NotYet {
 }
 
 /// When a server that is not told to insist yet is to, in words that follow `once`. One that Clusterware starts may be on huge pages
-/// from a log-in's start, and down after Clusterware's.
+/// from a login's start, and down after Clusterware's.
 pub fn when(host: &Host, instance: &Instance) -> &'static str {
     if given::is_limited_by_others(host, instance) {
         "srvctl gives it pages"

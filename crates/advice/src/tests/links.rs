@@ -83,7 +83,7 @@ fn memlock_decides_on_old_kernels_alone() {
     assert_eq!(broken(&case), Some(LinkName::Permission));
 }
 
-/// Its owner has come to the group since it was started: a restart from a new log-in is all that it takes.
+/// Its owner has come to the group since it was started: a restart from a new login is all that it takes.
 #[test]
 fn a_server_keeps_the_groups_that_it_was_started_with() {
     let mut case = quiet();

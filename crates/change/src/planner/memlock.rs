@@ -1,4 +1,4 @@
-//! Memory that a server may lock: in limits.d for log-ins, and in a drop-in for the unit that starts it.
+//! Memory that a server may lock: in limits.d for logins, and in a drop-in for the unit that starts it.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let starter = Kind::of(instance.engine).starter.as_ref();
         let others = starter.and_then(|starter| (starter.limits)(ask.host, instance));
         let by_others = others.is_some();
-        // What starts it and a log-in each need a limit that is large enough: either may be the next to start it.
+        // What starts it and a login each need a limit that is large enough: either may be the next to start it.
         let left_to_others = others.filter(|_| !given::suffices(ask.host, instance, ask.assessment.situation.locked()));
         let is_whole = left_to_others.is_none();
         if let Some(lines) = left_to_others {
@@ -129,7 +129,7 @@ fn lacks(ask: &Ask<'_>, instance: &Instance) -> bool {
     looks && off && super::shm::is_big(instance) && short()
 }
 
-/// The limit of log-ins. All owners' rules are in one file, and one step makes it.
+/// The limit of logins. All owners' rules are in one file, and one step makes it.
 /// `is_whole`: whether it is all that the server needs.
 fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, is_whole: bool) {
     let owner = &instance.owner;
@@ -185,7 +185,7 @@ fn log_in(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, is_whole: b
     draft.step(step);
 }
 
-/// The step that makes the limits of log-ins.
+/// The step that makes the limits of logins.
 const LOG_INS: &str = "memlock-log-ins";
 
 fn limits_with(files: &Overlay<'_>, owner: &str) -> Result<String, ours::Taken> {

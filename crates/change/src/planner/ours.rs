@@ -22,7 +22,7 @@ pub const SYSCTL_OVERCOMMIT: &str = "/etc/sysctl.d/zz-hugewise-overcommit.conf";
 pub const TMPFILES_THP: &str = "/etc/tmpfiles.d/00-hugewise-thp.conf";
 /// tmpfiles.d: pages beyond the pools of other page sizes.
 pub const TMPFILES_OVERCOMMIT: &str = "/etc/tmpfiles.d/00-hugewise-overcommit.conf";
-/// limits.d: memlock of log-ins.
+/// limits.d: memlock of logins.
 pub const LIMITS: &str = "/etc/security/limits.d/zz-hugewise.conf";
 /// GRUB's defaults, on distributions whose grub-mkconfig reads this folder.
 pub const GRUB: &str = "/etc/default/grub.d/zz-hugewise.cfg";

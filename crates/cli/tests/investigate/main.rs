@@ -127,6 +127,19 @@ fn an_incident_is_told_and_ends_with_1() {
     assert!(html.code == 1 && html.out.starts_with("<!DOCTYPE html>"));
 }
 
+/// What nobody did is not told as done by nobody, and one is one.
+#[test]
+fn no_sentence_counts_nothing_or_says_one_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    for archive in ["base", "busy", "disk", "huge", "troubles"] {
+        let said = within(folder.path(), &[fixtures(&format!("incident/{archive}")).to_str().unwrap()]).out;
+        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        for odd in ["scanned up to 0 B", "kswapd 0 B", " 1 more rows", " 1 files", "up to 0 "] {
+            assert!(!words.contains(odd), "{archive}: {odd}: {said}");
+        }
+    }
+}
+
 #[test]
 fn times_are_by_the_zone_that_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -194,8 +207,8 @@ fn a_folder_and_its_tars_are_read_alike() {
     let unpacked = json(folder.path(), &["archive"]);
     assert_eq!(sources(&unpacked).len(), 5, "{unpacked:#}");
     let passed = unpacked["passed_over"].to_string();
-    assert!(passed.contains("1 file in archive is of no format"), "{passed}");
-    assert!(passed.contains("1 file in archive is a zip of several files"), "{passed}");
+    assert!(passed.contains("1 file in archive is in no known format"), "{passed}");
+    assert!(passed.contains("1 file in archive is a zip with several files"), "{passed}");
     for (flags, name) in [
         (&["-cf"][..], "a.tar"),
         (&["-czf"], "a.tgz"),
@@ -278,7 +291,7 @@ fn what_zip_and_compress_packed_is_read() {
     // ncompress packed it, and what it holds are numbers.
     copy(&fixtures("collectors/compress-16.Z"), folder.path(), "numbers.Z");
     let refused = within(folder.path(), &["numbers.Z"]);
-    assert!(refused.code == 2 && refused.err.contains("is of no format that is known"), "{}", refused.err);
+    assert!(refused.code == 2 && refused.err.contains("is in no format that hugewise knows"), "{}", refused.err);
 }
 
 #[test]
@@ -334,7 +347,7 @@ fn what_is_refused_is_told_where_it_was_meant() {
     put(path, "in/other-endian", b"\xd5\x96\x21\x75 and more");
     put(path, "in/readme", "nothing of a collector");
     for (words, code, what) in [
-        (&["in/readme"][..], 2, "in/readme: is of no format that is known"),
+        (&["in/readme"][..], 2, "in/readme: is in no format that hugewise knows"),
         (&["in/other-endian"], 2, "big-endian"),
         (&["nowhere"], 2, "nowhere: cannot be read: No such file"),
         (&["/dev/null"], 2, "neither a file nor a folder"),
@@ -345,7 +358,7 @@ fn what_is_refused_is_told_where_it_was_meant() {
     }
     std::fs::create_dir(path.join("empty")).unwrap();
     let said = within(path, &["empty"]);
-    assert!(said.code == 2 && said.err.contains("no archive of a collector is in empty"), "{}", said.err);
+    assert!(said.code == 2 && said.err.contains("there is no collector's archive in empty"), "{}", said.err);
     // Beside others it is no reason to stop, and the answer is not whole.
     let said = within(path, &["in"]);
     assert_eq!(said.code, 3, "{}", said.err);

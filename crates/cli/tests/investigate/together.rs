@@ -80,7 +80,7 @@ fn a_folder_is_a_host_where_no_file_names_one() {
     assert_eq!(told, ["db0", "db10", "db20", "db30", "db40", "db50", "db60", "db70"]);
     // A host far behind the worst has its whole story when it is asked for.
     let story = within(folder.path(), &["all", "--host", "db79"]);
-    let says = ["db79 ", "600 samples", "Nothing found.", "taken for db79's by where it lies"];
+    let says = ["db79 ", "600 samples", "Nothing found.", "taken to be from db79, because of where it is"];
     let flat = story.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(story.code == 0 && says.iter().all(|said| flat.contains(said)), "{}", story.out);
     // Two given one by one are two; one alone needs no name.
@@ -287,7 +287,7 @@ fn who_did_it_is_told_where_processes_were_listed() {
         who,
         value!([
             "job grew from 1.0 GiB to 6.0 GiB",
-            "oraclePROD grew from 1.2 GiB to 3.8 GiB in 240 processes, what they share counted in each",
+            "oraclePROD grew from 1.2 GiB to 3.8 GiB in 240 processes, shared memory counted in each",
             "processes of oraclePROD rose from 80 to 240",
             "up to 120 processes of oraclePROD were stuck at once (state D)",
         ]),

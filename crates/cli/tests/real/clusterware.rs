@@ -1,4 +1,4 @@
-//! An instance that Clusterware's agent starts, and the same that a log-in starts: processes, accounts, groups, limits, segments and
+//! An instance that Clusterware's agent starts, and the same that a login starts: processes, accounts, groups, limits, segments and
 //! connections are real, and the kernel decides who may have huge pages.
 //!
 //! From Linux 5.16 on a group decides, and no memlock limit; what limits do on older kernels is for `cargo xtask vm kernels`.
@@ -81,7 +81,7 @@ fn soft_memlock(pid: u32) -> String {
     line.split_whitespace().nth(3).unwrap().to_owned()
 }
 
-/// The agent was started without the group that its user has: the kernel refuses its instance what it gives a log-in's.
+/// The agent was started without the group that its user has: the kernel refuses its instance what it gives a login's.
 #[test]
 fn an_agent_without_the_group_starts_on_base_pages_and_a_log_in_on_huge_ones() {
     if !require!(namespace::inside(
@@ -135,7 +135,7 @@ fn an_agent_without_the_group_starts_on_base_pages_and_a_log_in_on_huge_ones() {
     drop(oracle);
     harness::wait_for("the stack has ended", || agents().is_empty().then_some(()));
 
-    // The stack runs on, and a log-in with the group starts the instance.
+    // The stack runs on, and a login with the group starts the instance.
     let stack = grid.start(&[]).stdin(Stdio::piped()).spawn().map(Stack).unwrap();
     harness::wait_for("the agent runs", || (agents().len() == 1).then_some(()));
     let by_log_in = |oracle: &Path, words: &[String]| {

@@ -98,7 +98,7 @@ fn apply_and_undo_wait_for_a_lab() {
     let plan = kept(folder.path(), step("thp").change(ValueChange::new(THP, "always")));
     let plan = plan.to_str().unwrap();
     let before = pool();
-    // One log-in a second: more than an hour.
+    // One login a second: more than an hour.
     let mut lab = spawned(&[
         "lab",
         "logins",

@@ -1,4 +1,4 @@
-//! What a log-in may lock, against pam_limits itself: what su gives a user by rules of all kinds.
+//! What a login may lock, against pam_limits itself: what su gives a user by rules of all kinds.
 
 use std::fmt::Write;
 use std::fs;
@@ -70,7 +70,7 @@ fn session(su: &Path) -> Result<(Limit, Limit), Skip> {
     lines.next().zip(lines.next()).ok_or_else(|| Skip(String::from_utf8_lossy(&output.stderr).into_owned()))
 }
 
-/// The host as far as a log-in goes: this system, and a first process with these limits.
+/// The host as far as a login goes: this system, and a first process with these limits.
 fn host(first: SoftHard) -> Host {
     let mut host = hugewise_host::read(&*hugewise_host::source::open(None).unwrap());
     let first = Process { pid: 1, memlock: Observed::Known(first), ..Process::default() };

@@ -162,7 +162,7 @@ fn what_it_has_yet_to_load_counts_for_no_restart() {
         ("started", false, states("none", "none")),
         ("given, not loaded", false, states("none", "all")),
         ("restarted without it", false, states("none", "all")),
-        // The boot starts it by its unit; people restart it by Oracle's tools, in a log-in without that capability.
+        // The boot starts it by its unit; people restart it by Oracle's tools, in a login without that capability.
         ("loaded, restarted with it", true, states("none", "all")),
     ];
     assert_eq!(names, expected.each_ref().map(|(name, ..)| *name), "{}", whole());

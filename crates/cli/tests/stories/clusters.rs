@@ -37,7 +37,7 @@ fn cluster(stack: Memlock, files: Option<Memlock>, log_in: Option<Memlock>) -> P
     Played::of(Estate { machine: node(13_000, log_in), databases, grid: Some(grid), ..Estate::default() })
 }
 
-/// Clusterware has no limit, log-ins have 64 KiB: what is to be changed is a rule for log-ins, and no cluster stops for it.
+/// Clusterware has no limit, logins have 64 KiB: what is to be changed is a rule for logins, and no cluster stops for it.
 #[test]
 fn what_is_too_little_for_log_ins_alone_leaves_clusterware_as_it_is() {
     let played = cluster(Memlock::Unlimited, Some(Memlock::Unlimited), None);
@@ -67,7 +67,7 @@ fn what_is_too_little_for_both_is_raised_for_both() {
     assert!(by_hand(&plan).contains("let oracle PROD1 lock its memory"), "{}", by_hand(&plan));
     let limits = played.host.text("/etc/security/limits.d/zz-hugewise.conf").unwrap();
     assert!(limits.ends_with("oracle - memlock unlimited\n"), "{limits}");
-    // The rule for log-ins is not what ends it.
+    // The rule for logins is not what ends it.
     let step = plan["steps"].as_array().unwrap().iter().find(|step| step["id"] == "memlock-log-ins").unwrap();
     assert!(!step.to_string().contains("HW301"), "{step:#}");
 }

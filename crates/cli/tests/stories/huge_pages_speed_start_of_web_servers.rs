@@ -1,4 +1,4 @@
-//! Bobby Durrett, "Huge Pages Speeds Startup of Web Servers" (2018): 625 log-ins at once to a metadata database of 5 GB on 4 cores.
+//! Bobby Durrett, "Huge Pages Speeds Startup of Web Servers" (2018): 625 logins at once to a metadata database of 5 GB on 4 cores.
 
 use hugewise_estate::{Memlock, Pages};
 
@@ -19,7 +19,7 @@ fn six_hundred_log_ins_at_once_time_out_on_base_pages() {
     for offer in ["fewer connections in each client's own pool", "SHARED_SERVERS", "DBMS_CONNECTION_POOL"] {
         assert!(remedies.contains(offer), "{offer}: {remedies}");
     }
-    // 1,310,720 pages for each log-in; 2.5 s there, 1.4 s by our measurement.
+    // 1,310,720 pages for each login; 2.5 s there, 1.4 s by our measurement.
     let log_ins = before.words("HW104");
     assert!(log_ins.contains("each login first touches 5.0 GiB on 4 KiB pages, about 1.4 s of CPU time"), "{log_ins}");
     assert!(log_ins.contains("pre_page_sga=TRUE"), "{log_ins}");

@@ -25,7 +25,7 @@ fn write_the_boots_line(played: &Played, plan: &serde_json::Value) -> u64 {
     pages
 }
 
-/// Booted with its pages, from a log-in with the new limits.
+/// Booted with its pages, from a login with the new limits.
 fn on_huge_pages(estate: &mut Estate, pool: u64) {
     estate.machine.pool = pool;
     // What was printed was printed before.
@@ -199,7 +199,7 @@ fn srvctl_gives_other_limits_than_sqlplus() {
     is_well(&played.check());
 }
 
-/// It is on huge pages from a log-in's start, or soon will be: told to insist then, it would be down after srvctl's.
+/// It is on huge pages from a login's start, or soon will be: told to insist then, it would be down after srvctl's.
 #[test]
 fn nobody_insists_before_clusterwares_start_has_huge_pages() {
     for (memlock, pages) in [(Memlock::Unlimited, Pages::Huge), (Memlock::Kib(4 << 20), Pages::Base)] {

@@ -61,7 +61,7 @@ fn an_instance_without_sessions_has_page_tables_for_each_of_its_processes() {
     // 20,388 MiB / 512 are 39.8 MiB, of which 701,008 kB are 17.
     let tables = checked.instance("XXXX")["page_tables_bytes"].as_u64().unwrap() >> 10;
     assert!((650_000..760_000).contains(&tables), "{tables}");
-    // 4.944 s a log-in, of 5.2 million pages.
+    // 4.944 s a login, of 5.2 million pages.
     let words = checked.words("HW104");
     assert!(words.contains("each login first touches 19.9 GiB"), "{words}");
     let seconds: f64 = words.split("about ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
@@ -70,7 +70,7 @@ fn an_instance_without_sessions_has_page_tables_for_each_of_its_processes() {
     assert!((seconds / 4.43 - 1.0).abs() < 0.35, "{seconds}");
     // "RES in top comes near the SGA": every process is asked, by /proc/PID/statm on this kernel.
     assert!(words.contains("has touched 19.8 GiB or more (/proc/PID/statm"), "{words}");
-    // With 26,000 pages 15,800 were free and 41 promised: 10,241 in use, and 0.18 s a log-in.
+    // With 26,000 pages 15,800 were free and 41 promised: 10,241 in use, and 0.18 s a login.
     played.boot(|estate| {
         estate.machine.pool = 26_000;
         estate.machine.pool_at_boot = Some(26_000);

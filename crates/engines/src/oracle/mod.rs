@@ -75,7 +75,7 @@ pub static KIND: Kind = Kind {
         not_with_default: Some(PageSize::GIB_1),
         ..Start::PLAIN
     },
-    // A log-in to 11g and its sqlplus added 530 kB, on huge pages (Ronny Egner, "MEMORY_TARGET (SGA_TARGET) or HugePages": from
+    // A login to 11g and its sqlplus added 530 kB, on huge pages (Ronny Egner, "MEMORY_TARGET (SGA_TARGET) or HugePages": from
     // 27,112 kB to 80,096 kB for 100 of them). How it falls to the two is not known: all counts, so that no host is promised more
     // than it has.
     process_tables: Bytes::from_kib(530),

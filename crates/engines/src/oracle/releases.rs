@@ -69,7 +69,7 @@ pub(super) fn refuses(instance: &Instance, asked: Asked) -> bool {
 }
 
 /// PRE_PAGE_SGA=TRUE, where it has every process that starts touch all of the SGA: up to 11.2 it does. From 12.1 on the first
-/// process does that allocates a granule, and no log-in waits (Oracle Database Reference 11.2, PRE_PAGE_SGA; MOS 1987975.1).
+/// process does that allocates a granule, and no login waits (Oracle Database Reference 11.2, PRE_PAGE_SGA; MOS 1987975.1).
 pub(super) fn touches_all(instance: &Instance) -> Option<&Setting> {
     let setting = instance.settings.get("pre_page_sga")?;
     (setting.value.eq_ignore_ascii_case("true") && Release::of(instance).is_before(&[12, 1])).then_some(setting)

@@ -58,16 +58,40 @@ pub(super) fn answered(sent: Result<Response<Body>, ureq::Error>) -> Result<Resp
     let passes =
         status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS);
     let body = answer.body_mut().with_config().limit(ANSWER).lossy_utf8(true).read_to_string().unwrap_or_default();
-    let code = code(&body).map(|code| format!(", {code}")).unwrap_or_default();
-    let hint = match status {
-        StatusCode::FORBIDDEN => ": the signature is wrong or has expired, or the keys are not allowed to do it",
-        StatusCode::UNAUTHORIZED => ": it wants a credential",
-        StatusCode::NOT_FOUND => ": there is no such bucket or folder",
-        _ if status.is_redirection() => ": it is somewhere else; give the address that it redirects to",
-        _ => "",
-    };
+    let code = code(&body);
+    let hint = hint(status, code);
+    let code = code.map(|code| format!(", {code}")).unwrap_or_default();
     let denied = matches!(status, StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED);
     Err(Why { what: format!("the store answered {}{code}{hint}", status.as_u16()), passes, denied })
+}
+
+/// What to do about a refusal, by the words of "Error responses" in Amazon's reference, which others use too.
+fn hint(status: StatusCode, code: Option<&str>) -> &'static str {
+    match code.unwrap_or_default() {
+        "SignatureDoesNotMatch" => {
+            ": aws_secret_access_key does not belong to aws_access_key_id, or the address was signed for another name or is cut short"
+        }
+        "InvalidAccessKeyId" => {
+            ": it does not know aws_access_key_id; are the keys of this store, and is endpoint_url this store's?"
+        }
+        "AuthorizationHeaderMalformed" | "AuthorizationQueryParametersError" => {
+            ": the keys are signed for another region; set `region` beside them"
+        }
+        "RequestTimeTooSkewed" => ": this host's clock is not the store's; set it",
+        "ExpiredToken" | "RequestExpired" | "TokenRefreshRequired" => ": the keys or the address have expired; get new ones",
+        "AccessDenied" => {
+            ": the keys are not allowed to do it, or the address has expired; sending needs s3:PutObject, reading s3:ListBucket and \
+             s3:GetObject"
+        }
+        "NoSuchBucket" => ": there is no bucket of that name at this store",
+        _ => match status {
+            StatusCode::FORBIDDEN => ": the signature is wrong or has expired, or the keys are not allowed to do it",
+            StatusCode::UNAUTHORIZED => ": it wants a credential",
+            StatusCode::NOT_FOUND => ": there is no such bucket or folder",
+            _ if status.is_redirection() => ": it is somewhere else; give the address that it redirects to",
+            _ => "",
+        },
+    }
 }
 
 /// Words of an error hold no address: only its kind is taken.

@@ -68,6 +68,11 @@ impl Target {
             }
             return Ok(Self::Bucket(bucket.to_owned(), prefix.to_owned()));
         }
+        if let Some((scheme @ ("az" | "abfs" | "abfss" | "wasb" | "wasbs" | "gs"), _)) = text.split_once("://") {
+            let tool = if scheme == "gs" { "gcloud storage cp" } else { "azcopy copy" };
+            let why = format!("{scheme}:// is not spoken: write the capture with --output and send the file with {tool}");
+            return Err(Unusable::Address(why));
+        }
         address(text).map(Self::Address).map_err(|why| Unusable::Address(format!("the address {why}")))
     }
 
@@ -139,6 +144,8 @@ mod tests {
             ("ftp://store/in", "neither https:// nor s3://"),
             ("http://store/in", "in clear"),
             ("https://me:secret@store/", "a user or a password"),
+            ("az://captures/prod", "azcopy copy"),
+            ("gs://captures/prod", "gcloud storage cp"),
             ("s3:///in", "bucket's name"),
             ("s3://bucket/a/../b", "dots"),
         ] {

@@ -1,4 +1,4 @@
-//! limits.conf(5) of pam_limits: what a log-in may lock. Services of systemd are not asked.
+//! limits.conf(5) of pam_limits: what a login may lock. Services of systemd are not asked.
 
 use hugewise_model::configuration::{LimitRule, Place};
 use hugewise_model::process::SoftHard;
@@ -72,7 +72,7 @@ fn parse_value(text: &str) -> Option<Limit> {
     })
 }
 
-/// What a log-in of one user gets from the rules: `None` where no rule sets it and the limit of
+/// What a login of one user gets from the rules: `None` where no rule sets it and the limit of
 /// whatever opens the session stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UserLimits<'a> {
@@ -122,7 +122,7 @@ enum Strength {
 
 /// Applies the rules as pam_limits does: a rule about the user or his uid beats one about a group, which
 /// beats `*`; among equals the later line wins. `oracle -`, without an item, ends it all: no limit is set for him by any line. `groups` are the user's, the primary one first: a range of
-/// gids is compared with that one only. `%group` is about numbers of log-ins and sets no memlock.
+/// gids is compared with that one only. `%group` is about numbers of logins and sets no memlock.
 ///
 /// `*` and groups don't reach root, as Debian has it. Elsewhere they do, which makes no difference to
 /// memory: root holds CAP_IPC_LOCK, and the limit is not asked.

@@ -149,7 +149,7 @@ pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Optio
         let mut notes = Vec::new();
         if let (Some(name), Some(first)) = (&name, taken.first()) {
             let more = if taken.len() > 1 { format!(" and {} more", taken.len() - 1) } else { String::new() };
-            notes.push(format!("{first}{more}: no host is named there; taken for {name}'s by where it lies"));
+            notes.push(format!("{first}{more}: names no host; taken to be from {name}, because of where it is"));
         }
         let setup = setup.map(|(_, setup)| setup);
         let ahead = setup.and_then(|setup| setup.ahead.clone());
@@ -161,7 +161,7 @@ pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Optio
             let facts = facts(&setup, true);
             let source = &facts.source;
             let notes = vec![format!(
-                "{source}: no collector's archive is in it; hugewise check --root {source} looks at the set-up"
+                "{source}: holds no collector's archive; hugewise check --root {source} reads how the host was set up"
             )];
             let clock = Clock::Utc { offsets: Vec::new() };
             sorted.push(Machine { name, clock, facts: Some(facts), notes, ..Machine::default() });
@@ -268,14 +268,14 @@ fn clocks(
         by_known.sort_unstable();
         by_known.dedup();
         notes.push(format!(
-            "times of {}, which come without a zone, are taken for those of the other sources",
+            "times in {} have no time zone; they are taken to be in that of the other sources",
             by_known.iter().map(|format| format.as_str()).collect::<Vec<_>>().join(", ")
         ));
     }
     let mut hosts = Vec::new();
     if !placed.is_empty() {
         if offsets.is_empty() {
-            notes.push("times are UTC: no source says the host's own offset (--timezone ZONE does)".into());
+            notes.push("times are in UTC: no source gives the host's own offset (set it with --timezone ZONE)".into());
         }
         let clock = Clock::Utc { offsets: tidy(offsets) };
         copies(&mut placed);
@@ -294,13 +294,12 @@ fn clocks(
             let names: BTreeSet<Format> = wall.iter().map(|piece| piece.hull.format).collect();
             let names: Vec<&str> = names.into_iter().map(Format::as_str).collect();
             notes.push(format!(
-                "times of {} are of a wall clock whose offset no source says: looked at apart from the other sources of this \
-                 host; --timezone ZONE puts them together",
+                "times in {} are wall-clock times with an unknown offset, so they are judged apart from this host's other sources; --timezone ZONE joins them",
                 names.join(", ")
             ));
         } else {
             notes.push(
-                "times are what the host's wall clock showed: no source says its offset (--timezone ZONE does)".into(),
+                "times are the host's wall clock: no source gives its offset (set it with --timezone ZONE)".into(),
             );
         }
         let zones: BTreeSet<&Option<String>> = wall
@@ -447,7 +446,7 @@ mod tests {
         assert_eq!(hosts.len(), 1);
         let spans: Vec<i64> = hosts[0].pieces.iter().map(|placed| placed.span.unwrap().0.0).collect();
         assert_eq!(spans, [SEVEN, SEVEN]);
-        assert!(hosts[0].notes[0].contains("times of sar"), "{:?}", hosts[0].notes);
+        assert!(hosts[0].notes[0].contains("times in sar"), "{:?}", hosts[0].notes);
         // By its own word.
         let hosts = sort(vec![sar(wall(Some("UTC")))], Vec::new(), None);
         assert_eq!(hosts[0].clock.offset_at(Moment(SEVEN)), Some(0));

@@ -308,7 +308,7 @@ fn source(host: &Machine, placed: &Placed) -> Source {
     let hull = &placed.piece.hull;
     let mut problems: Vec<String> = hull.problems.iter().map(ToString::to_string).collect();
     if let Some(original) = &placed.copy_of {
-        problems.push(format!("prints what {original} holds, which is looked at instead"));
+        problems.push(format!("is a printout of {original}, which is read instead"));
     }
     if placed.span.is_none() {
         problems.push("holds no sample".into());
@@ -346,7 +346,7 @@ fn in_order(mut sources: Vec<Source>, jobs: &[Job], paths: &[PathBuf]) -> Vec<So
 fn nothing(sources: &[Source], paths: &[PathBuf], usual: bool, captured: Option<&str>) -> String {
     if let Some(captured) = captured {
         return format!(
-            "{captured} holds how a host was set up, and no archive of a collector: hugewise check --root {captured} looks at it"
+            "{captured} shows how a host was set up, but holds no collector's archive: hugewise check --root {captured} reads it"
         );
     }
     if let [only] = sources {
@@ -358,7 +358,7 @@ fn nothing(sources: &[Source], paths: &[PathBuf], usual: bool, captured: Option<
     }
     let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let where_else = if usual { ". Name a file, a folder, a tar or a sosreport" } else { "" };
-    format!("no archive of a collector is in {}{where_else}", paths.join(", "))
+    format!("there is no collector's archive in {}{where_else}", paths.join(", "))
 }
 
 /// Files that are packed in ways that are not unpacked here.
@@ -368,7 +368,7 @@ fn packed(passed: &BTreeMap<String, Passed>) -> impl Iterator<Item = String> {
         let files = if packed == 1 { "1 file".to_owned() } else { format!("{packed} files") };
         let be = if packed == 1 { "is" } else { "are each" };
         format!(
-            "{files} in {folder} {be} a zip of several files, with a password or of a method that is not read: unpack first"
+            "{files} in {folder} {be} a zip with several files, a password or an unsupported method: unpack it first"
         )
     })
 }
@@ -387,7 +387,7 @@ fn passed_over(passed: &BTreeMap<String, Passed>, links: &BTreeMap<String, usize
             _ => format!(" and {others} other places"),
         };
         lines.push(format!(
-            "{} in {}{and} {} of no format that is known",
+            "{} in {}{and} {} in no known format",
             files(unknown),
             most.unwrap_or_default(),
             be(unknown)

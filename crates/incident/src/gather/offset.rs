@@ -47,7 +47,7 @@ pub(super) fn set(hosts: &mut [Machine], given: &[(&str, i64)]) -> Result<(), Er
             continue;
         };
         host.notes.push(format!(
-            "the clock of this host was {} ({}): times are what it showed, and are corrected where hosts are compared",
+            "this host's clock was {} ({}): times are as it showed them, and corrected where hosts are compared",
             ahead.words(),
             ahead.source
         ));
@@ -79,7 +79,7 @@ mod tests {
         set(&mut hosts, &[("DB2", 3000)]).unwrap();
         assert_eq!(hosts[0].ahead, None);
         assert!(
-            hosts[1].notes[0].starts_with("the clock of this host was 3 s ahead (--offset)"),
+            hosts[1].notes[0].starts_with("this host's clock was 3 s ahead (--offset)"),
             "{:?}",
             hosts[1].notes
         );

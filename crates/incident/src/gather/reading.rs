@@ -225,7 +225,7 @@ impl Reader<'_> {
                 match self.spool(&mut bounded, path, &mut unpacked) {
                     Ok(None) => {}
                     Ok(Some(_)) if depth > 0 && is_named_as_tar(path) => {
-                        let why = "is a tar in a tar in a tar, and not read".to_owned();
+                        let why = "is a tar within a tar within a tar, which is not read".to_owned();
                         self.hand(&inner, &shown, root(), What::Refused(why));
                     }
                     Ok(Some(file)) => {

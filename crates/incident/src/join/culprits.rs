@@ -48,7 +48,7 @@ pub(super) fn of(observations: &Observations<'_>, from: Moment, to: Moment) -> V
             let growth = seen.most - seen.before?;
             let enough = growth >= GROWN_BY && memory.is_none_or(|memory| growth >= GROWN * memory);
             let many = processes(command).filter(|count| *count > 1.0);
-            let many = many.map(|count| format!(" in {count:.0} processes, what they share counted in each"));
+            let many = many.map(|count| format!(" in {count:.0} processes, shared memory counted in each"));
             let (before, most) = (bytes(seen.before?), bytes(seen.most));
             let line = format!("{command} grew from {before} to {most}{}", many.unwrap_or_default());
             enough.then_some((growth, line))

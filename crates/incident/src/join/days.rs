@@ -145,7 +145,7 @@ impl<'a> Hours<'a> {
         let mut there: Vec<f64> = self.days.iter().filter_map(|day| self.highest(metric, *day)).collect();
         let count = there.len();
         let usual = median(&mut there).filter(|_| count >= FEWEST)?;
-        Some(format!("{name} at most {}; at this time on {count} other days {} (median)", shown(here), shown(usual)))
+        Some(format!("{name} up to {}; at this time on {count} other days {} (median)", shown(here), shown(usual)))
     }
 
     fn highest(&self, metric: Metric, day: i64) -> Option<f64> {
@@ -230,7 +230,7 @@ mod tests {
                 "reclaim-storm at this time also on 2 of 3 other Mondays, and on none of 24 other days"
             );
             // The median of 27 days of which 2 had 80: the highest noise of ten minutes is 2.6.
-            assert_eq!(words[1], "%system at most 80; at this time on 27 other days 3 (median)");
+            assert_eq!(words[1], "%system up to 80; at this time on 27 other days 3 (median)");
         }
     }
 

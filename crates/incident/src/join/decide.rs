@@ -49,7 +49,7 @@ pub(super) fn decide(facts: &Facts<'_>) -> Option<Decision> {
     let mut against = against(verdict, facts);
     // One witness that anybody can make is not enough to be sure.
     let confidence = if facts.by_hearsay() {
-        against.push(format!("nothing but a log tells of it, and {RELAYED}"));
+        against.push(format!("only a log says so, and {RELAYED}"));
         confidence.min(Confidence::Medium)
     } else {
         confidence
@@ -264,14 +264,14 @@ fn against(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
     }
     if facts.no_scans && matches!(verdict, Verdict::KernelCpu | Verdict::Starved) {
         against.push(
-            "scans were counted, and there were none then nor in the minutes around it: it was not reclaim".to_owned(),
+            "scans were counted, and there were none then or in the minutes around: it was not reclaim".to_owned(),
         );
     }
     if verdict == Verdict::ReclaimByPageTables
         && let Some(pool) = facts.pool.filter(|pool| pool.total > 0.0 && pool.available < USED * pool.total)
     {
         let pool = bytes(pool.total);
-        against.push(format!("the pool of {pool} was used: what page tables map is not, or not only, what is in it"));
+        against.push(format!("the pool of {pool} was used: these page tables map other memory, or other memory too"));
     }
     against
 }
@@ -298,7 +298,7 @@ impl Decision {
             match &facts.scans {
                 Scans::Counted { .. } | Scans::Together(..) | Scans::Stalls(_) => {}
                 Scans::Untrusted(why) => raised.push(format!(
-                    "scans by kswapd and by processes themselves, which are not to be trusted here ({why}): a newer sysstat, or a log of /proc/vmstat"
+                    "scans by kswapd and by processes themselves; those here cannot be trusted ({why}): a newer sysstat, or a log of /proc/vmstat"
                 )),
                 Scans::Absent => raised.push(
                     "scans by kswapd and by processes themselves: sar -B, or a log of /proc/vmstat".to_owned(),
@@ -317,13 +317,13 @@ impl Decision {
         match facts.tables {
             _ if !about_memory => {}
             None if facts.tables_read => raised.push(
-                "the size of memory, which no source says beside page tables: one /proc/meminfo of the host".to_owned(),
+                "the size of memory, which no source gives: one /proc/meminfo of the host".to_owned(),
             ),
             None => raised.push(
                 "the size of page tables: sar -r ALL of sysstat 11.1.3 or later, or a log of /proc/meminfo".to_owned(),
             ),
             Some(tables) if !tables.then && storm => {
-                raised.push("the size of page tables at that time: they were read at another".to_owned())
+                raised.push("the size of page tables at that time: they were read at another time".to_owned())
             }
             Some(_) => {}
         }

@@ -88,7 +88,7 @@ fn large(observations: &Observations<'_>, signatures: Vec<Signature>) -> Inciden
     let readings = readings.map(|column| column.iter().count()).sum::<usize>();
     let used = facts.pool.filter(|pool| pool.total > 0.0 && pool.available < 0.1 * pool.total);
     let against: Vec<String> = used
-        .map(|pool| format!("the pool of {} is used: what page tables map is not in it", bytes(pool.total)))
+        .map(|pool| format!("the pool of {} is used: these page tables map other memory", bytes(pool.total)))
         .into_iter()
         .collect();
     let mut raised_by = Vec::new();
@@ -96,7 +96,7 @@ fn large(observations: &Observations<'_>, signatures: Vec<Signature>) -> Inciden
         raised_by.push("more than one reading: sar -r ALL, or a log of /proc/meminfo over a day".to_owned());
     }
     if slope.is_none() {
-        raised_by.push("the number of sessions beside it: which share each of them has".to_owned());
+        raised_by.push("the number of sessions at that time: it gives each one's share".to_owned());
     }
     let verdict = if grew.is_some() { Verdict::PageTablesGrowing } else { Verdict::PageTablesStanding };
     Incident {

@@ -25,7 +25,7 @@ const LOOKED: &[(&str, &[Metric])] = &[
     ),
     ("page tables", &[Metric::PageTables]),
     ("the pool", &[Metric::HugeTotal]),
-    ("log-ins", &[Metric::Sessions, Metric::Processes, Metric::Tasks, Metric::Forks, Metric::TcpPassive]),
+    ("logins", &[Metric::Sessions, Metric::Processes, Metric::Tasks, Metric::Forks, Metric::TcpPassive]),
     ("swap", &[Metric::SwapOut, Metric::SwapUsed]),
     ("compaction", &[Metric::CompactStall, Metric::ThpFaultFallback, Metric::KcompactdCpu, Metric::KhugepagedCpu]),
 ];
@@ -47,14 +47,14 @@ pub(super) fn unknown(observations: &Observations<'_>) -> Vec<String> {
         let lies =
             series.untrusted.iter().filter(|(metric, _)| matches!(metric, Metric::ScanDirect | Metric::ScanKswapd));
         for (metric, why) in lies {
-            unknown.push(format!("{}: {} is not to be trusted: {why}", series.source, metric.name()));
+            unknown.push(format!("{}: {} cannot be trusted: {why}", series.source, metric.name()));
         }
     }
     if !has(&[Metric::PageTables]) {
         unknown.push(page_tables(history));
     }
     if !has(LOOKED.get(2).map_or(&[], |(_, metrics)| metrics)) {
-        unknown.push("reclaim: no source counts what the kernel scanned for pages to take back".to_owned());
+        unknown.push("reclaim: no source counts the pages that the kernel scanned".to_owned());
     }
     if history.facts.as_ref().is_some_and(|facts| facts.pools.is_some()) {
         // Pools of all sizes are known, if of one moment.
@@ -62,12 +62,12 @@ pub(super) fn unknown(observations: &Observations<'_>) -> Vec<String> {
         unknown.push("the pool: no source has HugePages_Total".to_owned());
     } else if !has(&[Metric::HugetlbAll]) {
         unknown.push(
-            "pools of another than the default page size, such as 1 GiB beside 2 MiB: no source has them".to_owned(),
+            "pools of other page sizes, such as 1 GiB beside 2 MiB: no source has them".to_owned(),
         );
     }
     if !has(LOOKED.last().map_or(&[], |(_, metrics)| metrics)) {
         unknown.push(
-            "transparent huge pages and compaction: no source tells; atop, PCP and logs of /proc/vmstat do, sar never"
+            "transparent huge pages and compaction: no source has them; atop, PCP and logs of /proc/vmstat do, sar never does"
                 .to_owned(),
         );
     }
@@ -77,7 +77,7 @@ pub(super) fn unknown(observations: &Observations<'_>) -> Vec<String> {
             unknown.push(format!("{}: {rows} samples are too few to tell what is usual there", series.source));
         } else if pace >= COARSE {
             unknown.push(format!(
-                "{}: samples are {} s apart: what was shorter than {} s may not show",
+                "{}: samples are {} s apart: anything shorter than {} s may not show",
                 series.source,
                 pace / 1000,
                 pace / 10_000
@@ -98,7 +98,7 @@ fn of_series(rows: &Rows<'_>) -> String {
         };
         let subjects = match series.format {
             Format::SystemLog => "kills for memory, hung tasks, lockups, failed allocations, boots",
-            _ => "starts, ends, and what the server lacked",
+            _ => "starts, stops, and what the server lacked",
         };
         return format!("{} ({}): {subjects}: {count}", series.source, series.format);
     }

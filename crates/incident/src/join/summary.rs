@@ -16,7 +16,7 @@ const UNUSED: f64 = 0.5;
 const COARSE: i64 = 120_000;
 /// What to do about a cgroup's limit.
 const LIMIT: &str = "systemctl show -p MemoryMax,MemoryHigh UNIT, or memory.max and memory.high below /sys/fs/cgroup: which limit is reached";
-/// What page tables have to grow by to be named with a log-in storm.
+/// What page tables have to grow by to be named with a login storm.
 const GREW: f64 = 64.0 * 1_048_576.0;
 
 /// What happened.
@@ -26,7 +26,7 @@ pub(super) fn summary(decision: &Decision, facts: &Facts<'_>) -> String {
         Verdict::ReclaimByPageTables => "reclaim storm driven by page tables",
         Verdict::ReclaimStorm => "reclaim storm",
         Verdict::SwapStorm => "swap storm",
-        Verdict::LoginStorm => "log-in storm",
+        Verdict::LoginStorm => "login storm",
         Verdict::CompactionStall => "stalls in memory compaction",
         Verdict::OutOfMemory => "out of memory",
         Verdict::CgroupLimit if facts.strong(Kind::CgroupOom) || facts.strong(Kind::Oom) => {
@@ -36,11 +36,11 @@ pub(super) fn summary(decision: &Decision, facts: &Facts<'_>) -> String {
         Verdict::ForkStorm => "fork storm",
         Verdict::DiskStall => "storage stall",
         Verdict::UserCpu => "programs wanted more than the processors have",
-        Verdict::Steal => "the hypervisor kept the processors from running",
+        Verdict::Steal => "the hypervisor withheld processor time",
         Verdict::Hang => "the host fell silent",
-        Verdict::HungTasks => "tasks hung in the kernel, and nothing says why",
-        Verdict::KernelCpu => "the kernel was busy, and nothing says with what",
-        Verdict::Starved => "collectors did not get their turn, and nothing says why",
+        Verdict::HungTasks => "tasks hung in the kernel, and no source says why",
+        Verdict::KernelCpu => "the kernel was busy, and no source says with what",
+        Verdict::Starved => "collectors did not get their turn, and no source says why",
         Verdict::PageTablesStanding | Verdict::PageTablesGrowing => "page tables are large",
         Verdict::PoolUnused => "a pool is reserved and not used",
         Verdict::HugePagesLost => "huge pages were lost",
@@ -54,7 +54,7 @@ pub(super) fn summary(decision: &Decision, facts: &Facts<'_>) -> String {
     match decision.verdict {
         Verdict::LoginStorm => parts.extend(sessions(facts)),
         Verdict::CgroupLimit => {
-            parts.extend(facts.spare.map(|part| format!("at least {:.0} % of memory was to be had", part * 100.0)))
+            parts.extend(facts.spare.map(|part| format!("at least {:.0} % of memory was available", part * 100.0)))
         }
         Verdict::CompactionStall => parts.extend(
             facts
@@ -67,10 +67,10 @@ pub(super) fn summary(decision: &Decision, facts: &Facts<'_>) -> String {
         }
         Verdict::DiskStall => parts.extend(waited(facts)),
         Verdict::UserCpu => parts.extend(queued(facts)),
-        Verdict::Steal => parts.extend(facts.stolen.map(|percent| format!("it took up to {percent:.0} % of them"))),
+        Verdict::Steal => parts.extend(facts.stolen.map(|percent| format!("up to {percent:.0} % of it"))),
         _ => {}
     }
-    parts.extend(killed(facts));
+    parts.extend(killed(decision.verdict, facts));
     parts.extend(logged(facts));
     parts.extend(processors(facts));
     if facts.clear(Kind::FreeMemory) {
@@ -82,7 +82,7 @@ pub(super) fn summary(decision: &Decision, facts: &Facts<'_>) -> String {
     parts.extend(facts.late.map(late));
     parts.extend(silence(decision.verdict, facts));
     if facts.strength(Kind::Restart).is_some() && facts.strength(Kind::Silence).is_none() {
-        parts.push("the host or the collector started anew".to_owned());
+        parts.push("the host or the collector restarted".to_owned());
     }
     let alone = matches!(decision.verdict, Verdict::KernelCpu | Verdict::Starved | Verdict::Hang);
     let consistent = if decision.counted || alone { "" } else { "consistent with a " };
@@ -132,6 +132,12 @@ fn scans(facts: &Facts<'_>) -> Vec<String> {
     }
     let stalls = |stalls: f64| format!("up to {stalls:.0} allocations a second had to reclaim first");
     match facts.scans {
+        Scans::Counted { direct, kswapd } if direct.pages < 1.0 => {
+            vec![format!("kswapd scanned up to {} a second", kswapd.words())]
+        }
+        Scans::Counted { direct, kswapd } if kswapd.pages < 1.0 => {
+            vec![format!("processes themselves scanned up to {} a second", direct.words())]
+        }
         Scans::Counted { direct, kswapd } => {
             vec![format!("processes themselves scanned up to {} a second, kswapd {}", direct.words(), kswapd.words())]
         }
@@ -167,16 +173,17 @@ fn logged(facts: &Facts<'_>) -> Vec<String> {
     told.collect()
 }
 
-fn killed(facts: &Facts<'_>) -> Option<String> {
+fn killed(verdict: Verdict, facts: &Facts<'_>) -> Option<String> {
     // A log says whom.
     if facts.killed_by_its_word() || facts.strong(Kind::CgroupOom) {
         return None;
     }
     let kills = facts.strong(Kind::Oom).then_some(facts.killed)?;
     let who = if kills <= 1.0 { "a process".to_owned() } else { format!("{kills:.0} processes") };
-    let limit = facts.spare.filter(|spare| *spare >= SPARE);
+    // Of a cgroup's limit it is the verdict that says so.
+    let limit = facts.spare.filter(|spare| *spare >= SPARE && verdict != Verdict::CgroupLimit);
     let limit = limit.map(|spare| {
-        format!(", at the limit of a cgroup as it seems: at least {:.0} % of memory was to be had", spare * 100.0)
+        format!(", apparently at a cgroup's limit: at least {:.0} % of memory was available", spare * 100.0)
     });
     Some(format!("the kernel killed {who} for memory{}", limit.unwrap_or_default()))
 }
@@ -208,7 +215,7 @@ fn late(late: i64) -> String {
 fn silence(verdict: Verdict, facts: &Facts<'_>) -> Option<String> {
     let silent = facts.signatures.iter().filter(|one| one.kind == Kind::Silence && one.strength == Strength::Strong);
     let longest = silent.map(|one| apart(one.from, one.to)).max()?;
-    let mut words = format!("nothing was written for {} minutes, and then the host started anew", longest / MINUTE);
+    let mut words = format!("nothing was written for {} minutes, and then the host restarted", longest / MINUTE);
     if verdict == Verdict::Hang && !facts.last_seen.is_empty() {
         words += &format!("; the last sample shows {}", facts.last_seen.join(", "));
     }
@@ -258,10 +265,10 @@ pub(super) fn next(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
         | Verdict::LoginStorm => next.extend(sizing(&root, no_pool)),
         Verdict::PoolUnused => {
             next.push("hugewise verify: which server should use the pool, and what keeps it from it".to_owned());
-            next.push(format!("hugewise size{root}: how many pages are needed; what is too much can be given back"));
+            next.push(format!("hugewise size{root}: how many pages are needed, and how many can be given back"));
         }
         Verdict::CompactionStall => {
-            next.push(format!("hugewise check{root}: whether transparent huge pages are what its servers ask for"))
+            next.push(format!("hugewise check{root}: whether transparent huge pages are set as its servers need"))
         }
         Verdict::ReclaimStorm | Verdict::SwapStorm | Verdict::OutOfMemory => {
             let limit = verdict == Verdict::OutOfMemory && facts.spare.is_some_and(|spare| spare >= SPARE);
@@ -321,7 +328,7 @@ pub(super) fn next(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
         next.push("sar -r ALL shows page tables (kbpgtbl) where sysstat 11.1.3 or later stores them".to_owned());
     }
     if facts.coarsest >= COARSE {
-        next.push("have sysstat sample every minute: a stall of minutes then has rows of its own".to_owned());
+        next.push("have sysstat sample every minute: a stall of a few minutes then has its own rows".to_owned());
     }
     next
 }

@@ -62,6 +62,10 @@ pub(crate) struct How {
     pub(crate) judged: bool,
 }
 
+/// Why a file is refused that is none of all this.
+const UNKNOWN: &str = "is in no format that hugewise knows; investigate reads what sar, vmstat, iostat, atop, PCP, collectl, nmon and \
+                       OSWatcher write, and the logs of kernels and database servers";
+
 /// The same, read in that way.
 pub(crate) fn read_as(stream: impl Read, source: &str, how: How) -> Result<Vec<Series>, Refused> {
     let How { pasted, judged } = how;
@@ -78,7 +82,7 @@ pub(crate) fn read_as(stream: impl Read, source: &str, how: How) -> Result<Vec<S
         if let Some(of) = foreign {
             return Err(Refused(format!("is {of}, which is not read")));
         }
-        let Some(pasted) = pasted else { return Err(Refused("is of no format that is known".into())) };
+        let Some(pasted) = pasted else { return Err(Refused(UNKNOWN.into())) };
         let most = u64::try_from(pasted::MOST).unwrap_or(u64::MAX);
         let mut text = head;
         stream.take(most).read_to_end(&mut text).map_err(unreadable)?;
@@ -380,7 +384,7 @@ mod tests {
 
     #[test]
     fn what_is_of_no_format_is_refused() {
-        assert_eq!(read(&b"hello"[..], "x"), Err(Refused("is of no format that is known".into())));
+        assert_eq!(read(&b"hello"[..], "x"), Err(Refused(UNKNOWN.into())));
         assert!(read(&b"\x1f\x8b\x08torn"[..], "x").unwrap_err().0.contains("is cut off"));
         assert!(read(&b"PK\x03\x04x"[..], "x.zip").unwrap_err().0.contains("is cut off"));
         assert!(read(&b"\xd5\x96\x21\x75"[..], "x").unwrap_err().0.contains("big-endian"));

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::sysstat::text::is_heading;
-use super::{Format, read_known};
+use super::{Format, UNKNOWN, read_known};
 use crate::{Moment, Refused, Series};
 
 /// Text that is looked through; nobody pastes more.
@@ -34,7 +34,7 @@ pub struct Pasted {
 /// # Errors
 /// Nothing in it is known, or it lacks times and nobody says them.
 pub(super) fn read(bytes: &[u8], source: &str, pasted: Pasted) -> Result<Vec<Series>, Refused> {
-    let unknown = || Refused("is of no format that is known".into());
+    let unknown = || Refused(UNKNOWN.into());
     if bytes.contains(&0) {
         return Err(unknown());
     }

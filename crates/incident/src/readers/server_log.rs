@@ -180,7 +180,7 @@ const POSTGRESQL: &[Meaning] = &[
         "FATAL:  canceling authentication due to timeout",
         "",
         EventKind::ServerTrouble,
-        "a log-in took longer than authentication_timeout",
+        "a login took longer than authentication_timeout",
     ),
     ("ERROR:  out of memory", "", EventKind::ServerTrouble, "a session of PostgreSQL was refused memory"),
     ("FATAL:  out of memory", "", EventKind::ServerTrouble, "a session of PostgreSQL was refused memory"),
@@ -258,7 +258,7 @@ const ORACLE: &[Meaning] = &[
         "WARNING: inbound connection timed out",
         "",
         EventKind::ServerTrouble,
-        "ORA-03136: a log-in took longer than SQLNET.INBOUND_CONNECT_TIMEOUT",
+        "ORA-03136: a login took longer than SQLNET.INBOUND_CONNECT_TIMEOUT",
     ),
     ("WARNING: Heavy swapping detected", "", EventKind::ServerTrouble, "Oracle saw the host swap heavily"),
     (

@@ -39,7 +39,7 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
         format!("{rate:.0} allocations a second waited for compaction")
     });
     all(Metric::ThpFaultFallback, FALLBACKS, FELL_BACK, Strength::Weak, f64::INFINITY, |rate| {
-        format!("{rate:.0} transparent huge pages a second were asked for and not had")
+        format!("{rate:.0} transparent huge pages a second were asked for and not available")
     });
     all(Metric::KcompactdCpu, THREADS, THREADS_EXCESS, Strength::Clear, f64::INFINITY, |percent| {
         format!("kcompactd took {percent:.0} % of a processor")

@@ -42,7 +42,7 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
                 let who = match (rows.column(Metric::Blocked).is_some(), is_queue(rows)) {
                     (true, _) => "tasks waited for a disk",
                     (false, true) => "requests waited at a disk",
-                    (false, false) => "tasks waited, by the load of a minute, while processors were idle",
+                    (false, false) => "tasks waited while processors were idle, by the one-minute load",
                 };
                 Some(format!("{:.0} {who}{}", waiting(row)?, spike.usual(0)))
             }));
@@ -94,22 +94,22 @@ fn signature(rows: &Rows<'_>, spike: &Spike, strength: Strength, words: impl Fn(
     match moved {
         Some(moved) if moved >= MOVED => {
             strength = Strength::Weak;
-            caveats.push(format!("disks moved {} a second with it: they were at work", bytes(moved)));
+            caveats.push(format!("disks moved {} a second meanwhile: they were working", bytes(moved)));
         }
         Some(moved) if moved >= EACH * blocked => {
             strength = strength.min(Strength::Clear);
-            caveats.push("sessions that read a page here and a page there move as little".to_owned());
+            caveats.push("sessions with random reads move as little".to_owned());
         }
         Some(_) => {}
         None => {
             strength = strength.min(Strength::Clear);
-            caveats.push("how much disks moved is not told".to_owned());
+            caveats.push("no source says how much the disks moved".to_owned());
         }
     }
     if let Some(waited) = time_waited(rows, spike).filter(|waited| *waited < SHOWS) {
         strength = Strength::Weak;
         caveats
-            .push(format!("tasks are counted at one moment; somebody waited for a disk in {waited:.0} % of the time"));
+            .push(format!("tasks are counted at one instant; some task waited for a disk in {waited:.0} % of the time"));
     }
     if !spike.settled(rows) {
         strength = Strength::Weak;

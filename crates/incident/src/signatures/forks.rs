@@ -37,7 +37,7 @@ fn of(rows: &Rows<'_>, told: Option<f64>) -> Vec<Signature> {
         }
     };
     let judged =
-        || format!("how many processors there are is not told: it was judged as if there were {processors:.0}");
+        || format!("no source says how many processors there are: {processors:.0} were assumed");
     let caveats: Vec<String> = hides(rows.usual).into_iter().chain(told.is_none().then(judged)).collect();
     let signature = |spike: &Spike| Signature {
         kind: Kind::Forks,

@@ -68,7 +68,7 @@ fn of(rows: &Rows<'_>, reserve: f64) -> Vec<Signature> {
         let long = apart(signature.from, signature.to);
         if long > LONG {
             signature.strength = Strength::Weak;
-            signature.caveats.push(format!("it went on for {} hours: it is this host's way", long / LONG));
+            signature.caveats.push(format!("it went on for {} hours: it may be normal here", long / LONG));
         }
     }
     found
@@ -97,7 +97,7 @@ fn signature(rows: &Rows<'_>, low: (usize, f64), high: (usize, f64), total: f64)
     let mut caveats = Vec::new();
     if rows.usual >= MINUTE {
         let seconds = rows.usual / SECOND;
-        caveats.push(format!("readings {seconds} s apart: how low it was between them is not told"));
+        caveats.push(format!("readings {seconds} s apart: the low point between them is not recorded"));
     }
     let caches = |row| Some(rows.value(Metric::Cached, row)? + rows.value(Metric::Buffers, row).unwrap_or(0.0));
     if let Some(given) = caches(low.0).zip(caches(high.0)).map(|(before, after)| before - after)
@@ -105,15 +105,15 @@ fn signature(rows: &Rows<'_>, low: (usize, f64), high: (usize, f64), total: f64)
     {
         strength = weaker(strength);
         caveats
-            .push(format!("caches shrank by {} at the same time: a file that is deleted does that too", bytes(given)));
+            .push(format!("caches shrank by {} at the same time: deleting a file does that too", bytes(given)));
     }
     // A host that works has its caches full, and little free: they are given up as soon as somebody asks.
     if let Some(available) = available(rows, low.0).filter(|available| *available >= AVAILABLE * total) {
         strength = Strength::Weak;
-        caveats.push(format!("{} were available, in caches: it was not short", bytes(available)));
+        caveats.push(format!("{} was available in caches: the host was not short of memory", bytes(available)));
     }
     let what = |value: f64| format!("free memory {}, {:.2} % of {}", bytes(value), value / total * 100.0, bytes(total));
-    caveats.push("a large process that ends frees memory too".to_owned());
+    caveats.push("a large process that exits frees memory too".to_owned());
     Signature {
         kind: Kind::FreeMemory,
         from: rows.at(low.0),

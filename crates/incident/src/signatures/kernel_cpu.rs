@@ -114,11 +114,11 @@ impl Disks {
         if let Some(now) = moved {
             let now = bytes(now);
             return Some(format!(
-                "disks moved {now} a second with it: a backup, a copy or a load takes kernel time too"
+                "disks moved {now} a second meanwhile: a backup, copy or load takes kernel time too"
             ));
         }
         let waited = rows.value(Metric::CpuIowait, row).filter(|now| *now >= IOWAIT && rose(self.waited, *now))?;
-        Some(format!("%iowait rose to {waited:.1} with it: reading and writing takes kernel time too"))
+        Some(format!("%iowait rose to {waited:.1} meanwhile: reading and writing take kernel time too"))
     }
 }
 
@@ -136,5 +136,5 @@ fn stolen(rows: &Rows<'_>, spike: &Spike) -> Option<String> {
 /// A day's work is no spike.
 fn lasting(rows: &Rows<'_>, spike: &Spike) -> Option<String> {
     let long = apart(rows.from(spike.first), rows.at(spike.last));
-    (long > LONG).then(|| format!("it lasted {} hours: it may be what the day's work takes", long / HOUR))
+    (long > LONG).then(|| format!("it lasted {} hours: it may be the day's normal work", long / HOUR))
 }

@@ -123,7 +123,7 @@ impl Schedule {
                     "{missing} samples on the schedule of {} s are missing before this one",
                     self.period / SECOND
                 ),
-                caveat: Some("samples that are missing altogether may have been switched off"),
+                caveat: Some("where samples are missing altogether, collection may have been switched off"),
             });
         }
         let short = next.map(|next| next <= self.period - on_time / 2);
@@ -140,7 +140,7 @@ impl Schedule {
                 after.unwrap_or_default()
             ),
             caveat: (short == Some(false))
-                .then_some("the next sample was not nearer for it: somebody may have moved the schedule"),
+                .then_some("the next sample was just as late: somebody may have moved the schedule"),
         })
     }
 }
@@ -159,9 +159,9 @@ fn hole(rows: &Rows<'_>, row: usize, period: i64) -> Option<Late> {
     let by = apart - period;
     let (command, why) = match rows.series.format {
         // OSWatcher runs these in its loop; each of the others has a lock of its own, and is left out while it hangs.
-        Format::OsWatcher(Tool::Meminfo | Tool::Slabinfo) => (false, "the loop itself did not come round"),
+        Format::OsWatcher(Tool::Meminfo | Tool::Slabinfo) => (false, "the loop itself stalled"),
         Format::OsWatcher(_) => (true, "that command hung, or the loop did"),
-        _ => (false, "the loop did not come round"),
+        _ => (false, "the loop stalled"),
     };
     let clear = by >= (2 * period).clamp(TOLERANCE, LATE) && apart <= OFF && !command;
     Some(Late {
@@ -173,6 +173,6 @@ fn hole(rows: &Rows<'_>, row: usize, period: i64) -> Option<Late> {
             false => Strength::Weak,
         },
         what: format!("nothing for {} s, usually every {} s: {why}", apart / SECOND, period / SECOND),
-        caveat: (apart > OFF).then_some("so long a hole is rather a collector that was off"),
+        caveat: (apart > OFF).then_some("a gap this long is more likely a collector that was off"),
     })
 }

@@ -75,7 +75,7 @@ fn foremost(mut found: Vec<Signature>) -> Vec<Signature> {
         found.truncate(MOST_OF_A_KIND);
         found.sort_by_key(|signature| signature.from);
         if let Some(last) = found.last_mut() {
-            last.caveats.push(format!("there are {more} more like it, none of them clearer, which are left out"));
+            last.caveats.push(format!("{more} more like it, none clearer, are left out"));
         }
     }
     found
@@ -142,7 +142,7 @@ fn hides(usual: i64) -> Option<String> {
     (usual >= 2 * rows::MINUTE).then(|| {
         let seconds = usual / rows::SECOND;
         format!(
-            "an average of {seconds} s: how high it stood within and for how long is not told, and what is shorter than {} s does not show",
+            "an average over {seconds} s: the peak and how long it lasted are not recorded, and anything shorter than {} s does not show",
             seconds / 10
         )
     })

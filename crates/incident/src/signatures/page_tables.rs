@@ -22,7 +22,7 @@ const CLEAR_BYTES: f64 = 4.0 * NOTICE_BYTES;
 /// process has some 100 KiB of page tables.
 const EXPLAINS: f64 = 0.8;
 const LEAST_SLOPE: f64 = 512.0 * 1024.0;
-const ONE_READING: &str = "one reading: whether it is so always is not told";
+const ONE_READING: &str = "one reading: it does not show whether this is permanent";
 
 pub(super) fn find(observations: &Observations<'_>) -> Vec<Signature> {
     let told = observations.rows.iter().filter_map(|rows| of(observations, rows));
@@ -127,7 +127,7 @@ pub(crate) fn slope_words(observations: &Observations<'_>, by: Metric, slope: Sl
     let (page, touched) = observations.page.mapped_by(slope.each);
     words += &format!(", what {} of memory on {page} pages take", bytes(touched));
     if !observations.page.known() {
-        words += ", if those are its pages: the archive does not tell";
+        words += ", if those are its pages: the archive does not say";
     }
     if let Some((name, segment)) = segment(observations.history) {
         let part = touched / segment * 100.0;

@@ -73,9 +73,9 @@ fn of(rows: &Rows<'_>, total: Option<f64>, tables: Option<f64>) -> Option<Signat
     } else {
         return None;
     };
-    let mut caveats = vec!["pools of another than the default page size are not told here".to_owned()];
+    let mut caveats = vec!["pools of other page sizes are not recorded here".to_owned()];
     if reserved.is_none() && most > 0.0 {
-        caveats.push("how many pages are reserved is not told: they count as unused".to_owned());
+        caveats.push("reserved pages are not recorded, and count as unused".to_owned());
     }
     if !long && most > 0.0 {
         caveats.push("few readings: the server that uses the pool may not have been up".to_owned());

@@ -47,13 +47,13 @@ fn signature(rows: &Rows<'_>, last: usize, boot: Moment, habit: bool) -> Signatu
     let long = apart(rows.at(last), boot);
     let mut caveats = Vec::new();
     if long > OFF {
-        caveats.push("so long a silence is rather a host that was switched off".to_owned());
+        caveats.push("a silence this long is more likely a host that was switched off".to_owned());
     }
     if habit {
-        caveats.push("it is often so here: the host is switched off when it is not needed".to_owned());
+        caveats.push("this host is often off: it may be switched off when it is not needed".to_owned());
     }
     if let Some(ended) = ended(rows, last) {
-        caveats.push(format!("{ended}: the host was shut down in an orderly way, as it seems"));
+        caveats.push(format!("{ended}: apparently the host was shut down in an orderly way"));
     }
     let strength = if caveats.is_empty() { Strength::Strong } else { Strength::Weak };
     caveats.push("a host that was switched off while nothing ran on it looks the same".to_owned());

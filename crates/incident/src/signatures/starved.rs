@@ -41,7 +41,7 @@ fn of(rows: &Rows<'_>) -> Vec<Signature> {
         let mut caveats: Vec<String> = late.caveat.map(str::to_owned).into_iter().collect();
         if rows.file_may_lack(late.row) {
             strength = Strength::Weak;
-            caveats.push("as long as one file of this collector: one may not be here".to_owned());
+            caveats.push("as long as one of this collector's files: one may be missing".to_owned());
         }
         if often {
             strength = Strength::Weak;
@@ -82,7 +82,7 @@ fn empty(rows: &Rows<'_>, late: &[Late]) -> Vec<Late> {
             row: *row,
             by: 0,
             strength: if near(*row) || none.contains(&(row + 1)) { Strength::Clear } else { Strength::Weak },
-            what: "a date with nothing behind it: the command could not be started".to_owned(),
+            what: "a date with nothing after it: the command could not be started".to_owned(),
             caveat: None,
         })
         .collect()

@@ -48,7 +48,7 @@ fn signature(rows: &Rows<'_>, spike: &Spike) -> Signature {
         (false, _) => Strength::Weak,
     };
     if !both_ways {
-        caveats.push("it went one way: what goes out and stays there was not needed".to_owned());
+        caveats.push("pages went out and did not come back: they were not needed".to_owned());
     }
     let evidence = spike.rows().into_iter().map(|row| {
         let rate = |metric| rows.page.words(of(metric, row));
@@ -83,7 +83,7 @@ fn grown(rows: &Rows<'_>) -> Vec<Signature> {
                 to: rows.at(row),
                 strength: Strength::Clear,
                 evidence: vec![rows.evidence(before, what(least)), rows.evidence(row, what(now))],
-                caveats: vec!["how much came back is not told".to_owned()],
+                caveats: vec!["no source says how much came back".to_owned()],
             });
         }
         if enough || late || now <= least {

@@ -108,7 +108,7 @@ fn the_host_that_froze_twice_in_a_morning() {
         assert_eq!(incident.against, [""; 0]);
     }
     assert_eq!(history.signatures, []);
-    says(&history.unknown.join("\n"), &["compaction", "no source counts what the kernel scanned", "shorter than 60 s"]);
+    says(&history.unknown.join("\n"), &["compaction", "no source counts the pages that the kernel scanned", "shorter than 60 s"]);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_capture_tells_what_its_collector_could_not() {
     assert_eq!(verdicts(&investigated(collected())), []);
 }
 
-/// 25 web servers with 25 connections each come up at once, on 4 processors and 16 GB with a segment of 5 GB: a log-in
+/// 25 web servers with 25 connections each come up at once, on 4 processors and 16 GB with a segment of 5 GB: a login
 /// takes 2.5 s of a processor and 10 MiB of page tables, 625 of them 390 s.
 pub(crate) fn web_farm(second: i64, start: i64, huge_pages: bool) -> Second {
     // With huge pages the load was 1: one processor was enough.
@@ -260,7 +260,7 @@ fn the_web_farm_that_logged_in_at_once() {
         assert_eq!(incident.confidence, Confidence::High);
         says(
             &incident.summary,
-            &["log-in storm", "page tables grew from", "to 6.2 GiB", "MiB a task", "huge pages were not configured"],
+            &["login storm", "page tables grew from", "to 6.2 GiB", "MiB a task", "huge pages were not configured"],
         );
         says(&incident.summary, &["%system rose from 2 to", "tasks went from 2", "to 86"]);
         says(&incident.raised_by.join("\n"), &["the number of sessions"]);
@@ -329,12 +329,12 @@ fn a_loop_that_did_not_come_round() {
     let starved: Vec<_> = alone.incidents[0].signatures.iter().filter(|one| one.kind == Kind::Starved).collect();
     assert_eq!(starved.len(), 1);
     assert_eq!(starved[0].strength, Strength::Strong);
-    says(&starved[0].evidence[0].what, &["the loop itself did not come round"]);
+    says(&starved[0].evidence[0].what, &["the loop itself stalled"]);
     assert_eq!(starved[0].from, Moment::from_seconds(MIDNIGHT + 20_228));
     let mut scheduled = every(600, 0, DAY);
     scheduled.iter_mut().filter(|at| **at == 20_401).for_each(|at| *at += 212);
     let history = investigated(vec![log, seen(&calm, &scheduled, Keeps::default())]);
     assert_eq!(verdicts(&history), [Verdict::Starved]);
-    says(&history.incidents[0].summary, &["nothing says why", "26 minutes more than usual"]);
+    says(&history.incidents[0].summary, &["no source says why", "26 minutes more than usual"]);
     assert_eq!(history.incidents[0].confidence, Confidence::Low);
 }

@@ -37,7 +37,7 @@ fn a_kernel_that_is_busy_with_nothing_known() {
     assert_eq!(verdicts(&history), [Verdict::KernelCpu]);
     let incident = &history.incidents[0];
     assert_eq!(incident.confidence, Confidence::Low);
-    says(&incident.summary, &["nothing says with what", "%system rose from 2 to 80"]);
+    says(&incident.summary, &["no source says with what", "%system rose from 2 to 80"]);
     // Scans were counted, and are none.
     says(&incident.against.join("\n"), &["it was not reclaim"]);
     says(&incident.raised_by.join("\n"), &["perf record"]);
@@ -75,7 +75,7 @@ fn page_tables_in_a_storm_although_the_pool_is_used() {
     let history = day(&|second| tables(storm(second)));
     assert_eq!(verdicts(&history), [Verdict::ReclaimByPageTables]);
     says(&history.incidents[0].summary, &["12 % of memory was page tables", "the pool of 4.0 GiB was used"]);
-    says(&history.incidents[0].against.join("\n"), &["what page tables map is not, or not only, what is in it"]);
+    says(&history.incidents[0].against.join("\n"), &["these page tables map other memory, or other memory too"]);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn swap_that_comes_back_is_a_storm_and_what_stays_out_is_not() {
     let history = day(&at_noon(|calm| Second { swap_out: 3000.0, ..calm }));
     assert_eq!(verdicts(&history), []);
     assert_eq!(kinds(&history), [(Kind::Swap, Strength::Weak)]);
-    says(&history.signatures[0].caveats.join("\n"), &["one way"]);
+    says(&history.signatures[0].caveats.join("\n"), &["did not come back"]);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn trouble_is_told_where_nothing_tells_what_is_usual() {
         assert_eq!(verdicts(&history), [Verdict::KernelCpu], "{count} rows: {:#?}", history.incidents);
         let [incident] = &history.incidents[..] else { unreachable!() };
         assert_eq!(incident.confidence, Confidence::Low);
-        says(&incident.summary, &["nothing says with what: %system was up to 92"]);
+        says(&incident.summary, &["no source says with what: %system was up to 92"]);
         says(&format!("{:?}", incident.signatures), &["what is usual here is not known"]);
     }
     let calm = investigated(vec![seen(&calm, &rows(5), Keeps::default())]);
@@ -160,17 +160,17 @@ fn what_is_looked_at_and_what_cannot_be_told() {
     assert_eq!(
         history.looked,
         [
-            "/var/log/sa/sa21 (sysstat): 143 samples, usually 600 s apart: time in the kernel, free memory, the pool, log-ins, swap, the collector's own pace"
+            "/var/log/sa/sa21 (sysstat): 143 samples, usually 600 s apart: time in the kernel, free memory, the pool, logins, swap, the collector's own pace"
         ]
     );
     says(
         &history.unknown.join("\n"),
         &[
-            "scan_direct_per_second is not to be trusted: sysstat 11.1.5 writes 0",
+            "scan_direct_per_second cannot be trusted: sysstat 11.1.5 writes 0",
             "sysstat 10.1.5 has none of them",
-            "another than the default page size",
+            "other page sizes",
             "sar never",
-            "600 s apart: what was shorter than 60 s may not show",
+            "600 s apart: anything shorter than 60 s may not show",
         ],
     );
 }

@@ -160,7 +160,7 @@ proptest! {
         let meets = |from: i64, to: i64| from <= end + 600_000 && to >= begin;
         let found = history.incidents.iter().filter(|one| one.verdict == expected && meets(one.from.0, one.to.0));
         prop_assert_eq!(found.count(), 1, "{}", told());
-        // Page tables that a storm of log-ins has left behind stand.
+        // Page tables that a storm of logins has left behind stand.
         let lasting = [Verdict::PageTablesStanding, Verdict::PageTablesGrowing];
         let others = history.incidents.iter().filter(|one| !meets(one.from.0, one.to.0) && !lasting.contains(&one.verdict));
         prop_assert_eq!(others.count(), 0, "{}", told());

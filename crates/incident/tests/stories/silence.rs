@@ -45,7 +45,7 @@ fn a_host_that_hung_for_forty_minutes_until_it_was_reset() {
         assert_eq!(incident.confidence, Confidence::Low);
         says(
             &incident.summary,
-            &["the host fell silent", "minutes, and then the host started anew", "free memory 3.0 GiB"],
+            &["the host fell silent", "minutes, and then the host restarted", "free memory 3.0 GiB"],
         );
         says(&incident.summary, &["%system 3"]);
         says(&incident.raised_by.join("\n"), &["last -x shutdown reboot", "journalctl -b -1 -e"]);
@@ -125,7 +125,7 @@ fn reboots_nights_and_orderly_ends_are_no_incident() {
     let history = investigated(vec![all]);
     assert_eq!(verdicts(&history), []);
     let silence = history.signatures.iter().find(|one| one.kind == Kind::Silence).unwrap();
-    says(&silence.caveats.join("\n"), &["often so here"]);
+    says(&silence.caveats.join("\n"), &["this host is often off"]);
 }
 
 #[test]

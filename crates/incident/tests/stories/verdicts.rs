@@ -62,7 +62,7 @@ fn a_cgroup_at_its_limit_on_a_host_with_free_memory() {
         &incident.summary,
         &[
             "at the memory limit of a cgroup",
-            "at least 38 % of memory was to be had",
+            "at least 38 % of memory was available",
             "all tasks waited for memory in up to 60 %",
         ],
     );
@@ -122,7 +122,7 @@ fn processes_that_were_killed_are_the_verdict() {
     // At a cgroup's limit the host has memory to spare.
     let limit = |calm| Second { killed: 0.02, stalled: (80.0, 60.0), ..calm };
     let incident = &only(limit, ALL, Verdict::CgroupLimit).incidents[0];
-    says(&incident.summary, &["a cgroup reached its memory limit", "at the limit of a cgroup as it seems"]);
+    says(&incident.summary, &["a cgroup reached its memory limit: at least 38 % of memory was available; the kernel killed 6 processes for memory; all"]);
     assert_eq!(incident.confidence, Confidence::Medium);
     // Page tables that are large all the time have nothing to do with it.
     let standing = |calm| Second { killed: 0.02, ..calm };
@@ -220,7 +220,7 @@ fn programs_and_the_hypervisor_take_processors_too() {
     says(&incident.summary, &["up to 60 tasks wanted 4 processors"]);
     let incident =
         &only(|calm| Second { user: 15.0, steal: 70.0, queue: 8.0, ..calm }, ALL, Verdict::Steal).incidents[0];
-    says(&incident.summary, &["it took up to 70 % of them"]);
+    says(&incident.summary, &["up to 70 % of it"]);
 }
 
 /// Thirty programs that end together are in state D for a moment, and a collector may count just then.

@@ -1,8 +1,8 @@
-//! Log-ins: how long a session takes from connecting to its first answer, when all come at once and when one waits
+//! Logins: how long a session takes from connecting to its first answer, when all come at once and when one waits
 //! for the other.
 //!
 //! The story behind it: 25 web servers with 25 connections each, started by a tool at the same moment, against a
-//! database with a 5 GiB segment and `pre_page_sga`. On base pages a log-in took 2.5 s, on huge pages 0.15 s.
+//! database with a 5 GiB segment and `pre_page_sga`. On base pages a login took 2.5 s, on huge pages 0.15 s.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

@@ -13,7 +13,7 @@ use crate::variant::{Variant, base_page};
 /// Private memory and kernel memory of one session, its tables for everything but the segment among them: 0.3 MiB
 /// measured on Linux 6.18, x86-64.
 const SESSION: Bytes = Bytes::from_kib(512);
-/// Time of one log-in without touching: fork, attach, answer.
+/// Time of one login without touching: fork, attach, answer.
 const LOGIN: Duration = Duration::from_millis(1);
 /// Time to touch one page that is in memory but not in the session's tables. The kernel maps several base pages at
 /// one fault where they are read.
@@ -70,7 +70,7 @@ fn tables(server: &Settings, variant: Variant) -> Bytes {
     base_page().bytes().times(tables + tables / entries + 2)
 }
 
-/// Time of one log-in on a processor for itself, estimated.
+/// Time of one login on a processor for itself, estimated.
 pub(super) fn login_time(server: &Settings, variant: Variant) -> Duration {
     let page = variant.pool().unwrap_or_else(base_page);
     let pages = page.pages_for(server.size).get() * u64::from(server.touched()) / 100;

@@ -48,7 +48,7 @@ pub struct Server {
     pids: Vec<u32>,
 }
 
-/// One log-in on its way.
+/// One login on its way.
 struct Waiting {
     connection: OwnedFd,
     begun: Instant,

@@ -41,7 +41,7 @@ pub struct Applied {
     pub findings: Vec<Expectation>,
     /// The servers that it has restarted, and where their memory is now.
     pub restarted: Vec<Restarted>,
-    /// What the next boot, log-in or start of a server will not find as it was to be.
+    /// What the next boot, login or start of a server will not find as it was to be.
     pub unkept: Vec<Unkept>,
     /// What is left to people.
     pub instructions: Vec<Instruction>,

@@ -34,7 +34,7 @@ pub struct Investigate {
     pub unknown: Vec<Said>,
     /// What was looked at.
     pub looked: Vec<Said>,
-    /// What was found in folders and tars and is of no format that is known, counted.
+    /// What was found in folders and tars and is in no known format, counted.
     pub passed_over: Vec<String>,
 }
 

@@ -31,7 +31,7 @@ pub struct Size {
     pub instances: Vec<SizedInstance>,
     /// Servers that no pages are planned for.
     pub left_out: Vec<LeftOut>,
-    /// Page tables, log-in cost and memory left, by sessions and page size.
+    /// Page tables, login cost and memory left, by sessions and page size.
     pub forecast: Vec<ForecastRow>,
     /// Limits that the demand asks for.
     pub limits: Limits,
@@ -136,7 +136,7 @@ pub struct ForecastRow {
     pub page_tables_least_bytes: u64,
     /// Were every session to touch all of its server's memory.
     pub page_tables_most_bytes: u64,
-    /// Seconds that one log-in waits until it has touched all of its server's memory; null where no server has its sessions do
+    /// Seconds that one login waits until it has touched all of its server's memory; null where no server has its sessions do
     /// that.
     pub login_seconds: Option<f64>,
     /// Seconds that one session spends in all on touching memory for the first time, as it comes to use it; null where sessions

@@ -209,14 +209,14 @@ pub(crate) fn choice_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
     rows.collect()
 }
 
-/// Columns of the forecast: with what a log-in waits for, where that is known, and otherwise with what sessions spend on touching
+/// Columns of the forecast: with what a login waits for, where that is known, and otherwise with what sessions spend on touching
 /// memory as they come to use it.
 pub(crate) fn forecast_columns(sizing: &Sizing) -> [Column; 5] {
     let touching = if waits(sizing) { "a login" } else { "touching" };
     ["sessions", "pages of", "page tables", touching, "memory left"].map(|heading| column(heading, true))
 }
 
-/// Whether log-ins wait until memory is touched.
+/// Whether logins wait until memory is touched.
 fn waits(sizing: &Sizing) -> bool {
     sizing.forecast.iter().any(|row| row.login_seconds.is_some())
 }

@@ -13,7 +13,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// The stand-in with Oracle's process names, as a service that an administrator wrote; limits.d is right for log-ins
+/// The stand-in with Oracle's process names, as a service that an administrator wrote; limits.d is right for logins
 /// alone.
 const SERVICE: &str = "set -e
 groupadd oinstall

@@ -74,8 +74,10 @@ systemctl enable --now hugewise-capture.timer
     // Within six hours of midnight.
     machine.must(
         "date -s 'tomorrow 06:00:05' >/dev/null
-for second in $(seq 300); do [ -e /run/inbox/0.tar.gz ] && exit; sleep 1; done
-journalctl -u hugewise-capture --no-pager >&2
+for second in $(seq 600); do [ -e /run/inbox/0.tar.gz ] && exit; sleep 1; done
+date >&2
+systemctl list-timers --all --no-pager hugewise-capture.timer >&2
+journalctl -u hugewise-capture.timer -u hugewise-capture.service --no-pager >&2
 exit 1
 ",
     )?;

@@ -229,7 +229,7 @@ fn the_memlock_limit_of_one_that_is_down_is_a_log_ins_and_at_the_boot_its_units(
     };
     case.instances[0].asleep.as_mut().unwrap().unit = Some(Box::new(unit));
     let [restart, boot] = of(&case, 0);
-    assert_eq!(restart, "all", "a person starts it, from a log-in");
+    assert_eq!(restart, "all", "a person starts it, from a login");
     assert!(boot.starts_with("does_not_start: ") && boot.contains("memlock 64 KiB for 2.0 GiB"), "{boot}");
     let assessment = case.assess();
     let said = crate::remedy::to_do(&case.host, &case.instances, &assessment, hugewise_model::Level::Warn);

@@ -37,7 +37,7 @@ ORA-00445: background process \"m001\" did not start after 120 seconds
             (
                 60_000,
                 EventKind::ServerTrouble,
-                "ORA-03136: a log-in took longer than SQLNET.INBOUND_CONNECT_TIMEOUT".to_owned()
+                "ORA-03136: a login took longer than SQLNET.INBOUND_CONNECT_TIMEOUT".to_owned()
             ),
             (
                 120_000,

@@ -74,7 +74,7 @@ fn a_quiet_archive_says_so_and_what_was_looked_at() {
         "kernel time, free memory, reclaim",
         "times of the host&#39;s wall clock",
         "sessions: no source counts them",
-        "Passed over: 3 files of no format that is known",
+        "Passed over: 3 files in no known format",
     ] {
         assert!(page.contains(words) || page.contains(&words.replace("&#39;", "'")), "{words}");
     }

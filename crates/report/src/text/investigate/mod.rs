@@ -283,7 +283,10 @@ fn evidence(
     }
     match signature.evidence.len().saturating_sub(most) {
         0 => Ok(()),
-        more => screen.flow(TEXT, &labelled("").add(Role::Quiet, &format!("and {more} more rows"))),
+        more => {
+            let rows = if more == 1 { "row" } else { "rows" };
+            screen.flow(TEXT, &labelled("").add(Role::Quiet, &format!("and {more} more {rows}")))
+        }
     }
 }
 

@@ -211,13 +211,13 @@ pub(super) const BOOTS_OF_OLD_KERNEL: &[&[SetUp]] = &[
     &[
         set_up("enough pages, kept", "pages 450; start", &[(MAIN, ["all", "all", "all"])]),
         set_up(
-            "memlock: the unit gives 64 KiB, a log-in everything",
+            "memlock: the unit gives 64 KiB, a login everything",
             "pages 450; memlock unlimited; unit LimitMEMLOCK=64K",
             &[(Server::Oracle, ["none", "all", "none"])],
         ),
     ],
     &[set_up(
-        "memlock: the unit gives everything, a log-in 64 KiB",
+        "memlock: the unit gives everything, a login 64 KiB",
         "pages 450; memlock 64; unit LimitMEMLOCK=infinity",
         &[(Server::Oracle, ["all", "none", "all"])],
     )],

@@ -1,0 +1,40 @@
+//! `cargo xtask fleet`: the tests of `fleet/python` with Spark, on executors that are killed, and with a store that speaks S3.
+
+use std::path::PathBuf;
+
+use crate::{Failure, debian, python, shell};
+
+/// What Spark needs.
+const NEEDS: debian::Needs = &[
+    ("/usr/bin/java", "openjdk-17-jre-headless"),
+    ("/usr/lib/python3.11/ensurepip/__init__.py", "python3-venv"),
+];
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// A Python with the packages of xtask/spark.txt, instead of one below target/tools.
+    #[arg(long, value_name = "PATH")]
+    python: Option<PathBuf>,
+    /// Tests to run, as unittest names them; all without it.
+    tests: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let missing = debian::missing(NEEDS);
+    if !missing.is_empty() {
+        return Err(format!("missing: {} (as root on Debian, cargo xtask test installs them)", missing.join(" ")).into());
+    }
+    let python = match &arguments.python {
+        Some(python) => std::path::absolute(python)?,
+        None => python::environment("spark", python::SPARK)?,
+    };
+    shell::run(shell::cargo().args(["build", "--quiet", "--package", "hugewise"]))?;
+    let mut tests = shell::command(python);
+    tests.current_dir(shell::root().join("fleet/python"));
+    tests.env("HUGEWISE_PROGRAM", shell::target().join("debug/hugewise")).env("HUGEWISE_REQUIRE_REAL", "1");
+    tests.args(["-B", "-m", "unittest", "--verbose"]);
+    if arguments.tests.is_empty() {
+        tests.args(["discover", "--start-directory", "tests", "--top-level-directory", "."]);
+    }
+    shell::run(tests.args(&arguments.tests))
+}
