@@ -5,10 +5,8 @@ use std::path::PathBuf;
 use crate::{Failure, debian, python, shell};
 
 /// What Spark needs.
-const NEEDS: debian::Needs = &[
-    ("/usr/bin/java", "openjdk-17-jre-headless"),
-    ("/usr/lib/python3.11/ensurepip/__init__.py", "python3-venv"),
-];
+const NEEDS: debian::Needs =
+    &[("/usr/bin/java", "openjdk-17-jre-headless"), ("/usr/lib/python3.11/ensurepip/__init__.py", "python3-venv")];
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -22,7 +20,9 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let missing = debian::missing(NEEDS);
     if !missing.is_empty() {
-        return Err(format!("missing: {} (as root on Debian, cargo xtask test installs them)", missing.join(" ")).into());
+        return Err(
+            format!("missing: {} (as root on Debian, cargo xtask test installs them)", missing.join(" ")).into()
+        );
     }
     let python = match &arguments.python {
         Some(python) => std::path::absolute(python)?,
