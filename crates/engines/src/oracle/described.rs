@@ -17,10 +17,7 @@ pub(super) static SIZES: Sizes = Sizes {
     sessions: SizeOption { option: "processes", help: "Oracle's PROCESSES" },
     beside: &[
         Beside {
-            size: SizeOption {
-                option: "asm",
-                help: "Also an ASM instance, with this SGA (1G if no size is given)",
-            },
+            size: SizeOption { option: "asm", help: "Also an ASM instance, with this SGA (1G if no size is given)" },
             usual: "1G",
             name: "+ASM",
             marked: Trait::Asm,

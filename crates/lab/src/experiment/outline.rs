@@ -129,7 +129,9 @@ fn unavailable(pages: Variant, needs: &Needs, may_change: bool) -> Option<String
     }
     match switches(pages, needs.obeys) {
         changes if changes.is_empty() => None,
-        _ if !thp::offers(pages, needs.obeys) => Some("this kernel does not offer these transparent huge pages".to_owned()),
+        _ if !thp::offers(pages, needs.obeys) => {
+            Some("this kernel does not offer these transparent huge pages".to_owned())
+        }
         _ if !may_change => Some("this host's THP settings forbid it: run as root".to_owned()),
         _ => None,
     }

@@ -129,7 +129,9 @@ impl Hand<'_> {
                 self.java();
                 return Ok(());
             }
-            Some(Runtime::Go) => return Err(Refusal(format!("{name} is a Go program, whose runtime has no such setting"))),
+            Some(Runtime::Go) => {
+                return Err(Refusal(format!("{name} is a Go program, whose runtime has no such setting")));
+            }
             Some(Runtime::Python) => self.python(),
             Some(Runtime::Node) => self.instructions.caveats.push(
                 "node: the JavaScript heap comes from V8's own allocator, which has no such setting; only buffers and \

@@ -22,7 +22,9 @@ pub(super) fn given(thp: &Thp) -> Result<Given, Refusal> {
     let top = format!("{FOLDER}/enabled");
     let Some(above) = thp.enabled.known() else {
         return Err(Refusal(match &thp.enabled {
-            Observed::Absent => "this kernel has no transparent huge pages; use --pages 2M for pages from a pool".into(),
+            Observed::Absent => {
+                "this kernel has no transparent huge pages; use --pages 2M for pages from a pool".into()
+            }
             unread => format!("{top} cannot be read ({})", unread.reason().unwrap_or_default()),
         }));
     };
