@@ -122,7 +122,7 @@ impl Default for Cage {
 #[derive(Debug, thiserror::Error)]
 pub enum NotRun {
     /// Others than root could have put it there.
-    #[error("{program} is not run: {why}")]
+    #[error("{program} was not run: {why}")]
     Distrusted {
         /// The program.
         program: String,

@@ -52,9 +52,9 @@ impl Page {
 
     /// What is to be said where nobody knows it.
     pub(crate) fn caveat(self) -> Option<String> {
-        self.0
-            .is_none()
-            .then(|| format!("no source says how large a page is on this host: the smallest, {SMALLEST}, was assumed"))
+        self.0.is_none().then(|| {
+            format!("no source says how large a page is on this host: the smallest, {SMALLEST}, was assumed")
+        })
     }
 }
 

@@ -78,7 +78,11 @@ mod tests {
         let mut hosts = [host("db1"), host("db2.example.com")];
         set(&mut hosts, &[("DB2", 3000)]).unwrap();
         assert_eq!(hosts[0].ahead, None);
-        assert!(hosts[1].notes[0].starts_with("this host's clock was 3 s ahead (--offset)"), "{:?}", hosts[1].notes);
+        assert!(
+            hosts[1].notes[0].starts_with("this host's clock was 3 s ahead (--offset)"),
+            "{:?}",
+            hosts[1].notes
+        );
         assert_eq!(set(&mut hosts, &[("db3", 1)]), Err(Error::NoHost("db3".to_owned())));
         assert_eq!(set(&mut hosts, &[("db2.example.org", 1)]), Err(Error::NoHost("db2.example.org".to_owned())));
     }

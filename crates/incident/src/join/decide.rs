@@ -316,9 +316,9 @@ impl Decision {
         );
         match facts.tables {
             _ if !about_memory => {}
-            None if facts.tables_read => {
-                raised.push("the size of memory, which no source gives: one /proc/meminfo of the host".to_owned())
-            }
+            None if facts.tables_read => raised.push(
+                "the size of memory, which no source gives: one /proc/meminfo of the host".to_owned(),
+            ),
             None => raised.push(
                 "the size of page tables: sar -r ALL of sysstat 11.1.3 or later, or a log of /proc/meminfo".to_owned(),
             ),

@@ -61,7 +61,9 @@ pub(super) fn unknown(observations: &Observations<'_>) -> Vec<String> {
     } else if !has(&[Metric::HugeTotal]) {
         unknown.push("the pool: no source has HugePages_Total".to_owned());
     } else if !has(&[Metric::HugetlbAll]) {
-        unknown.push("pools of other page sizes, such as 1 GiB beside 2 MiB: no source has them".to_owned());
+        unknown.push(
+            "pools of other page sizes, such as 1 GiB beside 2 MiB: no source has them".to_owned(),
+        );
     }
     if !has(LOOKED.last().map_or(&[], |(_, metrics)| metrics)) {
         unknown.push(

@@ -108,9 +108,8 @@ fn signature(rows: &Rows<'_>, spike: &Spike, strength: Strength, words: impl Fn(
     }
     if let Some(waited) = time_waited(rows, spike).filter(|waited| *waited < SHOWS) {
         strength = Strength::Weak;
-        caveats.push(format!(
-            "tasks are counted at one instant; some task waited for a disk in {waited:.0} % of the time"
-        ));
+        caveats
+            .push(format!("tasks are counted at one instant; some task waited for a disk in {waited:.0} % of the time"));
     }
     if !spike.settled(rows) {
         strength = Strength::Weak;

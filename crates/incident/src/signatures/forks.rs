@@ -36,7 +36,8 @@ fn of(rows: &Rows<'_>, told: Option<f64>) -> Vec<Signature> {
             }
         }
     };
-    let judged = || format!("no source says how many processors there are: {processors:.0} were assumed");
+    let judged =
+        || format!("no source says how many processors there are: {processors:.0} were assumed");
     let caveats: Vec<String> = hides(rows.usual).into_iter().chain(told.is_none().then(judged)).collect();
     let signature = |spike: &Spike| Signature {
         kind: Kind::Forks,

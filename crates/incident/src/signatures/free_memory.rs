@@ -104,7 +104,8 @@ fn signature(rows: &Rows<'_>, low: (usize, f64), high: (usize, f64), total: f64)
         && given >= FROM_CACHE * leap
     {
         strength = weaker(strength);
-        caveats.push(format!("caches shrank by {} at the same time: deleting a file does that too", bytes(given)));
+        caveats
+            .push(format!("caches shrank by {} at the same time: deleting a file does that too", bytes(given)));
     }
     // A host that works has its caches full, and little free: they are given up as soon as somebody asks.
     if let Some(available) = available(rows, low.0).filter(|available| *available >= AVAILABLE * total) {

@@ -113,7 +113,9 @@ impl Disks {
         let moved = moved(rows, row).filter(|now| *now >= THROUGHPUT && rose(self.moved, *now));
         if let Some(now) = moved {
             let now = bytes(now);
-            return Some(format!("disks moved {now} a second meanwhile: a backup, copy or load takes kernel time too"));
+            return Some(format!(
+                "disks moved {now} a second meanwhile: a backup, copy or load takes kernel time too"
+            ));
         }
         let waited = rows.value(Metric::CpuIowait, row).filter(|now| *now >= IOWAIT && rose(self.waited, *now))?;
         Some(format!("%iowait rose to {waited:.1} meanwhile: reading and writing take kernel time too"))

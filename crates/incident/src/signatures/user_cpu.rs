@@ -35,7 +35,8 @@ fn of(rows: &Rows<'_>, processors: Option<f64>) -> Vec<Signature> {
     let signature = |spike: &Spike| {
         let mut caveats: Vec<String> = hides(rows.usual).into_iter().chain(spike.without_usual()).collect();
         if processors.is_none() {
-            caveats.push(format!("no source says how many processors there are: {each:.0} were assumed"));
+            caveats
+                .push(format!("no source says how many processors there are: {each:.0} were assumed"));
         }
         // A queue that is long for a few processors is none for many.
         let strength = if spike.settled(rows) && processors.is_some() { Strength::Strong } else { Strength::Weak };

@@ -108,10 +108,7 @@ fn the_host_that_froze_twice_in_a_morning() {
         assert_eq!(incident.against, [""; 0]);
     }
     assert_eq!(history.signatures, []);
-    says(
-        &history.unknown.join("\n"),
-        &["compaction", "no source counts the pages that the kernel scanned", "shorter than 60 s"],
-    );
+    says(&history.unknown.join("\n"), &["compaction", "no source counts the pages that the kernel scanned", "shorter than 60 s"]);
 }
 
 #[test]

@@ -122,12 +122,7 @@ fn processes_that_were_killed_are_the_verdict() {
     // At a cgroup's limit the host has memory to spare.
     let limit = |calm| Second { killed: 0.02, stalled: (80.0, 60.0), ..calm };
     let incident = &only(limit, ALL, Verdict::CgroupLimit).incidents[0];
-    says(
-        &incident.summary,
-        &[
-            "a cgroup reached its memory limit: at least 38 % of memory was available; the kernel killed 6 processes for memory; all",
-        ],
-    );
+    says(&incident.summary, &["a cgroup reached its memory limit: at least 38 % of memory was available; the kernel killed 6 processes for memory; all"]);
     assert_eq!(incident.confidence, Confidence::Medium);
     // Page tables that are large all the time have nothing to do with it.
     let standing = |calm| Second { killed: 0.02, ..calm };

@@ -118,8 +118,8 @@ impl Experiment for Scan {
     }
 
     fn notes(&self) -> Vec<String> {
-        let text = "page_tables is the growth of PageTables in /proc/meminfo, including the page tables of each session's \
-             psql";
+        let text = "page_tables is the growth of PageTables in /proc/meminfo, including the page tables of each \
+                    session's psql";
         vec![text.into()]
     }
 }

@@ -525,9 +525,7 @@ fn a_server_that_is_small_is_left_alone_and_named() {
     let mut world = World::new(&*base);
     let listed = base.list("/proc");
     for path in listed.known().unwrap().iter().map(|pid| format!("/proc/{pid}/maps")) {
-        let Some(maps) = base.read(&path).known().map(|maps| String::from_utf8(maps.to_vec()).unwrap()) else {
-            continue;
-        };
+        let Some(maps) = base.read(&path).known().map(|maps| String::from_utf8(maps.to_vec()).unwrap()) else { continue };
         world.put(&path, &maps.replace("7f5f720e6000-7f5fb523e000", "7f5f720e6000-7f5f7a0e6000"));
     }
     world.put("/srv/databases/b/main/postgresql.conf", "shared_buffers = 120MB\n");
