@@ -98,7 +98,9 @@ impl fmt::Display for Error {
                 "{path} does not come from the kernel ({is}), so writing there changes nothing: run hugewise on the \
                  host itself"
             ),
-            Self::Confined { why, instead } => write!(f, "not here: {why}. Nothing was changed; {instead}"),
+            Self::Confined { why, instead } => {
+                write!(f, "cannot change the host from here: {why}. Nothing was changed; {instead}")
+            }
             Self::Busy(busy) => busy.fmt(f),
             Self::OtherHost { plan, here } => {
                 write!(f, "the plan was made for {plan}, and this is {here}: make one here with 'hugewise plan'")

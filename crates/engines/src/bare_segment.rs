@@ -18,10 +18,10 @@ pub(crate) fn describe(
     _ask: bool,
 ) -> Result<Described, DescribeError> {
     let Description::Segment { bytes } = description else {
-        return Err(DescribeError::new("no size of a segment is given", "give it with --segment 5GiB"));
+        return Err(DescribeError::new("no segment size given", "give it with --segment 5GiB"));
     };
     if bytes.get() == 0 || bytes.get() >= 1 << 63 {
-        let what = format!("a segment of {} bytes cannot be had", bytes.get());
+        let what = format!("a segment of {} bytes is not possible", bytes.get());
         return Err(DescribeError::new(what, "give a size of at least one byte and less than 8 EiB"));
     }
     let scene = Scene::new(host, source);

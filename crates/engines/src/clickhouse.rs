@@ -27,7 +27,7 @@ pub static KIND: Kind = Kind {
     texts: &[("--config", Shape::Path), ("--config-file", Shape::Path), ("-C", Shape::Path)],
     settings_by: SettingsBy::Nobody,
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Warn))),
-    thp_in_words: Some("madvise or never (the warning of its server at its start)"),
+    thp_in_words: Some("madvise or never (its server's warning at startup)"),
     ..Kind::PLAIN
 };
 

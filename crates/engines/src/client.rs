@@ -40,7 +40,7 @@ pub struct Client {
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// Others than root and the account could have put it there.
-    #[error("not run: others than root may write {path}{instead}")]
+    #[error("not run: users other than root may write to {path}{instead}")]
     Distrusted {
         /// The program.
         path: String,
@@ -73,7 +73,7 @@ pub enum ClientError {
         patience: Duration,
     },
     /// What it has started goes on printing.
-    #[error("{0}: its answer does not end")]
+    #[error("{0}: its answer is too long")]
     Endless(String),
     /// It ended badly.
     #[error("{path}: {complaint}")]

@@ -42,7 +42,7 @@ pub static KIND: Kind = Kind {
         let owner = &instance.owner;
         vec![
             format!("# as {owner}: db2set DB2_LARGE_PAGE_MEM=DB"),
-            format!("# as {owner}: a size of its own for DATABASE_MEMORY, which STMM does not tune on large pages"),
+            format!("# as {owner}: set a fixed size for DATABASE_MEMORY, which STMM does not tune on large pages"),
         ]
     },
     starter: Some(Starter {

@@ -25,7 +25,7 @@ pub fn describe(
     let described = match Kind::of(engine).describe {
         Some((_, by_kind)) => by_kind(host, source, description, ask),
         None => Err(DescribeError::new(
-            format!("{engine} has no configuration file that says its memory"),
+            format!("{engine} has no configuration file that gives its memory size"),
             "describe it in another way",
         )),
     };

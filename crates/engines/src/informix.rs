@@ -136,7 +136,7 @@ fn made_by_root<'a>(host: &'a Host, main: &Process, pids: &[u32]) -> Option<&'a 
 
 fn next(instance: &Instance, setting: Option<Setting>) -> Observed<NextStart> {
     if instance.asked == Asked::Unknown {
-        return Observed::Malformed("which onconfig file it has is not known, or it cannot be read".into());
+        return Observed::Malformed("its onconfig file is not known, or cannot be read".into());
     }
     next::start(instance, Files { asked: instance.asked, setting, page: None, size: None })
 }
@@ -185,7 +185,8 @@ fn configuration(
         }
     }
     if read.is_absent() {
-        let why = format!("no onconfig in {folder}, and not one other alone; ONCONFIG in its environment names it");
+        let why =
+            format!("no onconfig in {folder}, and not exactly one onconfig.NAME; ONCONFIG in its environment names it");
         door.tell("parameters of informix".to_owned(), Reason::untold(why));
     }
     found.add_unread(main, door.unread);

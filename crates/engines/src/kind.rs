@@ -369,7 +369,7 @@ impl Kind {
         one_address: true,
         work_memory: |_, _| WorkMemory::default(),
         process_tables: Bytes::from_kib(54),
-        ask: |_, _, _| vec!["# turn huge pages on in its own settings, where it has them".into()],
+        ask: |_, _, _| vec!["# turn huge pages on in its own settings, if it has such settings".into()],
         asks_by: "in its own settings",
         tells_demand: "only its next start tells",
         can_by: None,

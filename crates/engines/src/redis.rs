@@ -22,7 +22,7 @@ pub static KIND: Kind = Kind {
     texts: &[("unixsocket", Shape::Path)],
     companions: &["redis-sentinel", "valkey-sentinel", "keydb-server"],
     settings_by: SettingsBy::Nobody,
-    thp_in_words: Some("madvise or never (the warning of Redis 7.0 at its start)"),
+    thp_in_words: Some("madvise or never (Redis 7.0's warning at startup)"),
     thp: |_, _| Ok(Some(ThpAdvice::Against(Level::Warn))),
     reads_folder: |process| {
         let file = process.command.known().and_then(|arguments| arguments.get(1));

@@ -97,7 +97,7 @@ fn beyond_address_space(instance: &Instance, unit: &Unit) -> Option<String> {
         Some(next) => reckoned(&mut next.demands.iter()),
         None => reckoned(&mut instance.demands()).max(instance.segment_bytes()),
     };
-    (needed > *limit).then(|| format!("LimitAS is {limit}, and it maps {needed} ({place})"))
+    (needed > *limit).then(|| format!("LimitAS is {limit}, but it maps {needed} ({place})"))
 }
 
 /// The command lines of a restart and of the next boot.

@@ -56,7 +56,8 @@ pub(crate) fn bound_strangers(host: &Host, found: &mut Found) {
         let more = strangers.split_off(MOST_STRANGERS);
         let (what, count) = (format!("servers of user {}", host.accounts.user_name(owner)), more.len());
         let why = format!(
-            "{count} more than {MOST_STRANGERS} that nothing vouches for; those with the least memory are left out"
+            "only {MOST_STRANGERS} that nothing vouches for are looked at; the {count} with the least memory are left \
+             out"
         );
         found.unread.push(Unread { what, why: Reason::untold(why) });
         left_out.extend(more.into_iter().map(|(_, pid)| pid));

@@ -122,7 +122,7 @@ impl Default for Cage {
 #[derive(Debug, thiserror::Error)]
 pub enum NotRun {
     /// Others than root could have put it there.
-    #[error("{program} is not run: {why}")]
+    #[error("{program} was not run: {why}")]
     Distrusted {
         /// The program.
         program: String,
@@ -131,7 +131,7 @@ pub enum NotRun {
         why: Distrust,
     },
     /// It cannot be run as a user without rights, and is not run as root.
-    #[error("{program} is not run: it cannot be run without root's rights, as user {user}: {error}")]
+    #[error("{program} was not run: cannot run it as user {user}, without root's rights: {error}")]
     WithRightsAlone {
         /// The program.
         program: String,
@@ -327,6 +327,6 @@ mod tests {
         std::fs::copy("/bin/sh", &program).unwrap();
         std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         let why = Cage::new().run(program.to_str().unwrap(), shell(&[])).unwrap_err().to_string();
-        assert!(why.contains("is not run"), "{why}");
+        assert!(why.contains("was not run"), "{why}");
     }
 }

@@ -32,20 +32,20 @@ pub fn read(source: &dyn Source, live: bool, own_root: &Observed<bool>) -> Optio
     let (pid, user) = (namespace("pid"), namespace("user"));
     if let Some(number) = user.get().filter(|number| *number != USER) {
         return Some(format!(
-            "it runs in a user namespace of its own (/proc/self/ns/user is user:[{number}]), as rootless containers \
-             do: its root is not the host's"
+            "it runs in its own user namespace (/proc/self/ns/user is user:[{number}]), as rootless containers do: its \
+             root is not the host's"
         ));
     }
     if let Some(number) = pid.get().filter(|number| *number != PID) {
         return Some(format!(
-            "it runs in a pid namespace of its own (/proc/self/ns/pid is pid:[{number}]), as containers do, and sees \
-             only the servers in there"
+            "it runs in its own pid namespace (/proc/self/ns/pid is pid:[{number}]), as containers do, and sees only \
+             the servers in there"
         ));
     }
     // Where it shows this program's namespaces it shows this program; before Linux 3.8 it has no such files.
     let shows_itself = || pid.is_known() || source.read("/proc/self/status").is_known();
     if live && !shows_itself() {
-        return Some("/proc is that of another pid namespace: hugewise does not find itself in it".to_owned());
+        return Some("/proc belongs to another pid namespace: hugewise does not find itself in it".to_owned());
     }
     match own_root {
         Observed::Known(true) => return None,
@@ -60,7 +60,7 @@ pub fn read(source: &dyn Source, live: bool, own_root: &Observed<bool>) -> Optio
     let apart = OTHERS.iter().any(|(name, first)| namespace(name).get().is_some_and(|number| number != *first));
     let unknown = !(pid.is_known() && user.is_known());
     let mark = MARKS.iter().find(|path| !source.read(path).is_absent());
-    mark.filter(|_| apart || (live && unknown)).map(|mark| format!("{mark} is there, as it is in containers"))
+    mark.filter(|_| apart || (live && unknown)).map(|mark| format!("{mark} exists, as it does in containers"))
 }
 
 /// Tests run in namespaces of their own and are hosts to themselves. Only what is built together with them has this.
@@ -113,7 +113,7 @@ mod tests {
         assert!(said(&user, &SAME).contains("user:[4026532200]"));
         assert!(said(&host(), &Observed::Known(false)).contains("root folder"), "a chroot, or a pod with hostPID");
         let foreign = MapSource::new().file("/proc/1/status", "");
-        assert!(said(&foreign, &SAME).contains("/proc is that of another"));
+        assert!(said(&foreign, &SAME).contains("/proc belongs to another"));
         let hidden = host().link("/proc/self/ns/cgroup", "cgroup:[4026532300]").file("/.dockerenv", "");
         assert!(said(&hidden, &Observed::Denied).contains("/.dockerenv"));
         let old = MapSource::new().file("/proc/self/status", "").file("/run/systemd/container", "lxc\n");

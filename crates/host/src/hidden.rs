@@ -25,7 +25,7 @@ pub(crate) fn by_mount(source: &dyn Source, mounts: &Observed<Vec<Mount>>) -> Op
 /// The same of the running host by what is seen: the reader, and the first process, which every pid namespace has.
 pub(crate) fn by_sight(sees_itself: bool, sees_first: bool) -> Option<String> {
     if !sees_itself {
-        return Some("it is that of another pid namespace, and servers of this one are not in it".to_owned());
+        return Some("it belongs to another pid namespace and does not show the servers of this one".to_owned());
     }
     (!sees_first).then(|| others_are_hidden("process 1 is not shown"))
 }

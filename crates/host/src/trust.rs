@@ -74,7 +74,7 @@ impl fmt::Display for Readers {
         match self {
             Self::All => f.write_str("every user of this host"),
             Self::Group(group) => write!(f, "the group {group}, which is not this server's,"),
-            Self::Listed => f.write_str("those whom its access list (getfacl) names"),
+            Self::Listed => f.write_str("the users in its access list (getfacl)"),
         }
     }
 }

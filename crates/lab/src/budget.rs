@@ -24,7 +24,7 @@ const INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotTold {
     /// `MemAvailable` or `MemTotal`.
-    #[error("/proc/meminfo does not tell how much memory is available")]
+    #[error("/proc/meminfo does not say how much memory is available")]
     Available,
     /// `PageTables`.
     #[error("no PageTables in /proc/meminfo")]
@@ -247,7 +247,7 @@ impl Watch {
                     *lowest = Some(lowest.map_or(room.available, |before: Bytes| before.min(room.available)));
                 }
                 if room.available < limit {
-                    cancel.stop(format!("only {} of memory are left, less than {limit}", room.available));
+                    cancel.stop(format!("only {} of memory is left, less than {limit}", room.available));
                 }
             }
             Err(error) => cancel.stop(error.to_string()),
@@ -305,7 +305,7 @@ mod tests {
         let cancel = Cancel::never();
         let watch = Watch::start(Bytes(u64::MAX), &cancel).unwrap();
         let stopped = cancel.sleep(Duration::from_secs(20)).unwrap_err();
-        assert!(stopped.0.contains("of memory are left"), "{stopped}");
+        assert!(stopped.0.contains("of memory is left"), "{stopped}");
         assert!(watch.lowest().is_some());
     }
 }

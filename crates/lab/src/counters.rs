@@ -39,7 +39,7 @@ const RESET: libc::c_ulong = 0x2403;
 #[derive(Debug, thiserror::Error)]
 pub enum NoCounter {
     /// As in most virtual machines.
-    #[error("this machine has no counter of them")]
+    #[error("this machine has no counter for them")]
     Machine,
     /// For users that are not root.
     #[error("kernel.perf_event_paranoid keeps this user away")]

@@ -126,7 +126,8 @@ impl JsonSchema for Variant {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "The pages that the memory stands on: the base page (`4k`), transparent huge pages (`thp`, or `thp-64k` and the like), pages of a pool (`2m`, `1g`)"
+            "description": "The pages that the memory is on: base pages (`4k`), transparent huge pages (`thp`, or \
+                            `thp-64k` and the like), pages of a pool (`2m`, `1g`)"
         })
     }
 }

@@ -127,7 +127,7 @@ fn policies_do_what_oracle_users_know() {
         guard.set_pool(PageSize::MIB_2, PageCount(0)).unwrap();
         assert_eq!(huge(Policy::True, kind), Ok(Bytes::ZERO), "{kind:?}");
         let missing = huge(Policy::Only, kind).unwrap_err();
-        let wanted = "20 pages of 2 MiB are missing: 20 wanted, 0 available";
+        let wanted = "20 pages of 2 MiB are missing: 20 needed, 0 available";
         assert_eq!(missing, Failure::Unavailable(wanted.to_owned()), "{kind:?}");
 
         // As Oracle since 11.2.0.3: what there is, and base pages for the rest.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 pub fn openapi() -> String {
     let schemas = api::schemas();
     let error = |what: &str| answer("application/json", &schemas.error, what);
-    let unavailable = error("The host cannot be read, or too many ask.");
+    let unavailable = error("The host cannot be read, or there are too many requests.");
     let document = |what: &str, schema: &Value| {
         json!({
             "200": answer("application/json", schema, what), "401": error("No credential, or a wrong one."),
@@ -85,7 +85,7 @@ fn size_parameters() -> Value {
         ),
         parameter(
             "memory",
-            "Plan for a host with so much memory: `128G`, `1.5TiB`, or bytes.",
+            "Plan for a host with this much memory: `128G`, `1.5TiB`, or bytes.",
             json!({"type": "string", "pattern": MEMORY})
         ),
     ])

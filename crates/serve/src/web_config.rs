@@ -160,7 +160,7 @@ fn tls(value: &Yaml<'_>, folder: &Path) -> Parsed<Option<Tls>> {
         return wrong("tls_server_config: needs cert_file and key_file");
     };
     if (clients != Clients::NotAsked) != client_authority.is_some() {
-        return wrong("tls_server_config: client_ca_file and a client_auth_type that verifies belong together");
+        return wrong("tls_server_config: set both client_ca_file and a client_auth_type that verifies, or neither");
     }
     if least > most {
         return wrong("tls_server_config: min_version is above max_version");

@@ -43,7 +43,7 @@ pub enum Unfit {
         is: String,
     },
     /// This is a container or a chroot: what is written here is not the host's, and of the host not all is seen.
-    #[error("not here: {why}. Nothing was changed")]
+    #[error("cannot change the host from here: {why}. Nothing was changed")]
     Confined {
         /// How that is known.
         why: String,

@@ -124,8 +124,8 @@ mod tests {
             let found = case.assess().findings.into_iter().find(|it| it.code.as_str() == "HW602");
             found.map(|it| (it.level, it.summary))
         };
-        let said = "THP is madvise now, and always after the next boot: the distribution's default (Red Hat's kernel of release \
-                    9) decides";
+        let said = "THP is madvise now, and always after the next boot: the distribution's default (the RHEL 9 kernel) \
+                    decides";
         assert_eq!(found("5.14.0-503.11.1.el9_5.x86_64"), Some((hugewise_model::Level::Info, said.to_owned())));
         assert_eq!(found("5.14.0-503.el9.elrepo.x86_64"), None);
     }

@@ -29,7 +29,7 @@ pub(crate) fn describe(
     let Description::Command { command, .. } = description else {
         return Err(DescribeError::new(
             "no command line is given",
-            "write it behind --: java -Xmx8g -XX:+UseLargePages",
+            "write it after --: java -Xmx8g -XX:+UseLargePages",
         ));
     };
     let scene = Scene::new(host, source);
@@ -66,7 +66,7 @@ pub(crate) fn describe(
 
 fn must_be_a_size(name: &str, value: &str) -> Result<(), DescribeError> {
     if flags::PERCENTAGES.contains(&name) && flags::percentage(value).is_none() {
-        let what = format!("{name} is no part of 100: {:?}", shown(name, value));
+        let what = format!("{name} is not a percentage: {:?}", shown(name, value));
         return Err(DescribeError::new(what, "write a number from 0 to 100"));
     }
     if name == flags::MODE.0 && !flags::MODE.1.contains(&value) {
@@ -79,7 +79,7 @@ fn must_be_a_size(name: &str, value: &str) -> Result<(), DescribeError> {
         return Ok(());
     }
     let what = format!("{name} is no size: {:?}", shown(name, value));
-    Err(DescribeError::new(what, "write a whole number of bytes, or one with k, m, g or t behind it"))
+    Err(DescribeError::new(what, "write a whole number of bytes, or one followed by k, m, g or t"))
 }
 
 /// `JAVA_VERSION` of the file `release` in the folder that the program's `bin` is in.

@@ -97,7 +97,7 @@ fn arguments(text: &[u8]) -> Vec<u8> {
 /// Calls `see` with the name and the place of each string.
 fn each_string(bytes: &[u8], mut see: impl FnMut(&str, Range<usize>)) -> Result<(), ParseError> {
     if bytes.get(..4) != Some(&MAGIC) {
-        return Err(ParseError::whole("no hsperfdata: the magic number is missing"));
+        return Err(ParseError::whole("not hsperfdata: the magic number is missing"));
     }
     let file = File { bytes, little: bytes.get(4) == Some(&1) };
     if bytes.get(5) != Some(&2) {

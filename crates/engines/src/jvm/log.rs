@@ -174,7 +174,7 @@ impl Start {
         if self.aborted {
             report.decide(LogVerdict::Failed);
         } else if self.transparent {
-            report.unknown("transparent huge pages were asked for, which no log tells of");
+            report.unknown("transparent huge pages were asked for, and no log reports those");
         } else if self.failure {
             // Without -Xlog:pagesize only the failures are known.
             let nothing = self.got == 0 && heap_huge == Some(false) && self.closed;
@@ -186,9 +186,9 @@ impl Start {
         } else if heap_huge == Some(true) && self.closed {
             report.decide(LogVerdict::All);
         } else if self.zgc == Some(true) {
-            report.unknown("ZGC asked for huge pages; of a heap that got them it says nothing");
+            report.unknown("ZGC asked for huge pages; if the heap got them, it logs nothing");
         } else {
-            report.unknown("the lines on the heap's pages are not all there");
+            report.unknown("some of the lines on the heap's pages are missing");
         }
     }
 

@@ -23,7 +23,7 @@ static VENDORS: &[(&str, Vendor)] = &[
 const CASSANDRA: Vendor = Vendor {
     name: "Cassandra",
     heap: false,
-    lock: Some("an unlimited memlock limit for its user, with which it locks its heap as it starts"),
+    lock: Some("an unlimited memlock limit for its user, so that it can lock its heap at startup"),
     no_defrag: true,
 };
 

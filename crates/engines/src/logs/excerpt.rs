@@ -153,9 +153,9 @@ impl<'a> Search<'a> {
     /// Why there is no start to read, after the search.
     pub(crate) fn why_not_found(&self) -> String {
         if self.before == 0 {
-            return "no start is in this log: it was rotated since, or it is cut off".into();
+            return "no server start is in this log: it was rotated since, or it is cut off".into();
         }
-        format!("no start is in the last {} of this log", Bytes((self.total - self.before).min(MAX_BACK)))
+        format!("no server start is in the last {} of this log", Bytes((self.total - self.before).min(MAX_BACK)))
     }
 }
 

@@ -105,7 +105,7 @@ fn the_last_start_is_found_in_gigabytes() {
     file.write_all_at(busy.as_bytes(), end + (600 << 20)).unwrap();
     let report = read_log(&LogFile::new(&live, path), None).unwrap();
     assert_eq!(report.verdict, LogVerdict::Unknown);
-    assert_eq!(report.reason, "no start is in the last 256.0 MiB of this log");
+    assert_eq!(report.reason, "no server start is in the last 256.0 MiB of this log");
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn must_be_a_size(setting: &hugewise_model::instance::Setting) -> Result<(), Des
         return Ok(());
     }
     let what = format!("{} is no size: {:?}", setting.name, shown(&setting.name, &setting.value));
-    let todo = "write a whole number of bytes, or one with K, M, G or T behind it";
+    let todo = "write a whole number of bytes, or one followed by K, M, G or T";
     Err(match &setting.place {
         Some(place) => DescribeError::of(&place.file, what, todo).at(place.line),
         None => DescribeError::new(what, todo),

@@ -187,7 +187,7 @@ struct Reader<'a, 'd> {
 impl Reader<'_, '_> {
     fn required(&mut self, path: &str) {
         if !self.file(path, &mut Vec::new()) {
-            self.lack(path, "the command line names it and it is not there");
+            self.lack(path, "the command line names it, but it does not exist");
         }
     }
 
@@ -218,20 +218,21 @@ impl Reader<'_, '_> {
                 Content::IncludeFolder(folder) => self.folder(&folder, &place, above),
                 Content::Option(name, value) => match self.groups.has(&line.group) {
                     ForServer::Yes if is_no_name(&name) => {
-                        let what = "an option with a name that is none".to_owned();
+                        let what = "an option without a valid name".to_owned();
                         self.settings.fault(Fault { place, what, verdict: Verdict::Refuses });
                     }
                     ForServer::Yes if known::is_unknown(&name, self.groups.dialect()) => {
                         // What its name is of is not known either: it may bear anything.
                         let setting = Setting { name, value: NO_VALUE.into(), place: Some(place.clone()) };
-                        let what = format!("{}, an option that no server is known to have", setting.name);
+                        let what = format!("{}, an option that no known server has", setting.name);
                         self.settings.fault(Fault { place, what, verdict: Verdict::Unclear(Some(setting)) });
                     }
                     ForServer::Yes => {
                         set(&mut self.settings, &name, value.as_deref(), &place, self.groups.dialect());
                     }
                     ForServer::Unknown if self.reads(&name) => {
-                        let why = format!("{place} is for version [{}], and the server's is not known", line.group);
+                        let why =
+                            format!("{place} is for version [{}], and the server's version is not known", line.group);
                         self.settings.miss(Observed::Malformed(why));
                     }
                     ForServer::Unknown | ForServer::No => {}

@@ -107,13 +107,14 @@ impl Failures {
             report.needed_bytes = Some(Bytes(fallen));
         } else if smallest.is_some() || self.conventional {
             report.decide(LogVerdict::Partly);
-            report.reason = "the log names what is not on huge pages; of the rest it says nothing".into();
+            report.reason = "the log names only what is not on huge pages, and says nothing about the rest".into();
         } else if !self.tried.is_empty() {
             report.unknown(
-                "only sizes above 2 MiB were refused, after which smaller pages are tried; the log does not say more",
+                "only page sizes above 2 MiB were refused; the server then tries smaller ones, and the log does not \
+                 say more",
             );
         } else {
-            report.unknown("the log tells of failures only, and not of all; the server's mappings tell");
+            report.unknown("the log reports only failures, and not all of them; the server's mappings show more");
         }
     }
 }

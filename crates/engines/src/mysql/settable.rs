@@ -13,7 +13,7 @@ pub(super) static SETTABLE: Settable = Settable {
     insists: None,
     can: None,
     page_size: None,
-    why_ask: "its settings don't ask for huge pages; it falls back without them where they don't reach",
+    why_ask: "its settings don't ask for huge pages; once they do, it falls back if the pool is too small",
     why_insist: "",
     ending: "cnf",
     section: Some("[mysqld]"),

@@ -126,7 +126,7 @@ fn unlisted(estate: &mut Estate<'_>, table: &str, all: &[Line<'_>], named: &BTre
             if found.len() > MOST {
                 return;
             }
-            let known_by = format!("{dbs}, where its parameter file lies");
+            let known_by = format!("{dbs}, where its parameter file is");
             let none = format!("no line of {table} names it ({known_by})");
             let starts = match clustered {
                 true => AtBoot::Unknown(format!("Oracle Grid Infrastructure decides; {none}")),

@@ -51,7 +51,7 @@ pub(crate) fn describe(
     match description {
         Description::Sizes { sga, sga_max, processes, .. } => by_sizes(&scene, *sga, *sga_max, *processes),
         Description::Config { path, .. } => by_file(&scene, path),
-        _ => Err(DescribeError::new("no size of the SGA is given", "give it with --sga 34G, or a file with --config")),
+        _ => Err(DescribeError::new("no SGA size given", "give it with --sga 34G, or a file with --config")),
     }
 }
 
@@ -62,7 +62,7 @@ fn by_sizes(
     processes: Option<u64>,
 ) -> Result<Described, DescribeError> {
     if sga.max(most.unwrap_or_default()) == Bytes::ZERO {
-        return Err(DescribeError::new("an SGA of no size needs no pages", "give its size: --sga 34G"));
+        return Err(DescribeError::new("an SGA of size zero needs no pages", "give its size: --sga 34G"));
     }
     let mut instance = described::instance(scene, Engine::Oracle, sga.to_string());
     let given = [("sga_target", Some(sga.get())), ("sga_max_size", most.map(Bytes::get)), ("processes", processes)];
@@ -124,7 +124,7 @@ fn finish(scene: &Scene<'_>, instance: &mut Instance, complete: bool) -> Result<
     match estimated(scene.host, instance)? {
         Some((demand, _)) => instance.demand = Some(demand),
         None if complete => {
-            return Err(DescribeError::new("no parameter tells the size of the SGA", "give it with --sga 34G"));
+            return Err(DescribeError::new("no parameter gives the size of the SGA", "give it with --sga 34G"));
         }
         None => {}
     }
@@ -157,7 +157,7 @@ pub(super) fn size(instance: &Instance, name: &str) -> Result<Bytes, DescribeErr
     let bytes = bytes(&setting.value).filter(|bytes| *bytes < 1 << 63);
     bytes.map(Bytes).ok_or_else(|| {
         let what = format!("{name} is no size: {:?}", shown(name, &setting.value));
-        let todo = "write a whole number of bytes, or one with K, M, G or T behind it";
+        let todo = "write a whole number of bytes, or one followed by K, M, G or T";
         match &setting.place {
             Some(place) => DescribeError::of(&place.file, what, todo).at(place.line),
             None => DescribeError::new(what, todo),
@@ -226,7 +226,7 @@ mod tests {
     fn what_makes_no_sense_is_named_with_its_line() {
         let said = |text| with(text).unwrap_err().to_string();
         assert!(said("a=1\nsga_target=34X\n").starts_with(&format!("{FILE}:2: sga_target is no size: \"34X\"")));
-        assert!(said("processes=1\n").starts_with("no parameter tells the size"));
+        assert!(said("processes=1\n").starts_with("no parameter gives the size"));
         assert!(said(&format!("sga_target=1G\nifile={FILE}\n")).contains("in a loop"));
         let none = Description::Config { engine: Engine::Oracle, path: "/none.ora".into() };
         assert!(by(&none, &MapSource::new()).unwrap_err().to_string().starts_with("/none.ora: no such file"));

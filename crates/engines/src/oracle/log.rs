@@ -68,9 +68,9 @@ fn read(excerpt: &Excerpt) -> Option<LogReport> {
     } else {
         let mut report = LogReport::new(Engine::Oracle, if xml { "oracle log.xml" } else { "oracle alert log" });
         let why = if up.is_some() {
-            "the last start says nothing of its pages: Oracle is older than 11.2.0.2"
+            "the last start logged nothing about its pages: Oracle is older than 11.2.0.2"
         } else {
-            "the last start does not say yet on which pages it is"
+            "the last start has not logged its pages yet"
         };
         report.unknown(why);
         report
@@ -138,13 +138,13 @@ fn meaning(text: &str, errno: &str) -> &'static str {
     } else if text.contains("ORA-27125") {
         "shmget was refused: vm.hugetlb_shm_group, or memlock on kernels before 5.16"
     } else if text.contains("ORA-00845") {
-        "MEMORY_TARGET lives in /dev/shm, which is too small, and never uses huge pages"
+        "MEMORY_TARGET keeps the SGA in /dev/shm, which is too small, and never uses huge pages"
     } else if text.contains("ORA-27104") || text.contains("DBT-11207") {
         "the segment goes beyond kernel.shmmax"
     } else if refuses_setting(text) && text.contains("Exadata") {
-        "on Exadata this release takes use_large_pages=ONLY or AUTO_ONLY alone"
+        "on Exadata this release accepts only use_large_pages=ONLY or AUTO_ONLY"
     } else if refuses_setting(text) {
-        "this release does not take this value of use_large_pages"
+        "this release does not accept this value of use_large_pages"
     } else if text.contains("ORA-27138") {
         "use_large_pages contradicts another parameter, or on Exadata is neither ONLY nor AUTO_ONLY"
     } else {

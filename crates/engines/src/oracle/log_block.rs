@@ -117,7 +117,7 @@ pub(super) fn read_old(lines: &[Line], xml: bool) -> LogReport {
             report.expected = report.needed;
             report.decide(LogVerdict::None);
         }
-        _ => report.unknown("the block on huge pages is of a form that is not known, or cut off"),
+        _ => report.unknown("the block on huge pages has an unknown form, or is cut off"),
     }
     report
 }

@@ -290,7 +290,7 @@ fn refused_by_exadata(scene: &Scene<'_>, instance: &Instance) -> Option<Startup>
         return None;
     }
     let setting = instance.settings.get("use_large_pages")?;
-    Some(Startup::Refuses(format!("{setting}: on Exadata this release takes ONLY and AUTO_ONLY alone")))
+    Some(Startup::Refuses(format!("{setting}: on Exadata this release accepts only ONLY and AUTO_ONLY")))
 }
 
 /// Whether no other instance runs as the same user.
@@ -494,7 +494,7 @@ impl Parameters {
                 _ => "srvctl config database",
             };
             let why = format!(
-                "no {} in {folder}; {config} names a spfile in ASM, CREATE PFILE FROM SPFILE puts it there",
+                "no {} in {folder}; {config} names a spfile in ASM, CREATE PFILE FROM SPFILE writes it there",
                 files.join(", ")
             );
             door.tell(format!("parameters of oracle {sid}"), Reason::untold(why));
@@ -507,7 +507,7 @@ impl Parameters {
     fn add(&mut self, scene: &Scene<'_>, door: &mut Door<'_>, pmon: &Process, file: &str, depth: usize) -> bool {
         if file.starts_with('+') {
             self.complete = false;
-            let why = "it is in ASM; CREATE PFILE FROM SPFILE makes a file of it that can be read";
+            let why = "it is in ASM; CREATE PFILE FROM SPFILE writes it to a file that can be read";
             door.tell(file.to_owned(), Reason::untold(why));
             return true;
         }
@@ -520,7 +520,7 @@ impl Parameters {
         }
         let Observed::Known(assignments) = read else {
             if read.is_absent() {
-                door.tell(path, Reason::untold("a parameter file names it, and it is not there"));
+                door.tell(path, Reason::untold("a parameter file names it, but it does not exist"));
             }
             self.complete = false;
             return true;

@@ -47,7 +47,7 @@ pub fn parse_text(bytes: &[u8]) -> Result<Vec<Assignment>, ParseError> {
 /// A file that does not begin with a block of this kind, or that ends within one that holds text.
 pub fn parse_spfile(bytes: &[u8]) -> Result<Vec<Assignment>, ParseError> {
     if !bytes.starts_with(BLOCK_MAGIC) {
-        return Err(ParseError::whole("no server parameter file: it does not begin with a parameter block"));
+        return Err(ParseError::whole("not a server parameter file: it does not begin with a parameter block"));
     }
     let whole = bytes.chunks(BLOCK).take_while(|block| block.len() < BLOCK || block.starts_with(BLOCK_MAGIC));
     if whole.last().is_some_and(|block| block.len() < BLOCK) {

@@ -147,13 +147,13 @@ fn targets(host: &Host, instance: &Instance) -> Option<Vec<Proposed>> {
     let own = runs.filter(|sga| whole.is_none_or(|(_, whole)| *sga < whole));
     let set = amount("sga_target").filter(|set| own.is_none_or(|own| *set >= own));
     let (sga, why_sga) = match (set, own, whole) {
-        (Some(set), ..) => (set, "as it is set, no less than its SGA has now".to_owned()),
-        (None, Some(sga), _) => (sga, "what its SGA has now".to_owned()),
+        (Some(set), ..) => (set, "as set now, which is at least its current SGA".to_owned()),
+        (None, Some(sga), _) => (sga, "its current SGA".to_owned()),
         (None, None, Some((name, whole))) => {
             let part = whole.shared_by(100)?.times(SGA_PERCENT);
-            (part, format!("{SGA_PERCENT} % of {name}, as automatic memory management begins"))
+            (part, format!("{SGA_PERCENT} % of {name}, the share automatic memory management starts with"))
         }
-        (None, None, None) => (runs?, "what its SGA has now".to_owned()),
+        (None, None, None) => (runs?, "its current SGA".to_owned()),
     };
     let held = work::held(host, instance);
     let left = whole.map(|(name, whole)| (name, whole.saturating_sub(sga)));
@@ -163,7 +163,7 @@ fn targets(host: &Host, instance: &Instance) -> Option<Vec<Proposed>> {
     why_pga.extend(held.map(|held| format!("its processes hold {held} of private memory now")));
     if let Some(set) = amount("pga_aggregate_target").filter(|set| *set >= pga) {
         pga = set;
-        why_pga.push("it is set to that already".into());
+        why_pga.push("it is already set to that".into());
     }
     let rounded = pga.get().checked_next_multiple_of(PGA_STEP.get()).map_or(pga, Bytes);
     let proposed = |name, bytes: Bytes, because| Proposed { name, value: mebibytes(bytes), because };

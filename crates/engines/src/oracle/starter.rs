@@ -62,26 +62,26 @@ fn agent<'a>(host: &'a Host, instance: &Instance) -> Option<&'a Process> {
 
 /// What a person does about the limit that Clusterware gives: `#` lines and commands.
 fn limits(host: &Host, clusterware: Option<&Clusterware>) -> Vec<String> {
-    const WHOSE: &str = "What Oracle Clusterware starts, by srvctl or at the boot, has the limits that Clusterware has itself: no \
-                         rule of limits.d reaches these, and a drop-in for its unit may not.";
+    const WHOSE: &str = "What Oracle Clusterware starts, by srvctl or at boot, has Clusterware's own limits. Rules in \
+                         limits.d don't change these, and a drop-in for its unit may not either.";
     let line = |file: &str| match file.ends_with("_env.txt") {
         true => "CRS_LIMIT_MEMLOCK=unlimited",
         false => "ulimit -l unlimited, before it starts the stack",
     };
     let told = match clusterware {
         Some(Clusterware { memlock: Observed::Known((Limit::Unlimited, place)), .. }) => {
-            format!("{place} gives it unlimited memlock, and it was started otherwise.")
+            format!("{place} gives it unlimited memlock, but it was started without that.")
         }
         Some(Clusterware { memlock: Observed::Known((Limit::At(bytes), place)), .. }) => {
             let Place { file, .. } = place;
             format!("{place} gives it {bytes} of memlock: make that unlimited ({}).", line(file))
         }
         Some(Clusterware { memlock: Observed::Absent, file: Some(file) }) => {
-            format!("No file of it sets memlock: add to {file}: {}.", line(file))
+            format!("None of its files sets memlock: add to {file}: {}.", line(file))
         }
         _ => "Raise memlock to unlimited as the documentation of this Grid Infrastructure says.".to_owned(),
     };
-    let then = "Then start Clusterware anew on this node, as root:";
+    let then = "Then restart Clusterware on this node, as root:";
     let mut lines: Vec<String> = [WHOSE, &told, then].iter().map(|line| format!("# {line}")).collect();
     lines.extend(["stop", "start"].map(|verb| format!("crsctl {verb} {}", stack(host))));
     lines

@@ -36,7 +36,7 @@ fn target(instance: &Instance) -> Option<Grant> {
     // Its files were read where they say how large the SGA is.
     let sga = size(instance, "sga_target").ok().filter(|sga| *sga > Bytes::ZERO)?;
     let bytes = sga.shared_by(DEFAULT_PART)?.max(LEAST_TARGET);
-    Some(Grant { bytes, by: "pga_aggregate_target: a fifth of the SGA where nothing sets it".into() })
+    Some(Grant { bytes, by: "pga_aggregate_target: a fifth of the SGA if nothing sets it".into() })
 }
 
 /// Oracle 12.1 brought the limit; 0 takes it away. Sessions with the most untunable memory are ended beyond it.
@@ -52,7 +52,7 @@ fn limit(instance: &Instance, target: Option<&Grant>) -> Option<Grant> {
     let bytes = target?.bytes.times(2).max(LEAST_LIMIT).max(processes);
     Some(Grant {
         bytes,
-        by: "pga_aggregate_limit: its default, twice the target, 2 GiB and 3 MiB a process at least".into(),
+        by: "pga_aggregate_limit: its default, twice the target, but at least 2 GiB and 3 MiB per process".into(),
     })
 }
 

@@ -79,7 +79,7 @@ fn parse_own(bytes: &[u8]) -> Result<Control, ParseError> {
     let mut values = [0; SETTINGS.len()];
     for (value, at) in values.iter_mut().zip((SETTINGS_AT..).step_by(4)) {
         let count = number(at).filter(|count| i32::try_from(*count).is_ok());
-        *value = count.ok_or(ParseError::whole("has less than none of something"))?;
+        *value = count.ok_or(ParseError::whole("has a negative number where a count should be"))?;
     }
     Ok(Control { state: number(STATE_AT).ok_or(short)?, values })
 }

@@ -99,7 +99,7 @@ fn by_cluster(
         behind.extend(added);
         match pg_ctl(&handed_on) {
             Ok((given, _)) => before.splice(..0, given).for_each(drop),
-            Err(_) => return Next::Refused(format!("pg_ctl does not take its options ({})", command.place)),
+            Err(_) => return Next::Refused(format!("pg_ctl does not accept its options ({})", command.place)),
         }
         if !of_unit.is_empty() || !handed_on.is_empty() {
             place = command.place.clone();
@@ -130,13 +130,15 @@ fn options_of(
         };
         let found = match parse(&bytes) {
             Ok(found) => found,
-            Err(line) => return Err(Next::Refused(format!("pg_ctlcluster does not take the line ({})", place(line)))),
+            Err(line) => {
+                return Err(Next::Refused(format!("pg_ctlcluster does not accept the line ({})", place(line))));
+            }
         };
         let Some((value, line)) = found else { return Ok(None) };
         let words: Vec<String> = value.split_whitespace().map(str::to_owned).collect();
         return match pg_ctl(&words) {
             Ok((given, _)) => Ok(Some((given, place(line)))),
-            Err(NotTaken) => Err(Next::Refused(format!("pg_ctl does not take pg_ctl_options ({})", place(line)))),
+            Err(NotTaken) => Err(Next::Refused(format!("pg_ctl does not accept pg_ctl_options ({})", place(line)))),
         };
     }
     Ok(None)

@@ -99,7 +99,7 @@ pub(crate) fn describe(
                 let why = match libraries.trim() {
                     "" => why.to_string(),
                     libraries => {
-                        format!("{why}; what {libraries} (shared_preload_libraries) take is not in the estimate")
+                        format!("{why}; the estimate does not include what {libraries} (shared_preload_libraries) need")
                     }
                 };
                 instance.demand = Some(reckoned.in_pages(page));
@@ -195,7 +195,7 @@ fn version(source: &dyn Source, data: &str) -> Result<String, DescribeError> {
         Observed::Absent => Err(match source.list(data) {
             Observed::Known(_) => DescribeError::of(
                 data,
-                "no PostgreSQL data directory: there is no PG_VERSION in it",
+                "not a PostgreSQL data directory: there is no PG_VERSION in it",
                 "name the folder that initdb made",
             ),
             Observed::Absent => DescribeError::of(data, "no such folder", "name the folder that initdb made"),
@@ -238,7 +238,7 @@ fn read(host: &Host, door: &mut Door<'_>, files: &Files) -> Result<Settings, Des
 fn check(settings: &Settings) -> Result<(), DescribeError> {
     let wrong = |name: &str, value: &str, todo: &str| {
         let what = match shown(name, value) {
-            NO_VALUE => format!("{name} has a value that is none"),
+            NO_VALUE => format!("{name} has an invalid value"),
             value => format!("{name} is {value:?}"),
         };
         let place = settings.values.get(name).and_then(|setting| setting.place.clone());
@@ -256,7 +256,7 @@ fn check(settings: &Settings) -> Result<(), DescribeError> {
             Some(0) if name == "shared_buffers" => return Err(wrong(name, value, "it is at least 128kB")),
             Some(bytes) if bytes < 1 << 63 => {}
             Some(_) => return Err(wrong(name, value, "that is more than any machine has")),
-            None => return Err(wrong(name, value, "write a size as 512MB or 6GB")),
+            None => return Err(wrong(name, value, "write a size such as 512MB or 6GB")),
         }
     }
     for (name, value) in COUNTS.into_iter().filter_map(given) {

@@ -46,7 +46,7 @@ fn read(excerpt: &Excerpt) -> Option<LogReport> {
         // Ready without the lines before: they went elsewhere, or are cut off.
         let (_, ready) = events.last()?;
         let mut report = report(form, ready);
-        report.unknown("the last start has only its end in this log");
+        report.unknown("this log has only the end of the last start");
         return Some(report);
     };
     let (event, record) = events.get(last)?;
@@ -63,7 +63,8 @@ fn read(excerpt: &Excerpt) -> Option<LogReport> {
         Event::FellBack(bytes) => fall_back(&mut report, *bytes, record),
         Event::Started | Event::Ready => {
             report.unknown(
-                "PostgreSQL logs nothing of a start that got huge pages; huge_pages_status (17 and later) and its mappings tell",
+                "PostgreSQL logs nothing about a start that got huge pages; huge_pages_status (17 and later) and its \
+                 mappings show it",
             );
             // It falls back just before it says its version, and has said nothing else between.
             let before = last.checked_sub(1).and_then(|at| events.get(at));

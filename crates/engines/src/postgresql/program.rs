@@ -66,9 +66,9 @@ pub(super) enum Silence {
     OfAnother(String),
     #[error("no program {0}")]
     NoProgram(String),
-    #[error("{path} is PostgreSQL {theirs}, the data directory is of {major}")]
+    #[error("{path} is PostgreSQL {theirs}, but the data directory is from {major}")]
     OtherVersion { path: String, theirs: String, major: u32 },
-    #[error("no program postgres of PostgreSQL {0} at the usual places; name it with --server-binary")]
+    #[error("no postgres program of PostgreSQL {0} in the usual places; name it with --server-binary")]
     NoneOfVersion(u32),
     #[error("it calls itself {0:?}")]
     Unnamed(String),

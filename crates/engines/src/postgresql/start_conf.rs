@@ -26,7 +26,7 @@ pub(super) fn read(host: &Host, door: &mut Door<'_>, main: &Process) -> Option<S
     match found.word {
         "auto" if found.alone => None,
         // pg_ctlcluster takes it, and the generator that tells the boot does not.
-        "auto" => Some(Startup::NotAtBoot(format!("start.conf is not auto alone ({place})"))),
+        "auto" => Some(Startup::NotAtBoot(format!("start.conf holds more than auto ({place})"))),
         "manual" => Some(Startup::NotAtBoot(format!("start.conf=manual ({place})"))),
         // Of any other word pg_ctlcluster says that it is invalid, and starts nothing.
         "disabled" => Some(Startup::Never(format!("start.conf=disabled ({place})"))),

@@ -37,7 +37,7 @@ pub(super) fn asleep(estate: &mut Estate<'_>) {
         it.name.clone_from(&guest.name);
         it.owner = "libvirt-qemu".to_owned();
         if guest.pages == Pages::Untold {
-            let value = "for some of its nodes alone, which is not reckoned here".into();
+            let value = "for some of its nodes only, which hugewise does not calculate".into();
             let place = Some(Place { file: path.clone(), line: 0 });
             let setting = Setting { name: "hugepages".into(), value, place };
             (it.asked, it.setting, it.demand) = (Asked::Unknown, Some(setting), None);

@@ -75,7 +75,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Definition, ParseError> {
         }
     }
     let name = name.filter(|name| !name.is_empty()).ok_or(ParseError::whole("no domain with a name"))?;
-    let memory = memory.ok_or(ParseError::whole("no domain with a size of memory"))?;
+    let memory = memory.ok_or(ParseError::whole("no domain with a memory size"))?;
     Ok(Definition { name, uuid, memory, pages })
 }
 

@@ -18,14 +18,14 @@ pub(crate) fn describe(
     _ask: bool,
 ) -> Result<Described, DescribeError> {
     let Description::Command { command, .. } = description else {
-        return Err(DescribeError::new("no command line is given", "write it behind --: qemu-system-x86_64 -m 4G"));
+        return Err(DescribeError::new("no command line is given", "write it after --: qemu-system-x86_64 -m 4G"));
     };
     if command.is_empty() {
         return Err(DescribeError::new("the command line is empty", "begin it with the program: qemu-system-x86_64"));
     }
     let sane = |size: Option<Bytes>| size.is_some_and(|size| size.get() > 0 && size.get() < 1 << 63);
     let no_size = |text: &str| {
-        let todo = "write a whole number with K, M, G or T behind it; behind -m one without is mebibytes";
+        let todo = "write a whole number followed by K, M, G or T; after -m, a bare number is mebibytes";
         Err(DescribeError::new(format!("no size of memory: {text:?}"), todo))
     };
     if let Some(text) = values(command, "m").last().filter(|text| !sane(memory_size(text))) {
@@ -44,7 +44,7 @@ pub(crate) fn describe(
         let (Some(size), Some(page)) = (backend.size(), backend.page_size(host)) else { continue };
         if !size.get().is_multiple_of(page.bytes().get()) {
             let what =
-                format!("a memfd of {} bytes is no whole number of pages of {page}: QEMU refuses it", size.get());
+                format!("a memfd of {} bytes is not a whole number of {page} pages: QEMU refuses it", size.get());
             return Err(DescribeError::new(what, "give the backend a size that is"));
         }
     }

@@ -54,7 +54,7 @@ fn read(excerpt: &Excerpt) -> Option<LogReport> {
             report.needed_bytes =
                 report.needed_bytes.or_else(|| asked.and_then(|asked| backends(lines.get(asked).copied()?)));
             if line.contains("Invalid argument") {
-                report.reason = "the backend's size is no multiple of its page size".into();
+                report.reason = "the backend's size is not a multiple of its page size".into();
             } else if line.contains("No such file or directory") {
                 report.reason = "mem-path names no folder".into();
             }
@@ -63,7 +63,7 @@ fn read(excerpt: &Excerpt) -> Option<LogReport> {
             if let Some(line) = asked.and_then(|at| lines.get(at)) {
                 report.evidence(line);
             }
-            report.unknown("QEMU logs failures only; its mappings tell");
+            report.unknown("QEMU logs only failures; its mappings show the rest");
         }
     }
     Some(report)

@@ -131,7 +131,7 @@ fn an_address_space_below_its_memory_keeps_it_down() {
         |limit: &str| jvm(&format!("[Service]\nLimitAS={limit}\nExecStart={RUNS}\n"), None, |source| source).startup;
     // The heap of 1 GiB alone is more.
     let Some(Startup::Refuses(why)) = of("512M") else { panic!("{:?}", of("512M")) };
-    assert!(why.starts_with("LimitAS is 512.0 MiB, and it maps 1.") && why.ends_with(&format!("({UNIT}:2)")), "{why}");
+    assert!(why.starts_with("LimitAS is 512.0 MiB, but it maps 1.") && why.ends_with(&format!("({UNIT}:2)")), "{why}");
     assert!(matches!(of("512M:infinity"), Some(Startup::Refuses(_))));
     assert_eq!([of("16G"), of("infinity"), of("512M\nLimitAS=infinity"), of("x")], [None, None, None, None]);
 }

@@ -112,7 +112,7 @@ impl<R: Read> Lzw<R> {
             self.before = None;
             return Ok(true);
         }
-        let senseless = || io::Error::other("what compress packed makes no sense");
+        let senseless = || io::Error::other("its compressed data is damaged");
         let Some((earlier, first)) = self.before else {
             // The first code is a byte.
             let byte = u8::try_from(code).map_err(|_| senseless())?;

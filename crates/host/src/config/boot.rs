@@ -44,7 +44,7 @@ fn read_grub_legacy(door: &mut Door<'_>) -> Option<Observed<BootEntry>> {
             command_line: entry.words.clone(),
             place: place(file, entry.line),
         }),
-        None => Observed::Malformed(format!("{file}: which entry is started by default is not known")),
+        None => Observed::Malformed(format!("{file}: cannot tell which entry boots by default")),
     });
     if matches!(entry, Observed::Malformed(_)) {
         door.note("boot loader's default entry", &entry);

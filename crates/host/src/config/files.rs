@@ -116,7 +116,7 @@ pub fn joined<T>(
                     all.extend(parse(path, &bytes));
                 }
                 None => {
-                    let why = format!("with it such files have more than {} MiB", MOST_TEXT >> 20);
+                    let why = format!("with this file, such files add up to more than {} MiB", MOST_TEXT >> 20);
                     door.tell(path.clone(), Reason::Malformed(why.clone()));
                     return Observed::Malformed(format!("{path}: {why}"));
                 }
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(joined(&mut Door::new(&remarks), &paths, count), Observed::Known(vec![length]));
         let large = small.file("/d/b", half);
         let mut door = Door::new(&large);
-        let why = "with it such files have more than 1 MiB";
+        let why = "with this file, such files add up to more than 1 MiB";
         assert_eq!(joined(&mut door, &paths, count), Observed::Malformed(format!("/d/b: {why}")));
         assert_eq!(door.unread, [hugewise_model::Unread::new("/d/b", Reason::Malformed(why.into()))]);
     }

@@ -9,7 +9,7 @@ const MOST_WORDS: usize = 16 << 10;
 
 /// A command or a value is longer than any server's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("with all that it stands for it is longer than {} KiB or {MOST_WORDS} words", MOST_TEXT >> 10)]
+#[error("with its variables filled in, it is longer than {} KiB or {MOST_WORDS} words", MOST_TEXT >> 10)]
 pub(super) struct TooLong;
 
 /// The same text, where it is not too long to be looked at.

@@ -162,7 +162,7 @@ const MOST_TEXT: usize = 64 << 10;
 
 /// With its variables replaced a text is longer than any kernel's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("with its variables it is longer than {} KiB", MOST_TEXT >> 10)]
+#[error("with its variables filled in, it is longer than {} KiB", MOST_TEXT >> 10)]
 pub struct TooLong;
 
 /// `$name` and `${name}` replaced; a variable that is not set is nothing, as in GRUB.

@@ -13,10 +13,10 @@ use hugewise_model::host::KernelRelease;
 /// - Debian 12 and 13 (linux-image-6.1.0-56-cloud-amd64, linux-config-6.12);
 /// - Ubuntu 24.04 (`debian.master/config/annotations` of its 6.8, as github.com/NVIDIA/NV-Kernels has it), but for POWER.
 const KNOWN: &[(&str, &str, &str, &str)] = &[
-    ("3.10.0-", ".el7.", "always", "Red Hat's kernel of release 7"),
-    ("4.18.0-", ".el8", "always", "Red Hat's kernel of release 8"),
-    ("5.14.0-", ".el9", "always", "Red Hat's kernel of release 9"),
-    ("6.12.0-", ".el10", "always", "Red Hat's kernel of release 10"),
+    ("3.10.0-", ".el7.", "always", "the RHEL 7 kernel"),
+    ("4.18.0-", ".el8", "always", "the RHEL 8 kernel"),
+    ("5.14.0-", ".el9", "always", "the RHEL 9 kernel"),
+    ("6.12.0-", ".el10", "always", "the RHEL 10 kernel"),
     ("5.15.0-", "uek", "always", "UEK7"),
     ("6.12.0-", "uek", "always", "UEK8"),
     ("6.1.", "-amd64", "always", "Debian's kernel 6.1"),

@@ -159,7 +159,7 @@ fn whole(
     let at_boot = match at_boot {
         Wanted::By(link) => AtBoot::Yes(format!("{name} is enabled ({link})")),
         Wanted::ByNobody => AtBoot::No(format!("{name} is disabled")),
-        Wanted::Unknown => AtBoot::Unknown(format!("nothing tells whether the boot starts {name}")),
+        Wanted::Unknown => AtBoot::Unknown(format!("nothing says whether the boot starts {name}")),
     };
     let Observed::Known(assignments) = assignments else { return Service { at_boot, ..service } };
     let of_service = || assignments.iter().map(|(_, one)| one).filter(|one| one.section == "Service");

@@ -53,14 +53,14 @@ impl Starter {
             SysctlFiles::Folders => masked(SYSCTL_SERVICE, "sysctl.d"),
             SysctlFiles::Conf => Some(not_read("sysctl.d", format!("/etc/sysctl.conf alone is read ({by})"))),
             SysctlFiles::ConfAtLeast => {
-                Some(not_read("sysctl.d", format!("that it is read there is not known ({by})")))
+                Some(not_read("sysctl.d", format!("hugewise cannot tell whether it is read there ({by})")))
             }
             SysctlFiles::FoldersThenConf | SysctlFiles::ConfThenFolder { .. } => None,
         };
         let of_tmpfiles = if self.tmpfiles {
             masked(TMPFILES_SERVICE, "tmpfiles.d")
         } else {
-            Some(not_read("tmpfiles.d", format!("this host is started without systemd ({by})")))
+            Some(not_read("tmpfiles.d", format!("this host boots without systemd ({by})")))
         };
         of_sysctl.into_iter().chain(of_tmpfiles).collect()
     }
@@ -292,7 +292,7 @@ mod tests {
             said(&rhel4),
             [
                 "nothing in sysctl.d counts at boot: /etc/sysctl.conf alone is read (/etc/rc.d/rc.sysinit)",
-                "nothing in tmpfiles.d counts at boot: this host is started without systemd (/etc/rc.d/rc.sysinit)"
+                "nothing in tmpfiles.d counts at boot: this host boots without systemd (/etc/rc.d/rc.sysinit)"
             ]
         );
         let rhel6 = MapSource::new().file("/etc/rc.d/rc.sysinit", "apply_sysctl\n");

@@ -78,7 +78,7 @@ pub fn read(door: &mut Door<'_>) -> Observed<Vec<SysctlAssignment>> {
             let folder = in_turn(door, files, Conf::Neither, procps::parse_old_lines);
             let known = |one: &SysctlAssignment| SETTINGS.iter().any(|(setting, _)| *setting == one.key);
             if let Some(first) = folder.known().and_then(|all| all.iter().find(|one| known(one))) {
-                let why = format!("whether {} is read at boot is not known", first.place.file);
+                let why = format!("cannot tell whether {} is read at boot", first.place.file);
                 return Observed::Malformed(why);
             }
             in_turn(door, Observed::Absent, Conf::First, procps::parse_old_lines)
@@ -274,7 +274,7 @@ mod tests {
             .file("/etc/sysctl.d/net", "net.ipv4.ip_forward=1\n");
         assert_eq!(winner(&suse, "vm.nr_hugepages"), won("3", "/etc/sysctl.conf:1"));
         let both = suse.file("/etc/sysctl.d/pages", "vm.nr_hugepages=4\n");
-        let why = "whether /etc/sysctl.d/pages is read at boot is not known".to_owned();
+        let why = "cannot tell whether /etc/sysctl.d/pages is read at boot".to_owned();
         assert_eq!(read(&mut Door::new(&both)), Observed::Malformed(why));
     }
 

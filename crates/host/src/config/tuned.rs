@@ -190,7 +190,7 @@ pub fn parse(file: &str, bytes: &[u8]) -> Result<Sections, ParseError> {
             current = Some(name.trim().to_owned());
         } else if let Some((key, value)) = text.split_once('=') {
             let Some(section) = current.as_ref().and_then(|name| sections.get_mut(name)) else {
-                return Err(ParseError::at(line, "an option stands before the first section"));
+                return Err(ParseError::at(line, "an option comes before the first section"));
             };
             count += 1;
             if count > MOST_OPTIONS {
@@ -246,7 +246,7 @@ fn variables_of(sections: &Sections) -> Result<BTreeMap<String, String>, Failure
         length = length.saturating_add(value.len());
         if length > MOST_OF_VARIABLES {
             let at = place(&setting.file, setting.line);
-            return Err(Observed::Malformed(format!("{at}: the variables stand for more than 1 MiB")));
+            return Err(Observed::Malformed(format!("{at}: the variables expand to more than 1 MiB")));
         }
         variables.insert(setting.key.clone(), value);
     }
@@ -495,7 +495,7 @@ mod tests {
         let named = format!("[main]\ninclude=b{}\n", ",b".repeat(5000));
         for (text, why) in [
             (keys.as_str(), "more than 4096 options"),
-            (doubled.as_str(), "the variables stand for more than 1 MiB"),
+            (doubled.as_str(), "the variables expand to more than 1 MiB"),
             (named.as_str(), "named more than 1000 times"),
         ] {
             let source = active("a")

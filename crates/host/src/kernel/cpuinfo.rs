@@ -73,7 +73,7 @@ pub fn parse(bytes: &[u8]) -> Result<Cpuinfo, ParseError> {
         }
     }
     if fields == 0 {
-        return Err(ParseError::whole("no field of cpuinfo in it"));
+        return Err(ParseError::whole("it has no field of cpuinfo"));
     }
     if all.processors.is_absent() && listed > 0 {
         all.processors = Observed::Known(listed);

@@ -68,7 +68,7 @@ pub fn parse(bytes: &[u8]) -> Result<Meminfo, ParseError> {
         known = true;
         *amount = kib(line, value).map(Bytes::from_kib);
     }
-    if known { Ok(all) } else { Err(ParseError::whole("no field of meminfo in it")) }
+    if known { Ok(all) } else { Err(ParseError::whole("it has no field of meminfo")) }
 }
 
 /// The fields of the default pool; whether it was one.

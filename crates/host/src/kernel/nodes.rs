@@ -32,7 +32,7 @@ pub fn parse(bytes: &[u8]) -> Result<NumaNode, ParseError> {
         }
         *fact = Observed::Known(Bytes::from_kib(kib));
     }
-    let id = id.ok_or_else(|| ParseError::whole("no field of a node's meminfo in it"))?;
+    let id = id.ok_or_else(|| ParseError::whole("it has no field of a node's meminfo"))?;
     Ok(NumaNode { id, total, free })
 }
 

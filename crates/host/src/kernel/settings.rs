@@ -22,7 +22,7 @@ pub fn parse(bytes: &[u8]) -> Result<BTreeMap<String, String>, ParseError> {
     let pairs = text.lines().filter_map(|line| line.split_once(" = ").or_else(|| Some((line.strip_suffix(" =")?, ""))));
     let plain = pairs.filter(|(name, _)| !name.contains(char::is_whitespace) && name.contains('.'));
     let values: BTreeMap<_, _> = plain.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
-    if values.is_empty() { Err(ParseError::whole("no line of sysctl -a in it")) } else { Ok(values) }
+    if values.is_empty() { Err(ParseError::whole("it has no line of sysctl -a")) } else { Ok(values) }
 }
 
 /// A group id. The kernel prints it signed, so ids from 2^31 up come out negative.

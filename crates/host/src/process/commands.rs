@@ -68,7 +68,7 @@ impl Commands {
             let spent = self.spent.get(&uid).copied().unwrap_or_default();
             if held > ORDINARY && spent.saturating_add(held) > TOGETHER {
                 let most = TOGETHER >> 20;
-                return Observed::Malformed(format!("left out: this user's take more than {most} MiB together"));
+                return Observed::Malformed(format!("left out: together this user's take more than {most} MiB"));
             }
             Observed::Known(command)
         });
@@ -136,7 +136,7 @@ mod tests {
         assert!(bytes < 20 << 20, "{bytes} bytes are held");
         // 16 MiB hold 18 lines of 900 KiB.
         assert_eq!(with, (100..118).chain(300..304).collect::<Vec<u32>>());
-        let why = "malformed: left out: this user's take more than 16 MiB together";
+        let why = "malformed: left out: together this user's take more than 16 MiB";
         assert_eq!(unread, [format!("/proc/PID/cmdline of 22 processes of user 61234: {why}")]);
     }
 

@@ -110,7 +110,7 @@ pub(crate) fn read_timed(
     // Half of a capture that was unpacked, or the folders without what was in them.
     let is_lost = processes.is_empty() && reader.others.is_empty() && !reader.is_any;
     let processes = if is_lost {
-        Observed::Malformed("of the processes that /proc lists nothing is there".to_owned())
+        Observed::Malformed("/proc lists processes, but has no files for any of them".to_owned())
     } else {
         Observed::Known(processes)
     };

@@ -43,7 +43,7 @@ fn unmounted(path: &str) -> Option<&'static str> {
     let gone = |path: &str| matches!(stat(path), Err(Errno::NOENT | Errno::NOTDIR));
     // The link itself is there even where it leads nowhere.
     if path.starts_with("/proc/self/") && gone("/proc/self") {
-        Some("this program is not in /proc, which is that of another pid namespace")
+        Some("this program is not in /proc, which belongs to another pid namespace")
     } else if path.starts_with("/sys/") && gone("/sys/kernel") {
         Some("/sys is not mounted")
     } else {

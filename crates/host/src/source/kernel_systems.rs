@@ -42,5 +42,5 @@ pub(super) fn is_kernels_path(path: &str) -> Result<bool, Errno> {
 
 /// What is said of a path into one of them.
 pub(super) fn kernels<T>() -> Observed<T> {
-    Observed::Malformed("the kernel's own, and not read".into())
+    Observed::Malformed("it is on one of the kernel's own file systems and was not read".into())
 }

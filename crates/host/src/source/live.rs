@@ -467,7 +467,7 @@ mod tests {
         let not_regular = Observed::Malformed("not a regular file".into());
         assert_eq!(live.read(&format!("/proc/{pid}/fd/{descriptor}/pipe")), not_regular);
         assert_eq!(live.read(&format!("/proc/..{}", pipe.display())), not_regular);
-        let kernels = Observed::Malformed("the kernel's own, and not read".into());
+        let kernels = Observed::Malformed("it is on one of the kernel's own file systems and was not read".into());
         assert_eq!(live.read(&format!("/proc/{pid}/fd/{descriptor}/environ")), kernels);
         assert_eq!(live.read(&format!("/proc/{pid}/root{}/environ", folder.path().display())), kernels);
         assert_eq!(live.read("/proc/thread-self/environ"), kernels);

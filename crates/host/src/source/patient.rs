@@ -99,7 +99,7 @@ impl Patient {
             *worker = Worker::start(read);
         }
         let Some(at_work) = worker.as_ref().filter(|worker| worker.paths.send(path.to_owned()).is_ok()) else {
-            return Observed::Malformed("no thread can be had to read it".into());
+            return Observed::Malformed("no thread could be started to read it".into());
         };
         match at_work.answers.recv_timeout(self.patience()) {
             Ok(answer) => answer,

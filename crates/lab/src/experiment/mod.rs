@@ -104,7 +104,10 @@ impl Context<'_> {
     pub(crate) fn room_for(&self, bytes: Bytes) -> Result<(), Failure> {
         let room = self.gauge.read()?;
         if bytes > room.available.saturating_sub(self.floor) {
-            let reason = format!("{bytes} wanted, {} available, of which {} stay free", room.available, self.floor);
+            let reason = format!(
+                "{bytes} needed, but only {} available, and {} of that must stay free",
+                room.available, self.floor
+            );
             return Err(Failure::Unavailable(reason));
         }
         Ok(())

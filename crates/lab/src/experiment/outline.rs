@@ -94,7 +94,7 @@ pub fn outline(experiment: &dyn Experiment, options: &Options, gauge: &Gauge) ->
         changes.insert(0, format!("drops up to {} of page cache", peak.saturating_sub(free)));
     }
     if refusal.is_none() && variants.iter().all(|variant| variant.left_out.is_some()) {
-        refusal = Some("this host can provide none of the page sizes".to_owned());
+        refusal = Some("this host can provide none of these page sizes".to_owned());
     }
     Ok(Outline {
         experiment: experiment.name().to_owned(),
@@ -120,7 +120,7 @@ fn unavailable(pages: Variant, needs: &Needs, may_change: bool) -> Option<String
         };
         let wanted = page.pages_for(needs.huge);
         if available < wanted && !may_change {
-            return Some(format!("it needs {wanted} pages of {page}, and {available} are available: run as root"));
+            return Some(format!("it needs {wanted} pages of {page}, but only {available} are available: run as root"));
         }
         return None;
     }
@@ -129,7 +129,9 @@ fn unavailable(pages: Variant, needs: &Needs, may_change: bool) -> Option<String
     }
     match switches(pages, needs.obeys) {
         changes if changes.is_empty() => None,
-        _ if !thp::offers(pages, needs.obeys) => Some("this kernel has no such transparent pages".to_owned()),
+        _ if !thp::offers(pages, needs.obeys) => {
+            Some("this kernel does not offer these transparent huge pages".to_owned())
+        }
         _ if !may_change => Some("this host's THP settings forbid it: run as root".to_owned()),
         _ => None,
     }

@@ -100,7 +100,7 @@ impl Access {
         let pages = page.pages_for(self.size).get();
         let missing = faults.saturating_sub(pages) / (page.bytes().get() / base_page().bytes().get()).max(1);
         if missing > pages / 100 {
-            self.notes.insert(format!("{variant}: about {missing} of {pages} pages came as base pages"));
+            self.notes.insert(format!("{variant}: about {missing} of {pages} pages were base pages"));
         }
     }
 
@@ -226,8 +226,9 @@ impl Experiment for Access {
     }
 
     fn notes(&self) -> Vec<String> {
-        let clearing = "the kernel has to clear what it brings in, and Linux 6.18 does so a base page at a time: \
-                        prefault comes near memset by base pages at best, which is less than one memset reaches";
+        let clearing = "the kernel must clear every page it brings in, and Linux 6.18 does so one base page at a time: \
+                        at best prefault nears the speed of memset on base pages, which is slower than one large \
+                        memset";
         self.notes.iter().cloned().chain([clearing.to_owned()]).collect()
     }
 }

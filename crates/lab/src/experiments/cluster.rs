@@ -32,7 +32,7 @@ pub(crate) enum NoServer {
     NotInstalled,
     #[error("{folder}: {error}")]
     Disk { folder: String, error: Errno },
-    #[error("it needs {wanted} of disk in {folder}, and {free} are free; choose another folder with TMPDIR")]
+    #[error("it needs {wanted} of disk space in {folder}, but only {free} is free; choose another folder with TMPDIR")]
     NoRoom { wanted: Bytes, free: Bytes, folder: String },
 }
 

@@ -82,7 +82,8 @@ impl Experiment for PageTables {
 
     fn notes(&self) -> Vec<String> {
         vec![
-            "page_tables is the growth of PageTables in /proc/meminfo: what other processes did meanwhile is in it"
+            "page_tables is the growth of PageTables in /proc/meminfo, which includes what other processes did \
+             meanwhile"
                 .into(),
         ]
     }

@@ -51,7 +51,7 @@ impl Experiment for Scan {
 
     fn refusal(&self) -> Option<String> {
         if self.buffers < Bytes::from_mib(64) {
-            return Some(format!("shared buffers of {}: at least 64 MiB are scanned", self.buffers));
+            return Some(format!("shared buffers of {} are too small: use at least 64 MiB", self.buffers));
         }
         // The table, and the log of the inserts that a crash would need.
         let here = Programs::find().and_then(|_| cluster::disk_room(self.buffers.times(2) + Bytes::from_gib(1)));
@@ -59,7 +59,7 @@ impl Experiment for Scan {
     }
 
     fn changes(&self) -> Vec<String> {
-        vec!["starts a PostgreSQL server of its own, in a folder that it removes".into()]
+        vec!["starts its own PostgreSQL server, in a folder that it removes afterwards".into()]
     }
 
     fn needs(&self, variant: Variant) -> Needs {
@@ -101,7 +101,7 @@ impl Experiment for Scan {
                 context.cancel.check()?;
                 let counted = session.answer()?;
                 if counted != rows.to_string() {
-                    return Err(Failure::Failed(format!("{rows} rows were written, and {counted} counted")));
+                    return Err(Failure::Failed(format!("{rows} rows were written, but {counted} were counted")));
                 }
             }
             // Below zero where other processes of the host have given more back meanwhile.
@@ -118,8 +118,8 @@ impl Experiment for Scan {
     }
 
     fn notes(&self) -> Vec<String> {
-        let text =
-            "page_tables is the growth of PageTables in /proc/meminfo, the tables of each session's psql with it";
+        let text = "page_tables is the growth of PageTables in /proc/meminfo, including the page tables of each \
+                    session's psql";
         vec![text.into()]
     }
 }

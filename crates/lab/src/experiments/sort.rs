@@ -62,13 +62,13 @@ pub struct Sort {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Nonsense {
     /// No row, or rows that hold no key.
-    #[error("at least one row, of at least {KEY} bytes")]
+    #[error("use at least one row, of at least {KEY} bytes")]
     Rows,
     /// An extent of so many bytes.
-    #[error("an extent of {0} bytes: powers of two from 4 KiB to 1 GiB that hold a row")]
+    #[error("an extent of {0} bytes: use a power of two from 4 KiB to 1 GiB that holds a row")]
     Extent(u32),
     /// None at all.
-    #[error("no size of extents")]
+    #[error("give at least one extent size")]
     NoExtents,
 }
 
@@ -175,7 +175,7 @@ impl Experiment for Sort {
             });
             let more: Vec<String> = more.collect();
             if !more.is_empty() {
-                notes.push(format!("memory of {variant} against {first}: {}", more.join(", ")));
+                notes.push(format!("memory of {variant} compared with {first}: {}", more.join(", ")));
             }
         }
         notes

@@ -134,7 +134,7 @@ impl Experiment for Workload {
     }
 
     fn changes(&self) -> Vec<String> {
-        vec!["starts a PostgreSQL server of its own, in a folder that it removes".into()]
+        vec!["starts its own PostgreSQL server, in a folder that it removes afterwards".into()]
     }
 
     fn needs(&self, variant: Variant) -> Needs {
@@ -159,7 +159,7 @@ impl Experiment for Workload {
         context.cancel.check()?;
         let warm = "create extension if not exists pg_prewarm; select sum(pg_prewarm(oid)) from pg_class where relname like 'pgbench_accounts%' and relkind in ('r', 'i')";
         if let Err(failure) = cluster.ask(warm) {
-            let note = format!("the buffers were not warmed by pg_prewarm: {failure}");
+            let note = format!("pg_prewarm did not warm the buffers: {failure}");
             if !self.notes.contains(&note) {
                 self.notes.push(note);
             }
@@ -184,7 +184,7 @@ impl Experiment for Workload {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = self.notes.clone();
-        notes.push("page_tables is the growth of PageTables in /proc/meminfo from the first session on".into());
+        notes.push("page_tables is the growth of PageTables in /proc/meminfo since the first session".into());
         notes
     }
 }

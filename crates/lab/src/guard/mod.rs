@@ -174,7 +174,7 @@ impl PoolGuard {
         let room = Gauge::new().read().map_err(|why| Skip(why.to_string()))?.spare();
         if missing.of(page_size) > room {
             return Err(Skip(format!(
-                "{missing} more pages of {page_size} are wanted, and memory has room for {room}"
+                "{missing} more pages of {page_size} are needed, but memory has room for only {room}"
             )));
         }
         let now = self.pool(page_size)?;
@@ -183,7 +183,7 @@ impl PoolGuard {
             return Ok(());
         }
         self.give_back()?;
-        Err(Skip(format!("{missing} more pages of {page_size} were asked for, and the kernel could make {got}")))
+        Err(Skip(format!("{missing} more pages of {page_size} were requested, but the kernel could make only {got}")))
     }
 
     /// Allows `pages` surplus pages beyond the pool.
@@ -324,7 +324,7 @@ fn nobody_holds_pages() -> Result<(), Skip> {
             return Ok(());
         }
         if Instant::now() > until {
-            return Err(Skip(format!("{held} pages of 2 MiB are held by others")));
+            return Err(Skip(format!("other processes hold {held} pages of 2 MiB")));
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -351,9 +351,9 @@ impl Drop for PoolGuard {
                 finish(self);
             }
             Err(error) if std::thread::panicking() || self.scope == Scope::Ours => {
-                eprintln!("the host's pools are not as they were: {error}");
+                eprintln!("the host's pools were not restored: {error}");
             }
-            Err(error) => panic!("the host's pools are not as they were: {error}"),
+            Err(error) => panic!("the host's pools were not restored: {error}"),
         }
     }
 }

@@ -99,7 +99,7 @@ fn more_than_memory_holds_is_not_even_asked_for() {
     let guard = require!(PoolGuard::take());
     let before = pages();
     let Skip(reason) = guard.provide(PageSize::MIB_2, PageCount(1 << 40)).unwrap_err();
-    assert!(reason.contains("more pages of 2 MiB are wanted, and memory has room for"), "{reason}");
+    assert!(reason.contains("more pages of 2 MiB are needed, but memory has room for"), "{reason}");
     assert_eq!(pages(), before);
 }
 

@@ -145,24 +145,25 @@ pub fn noticed(with: &[Watched], set_aside: &[Watched]) -> Vec<String> {
     match (ignored, with.len()) {
         (0, _) => {}
         (1, 1) => lines.push(
-            "the program asked for no huge pages, or for few: glibc ignored what was set, or its memory does not come \
-             from malloc"
+            "the program asked for no huge pages, or only a few: glibc ignored the setting, or the program's memory \
+             does not come from malloc"
                 .to_owned(),
         ),
         (all, runs) if all == runs => lines.push(format!(
-            "none of its {} runs with the settings asked for huge pages, or for few: its memory does not come from \
-             malloc, or glibc ignored what was set each time",
+            "none of its {} runs with the settings asked for more than a few huge pages: its memory does not come from \
+             malloc, or glibc ignored the setting each time",
             runs + set_aside.len()
         )),
         (some, runs) => lines.push(format!(
-            "{some} of the {runs} runs with huge pages had none, as glibc ignored what was set: the figures mix both"
+            "{some} of the {runs} runs with huge pages had none, because glibc ignored the setting: the figures mix \
+             both"
         )),
     }
     if !set_aside.is_empty() && ignored < with.len() {
         let times: Vec<f64> = set_aside.iter().map(|run| run.wall.as_secs_f64()).collect();
         lines.push(format!(
-            "glibc ignored what was set in {} more runs, which are in no figure (median {:.2} s); without --compare \
-             nobody runs them again",
+            "glibc ignored the setting in {} more runs, which are in no figure (median {:.2} s); without --compare, \
+             such a run is not repeated",
             set_aside.len(),
             median(&times).unwrap_or(0.0)
         ));

@@ -77,7 +77,7 @@ pub fn instructions(
     };
     if program.privileged {
         return Err(Refusal(format!(
-            "{} runs with the rights of its owner (setuid or setgid), which takes such settings away from it",
+            "{} runs with its owner's rights (setuid or setgid), so such settings do not reach it",
             program.runs.display()
         )));
     }
@@ -97,8 +97,8 @@ pub fn instructions(
     let mut instructions = hand.instructions;
     if let Pages::Huge(page) = wish.pages {
         instructions.caveats.push(format!(
-            "what the {page} pool cannot hold comes on base pages without a word from the allocator (--need SIZE refuses \
-             that, --report shows it), and a process that forks and then writes may be killed where the pool runs dry"
+            "if the {page} pool is too small, the allocator silently uses base pages for the rest (--need SIZE refuses \
+             that, --report shows it), and a process that forks and then writes may be killed when the pool runs out"
         ));
     }
     Ok(instructions)
@@ -129,11 +129,13 @@ impl Hand<'_> {
                 self.java();
                 return Ok(());
             }
-            Some(Runtime::Go) => return Err(Refusal(format!("{name} is a Go program: its runtime takes no such setting"))),
+            Some(Runtime::Go) => {
+                return Err(Refusal(format!("{name} is a Go program, whose runtime has no such setting")));
+            }
             Some(Runtime::Python) => self.python(),
             Some(Runtime::Node) => self.instructions.caveats.push(
-                "node: the JavaScript heap comes from V8's own allocator, which has no such setting; buffers and native \
-                 memory are reached"
+                "node: the JavaScript heap comes from V8's own allocator, which has no such setting; only buffers and \
+                 native memory are affected"
                     .into(),
             ),
             None => {}
@@ -146,7 +148,7 @@ impl Hand<'_> {
                 self.set("MIMALLOC_ALLOW_LARGE_OS_PAGES", "1", "mimalloc: large pages allowed");
                 match self.pages {
                     Pages::Huge(PageSize::GIB_1) => Err(Refusal(
-                        "mimalloc takes 1 GiB pages only as a reserve of a number that you know: set \
+                        "mimalloc uses 1 GiB pages only from a reserve whose size you choose: set \
                          MIMALLOC_RESERVE_HUGE_OS_PAGES=N yourself"
                             .into(),
                     )),
@@ -154,7 +156,7 @@ impl Hand<'_> {
                 }
             }
             (Some(Allocator::Tcmalloc), _) => {
-                Err(Refusal(format!("{name} uses tcmalloc, which takes no such setting at its start")))
+                Err(Refusal(format!("{name} uses tcmalloc, which has no such setting at startup")))
             }
             (None, CLibrary::Glibc { tunable: true, release }) => match self.silent.take().filter(|_| !self.always) {
                 Some(why) => Err(Refusal(why)),
@@ -164,14 +166,14 @@ impl Hand<'_> {
                 }
             },
             (None, CLibrary::Glibc { tunable: false, .. }) => Err(Refusal(format!(
-                "{name} uses a glibc without the tunable glibc.malloc.hugetlb (it came with 2.35); an allocator that \
-                 knows huge pages can be preloaded: LD_PRELOAD=libjemalloc.so.2"
+                "{name} uses a glibc without the tunable glibc.malloc.hugetlb (added in 2.35); preload an allocator \
+                 that supports huge pages: LD_PRELOAD=libjemalloc.so.2"
             ))),
             (None, CLibrary::Musl) => Err(Refusal(format!(
-                "{name} uses musl, whose malloc knows no huge pages; preload jemalloc or mimalloc"
+                "{name} uses musl, whose malloc does not support huge pages; preload jemalloc or mimalloc"
             ))),
             (None, CLibrary::Other) => {
-                Err(Refusal(format!("{name} is linked statically with an allocator that is not known here")))
+                Err(Refusal(format!("{name} is linked statically with an allocator that hugewise does not know")))
             }
         }
     }
@@ -207,14 +209,14 @@ impl Hand<'_> {
         }
         if self.pages == Pages::Huge(PageSize::GIB_1) {
             let text =
-                "every thread that allocates may take a 1 GiB page of its own; glibc.malloc.arena_max limits them";
+                "every thread that allocates may take its own 1 GiB page; glibc.malloc.arena_max limits how many do";
             self.instructions.caveats.push(text.into());
         }
     }
 
     fn jemalloc(&mut self, variable: &'static str) -> Result<(), Refusal> {
         if let Pages::Huge(page) = self.pages {
-            return Err(Refusal(format!("jemalloc takes no pages of a pool ({page}); --pages thp reaches it")));
+            return Err(Refusal(format!("jemalloc cannot use pool pages ({page}); use --pages thp")));
         }
         let before = (self.variable)(variable).unwrap_or_default();
         if before.split(',').any(|part| part.starts_with("thp:")) {
@@ -232,7 +234,7 @@ impl Hand<'_> {
         let from = if self.pages == Pages::Thp { "by madvise" } else { "from the pool" };
         self.instructions.arguments.extend(flags.iter().map(|flag| (*flag).to_owned()));
         self.instructions.done.push(format!(
-            "JVM: {}; heap and code cache {from}. A flag of your own that says otherwise wins",
+            "JVM: {}; heap and code cache {from}. If you give a different flag yourself, yours wins",
             flags.join(" ")
         ));
     }
@@ -242,10 +244,10 @@ impl Hand<'_> {
             self.instructions.caveats.push(format!("PYTHONMALLOC={theirs} is your own setting and stays"));
             return;
         }
-        let says = "Python: small objects come from malloc, not from arenas of its own that never ask for huge pages";
+        let says = "Python: small objects come from malloc, because Python's own arenas never ask for huge pages";
         self.instructions.caveats.push(
-            "malloc is slower with small objects than Python's own allocator: whether huge pages make up for it, \
-             --compare shows (PYTHONMALLOC=pymalloc in your environment keeps Python's own)"
+            "malloc is slower with small objects than Python's own allocator; --compare shows whether huge pages make \
+             up for that (PYTHONMALLOC=pymalloc in your environment keeps Python's own)"
                 .into(),
         );
         self.set("PYTHONMALLOC", "malloc", says);
@@ -256,12 +258,12 @@ impl Hand<'_> {
             Some(Runtime::Java) => {
                 self.instructions
                     .done
-                    .push("text: what the JVM compiles is in its code cache, which is on huge pages".into());
+                    .push("text: the JVM's compiled code is in its code cache, which is on huge pages".into());
             }
             Some(Runtime::Node) => {
                 let before = (self.variable)("NODE_OPTIONS").unwrap_or_default();
                 let all = format!("{before} --use-largepages=on");
-                self.set("NODE_OPTIONS", all.trim_start(), "text: node maps its own onto transparent huge pages");
+                self.set("NODE_OPTIONS", all.trim_start(), "text: node maps its own text onto transparent huge pages");
             }
             _ => self.instructions.text_from_outside = true,
         }
@@ -304,12 +306,12 @@ fn room(page: PageSize, need: Option<Bytes>, pools: Option<&[Pool]>) -> Result<S
         let missing = wanted.saturating_sub(available + beyond);
         let more = total.saturating_sub(pool.surplus.get().unwrap_or_default()) + missing;
         let size = match need {
-            Some(need) => format!("{need} needs {wanted} pages of {page}, and {missing} are missing"),
+            Some(need) => format!("{need} needs {wanted} pages of {page}, but {missing} are missing"),
             None => format!("no {page} page is available; say how much it needs with --need SIZE"),
         };
         return Err(Refusal(format!(
-            "{size}: of {total} in the pool {available} are free. As root: echo {} > {file} (and read it back: the kernel \
-             gives what it can without a word), or `hugewise size` for the host as a whole",
+            "{size}: {available} of the pool's {total} pages are available. As root: echo {} > {file} (then read it \
+             back: the kernel silently gives fewer if it has to), or run `hugewise size` for the whole host",
             more.get()
         )));
     }

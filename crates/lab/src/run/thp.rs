@@ -22,7 +22,9 @@ pub(super) fn given(thp: &Thp) -> Result<Given, Refusal> {
     let top = format!("{FOLDER}/enabled");
     let Some(above) = thp.enabled.known() else {
         return Err(Refusal(match &thp.enabled {
-            Observed::Absent => "this kernel has no transparent huge pages; --pages 2M takes them from a pool".into(),
+            Observed::Absent => {
+                "this kernel has no transparent huge pages; use --pages 2M for pages from a pool".into()
+            }
             unread => format!("{top} cannot be read ({})", unread.reason().unwrap_or_default()),
         }));
     };
@@ -45,8 +47,8 @@ pub(super) fn given(thp: &Thp) -> Result<Given, Refusal> {
         }
         Some((page, file, Observed::Absent)) => {
             return Err(Refusal(format!(
-                "this kernel has no transparent huge pages of {page} for private memory ({file} is not there); --pages 2M \
-                 takes them from a pool"
+                "this kernel has no transparent huge pages of {page} for private memory ({file} is not there); use \
+                 --pages 2M for pages from a pool"
             )));
         }
         Some((_, file, unread)) => {
@@ -57,7 +59,7 @@ pub(super) fn given(thp: &Thp) -> Result<Given, Refusal> {
         "always" => Ok(Given { always: true, glibc_asks }),
         "madvise" => Ok(Given { always: false, glibc_asks }),
         _ => Err(Refusal(format!(
-            "THP is `{word}` on this host ({file}): whatever a program asks for, it gets none; as root: {repair}, or take \
+            "THP is `{word}` on this host ({file}), so a program gets none even if it asks; as root: {repair}, or use \
              --pages 2M"
         ))),
     }
@@ -67,8 +69,8 @@ pub(super) fn given(thp: &Thp) -> Result<Given, Refusal> {
 pub(super) fn glibc_is_silent(thp: &Thp) -> String {
     let above = thp.enabled.known().map_or("not known", String::as_str);
     format!(
-        "glibc's malloc asks for transparent huge pages only where {FOLDER}/enabled says madvise, and it says `{above}`; as \
-         root: echo madvise > {FOLDER}/enabled, or take --pages 2M"
+        "glibc's malloc asks for transparent huge pages only if {FOLDER}/enabled is madvise, and it is `{above}`; as \
+         root: echo madvise > {FOLDER}/enabled, or use --pages 2M"
     )
 }
 

@@ -236,7 +236,8 @@ fn allow_files(wanted: u64) -> Result<(), Failure> {
         return Ok(());
     }
     if limit.maximum.is_some_and(|maximum| maximum < wanted) {
-        let reason = format!("{wanted} open files are wanted, and this user may have {}", limit.maximum.unwrap_or(0));
+        let reason =
+            format!("{wanted} open files are needed, but this user may have only {}", limit.maximum.unwrap_or(0));
         return Err(Failure::Unavailable(reason));
     }
     setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum }).map_err(io::Error::from)?;

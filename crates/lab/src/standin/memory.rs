@@ -13,7 +13,7 @@ use crate::variant::base_page;
 /// Why the memory cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoMemory {
-    #[error("{missing} pages of {page} are missing: {wanted} wanted, {available} available")]
+    #[error("{missing} pages of {page} are missing: {wanted} needed, {available} available")]
     Pages { page: PageSize, missing: PageCount, wanted: PageCount, available: PageCount },
     #[error("a segment of {size} on {pages}: {error}{}", limit(*kind, error))]
     Segment { kind: Kind, size: Bytes, pages: String, error: io::Error },

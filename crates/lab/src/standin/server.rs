@@ -133,7 +133,7 @@ fn fork_session(settings: &Settings, memory: &mut Memory, mut connection: UnixSt
         }
         -1 => {
             let error = io::Error::last_os_error();
-            let _ = refuse(&mut connection, &format!("no process for a session: {error}"));
+            let _ = refuse(&mut connection, &format!("cannot start a process for a session: {error}"));
             None
         }
         pid => Pid::from_raw(pid),

@@ -169,7 +169,7 @@ impl Messages {
             Ok(file) => Self(Some(file)),
             Err(error) => {
                 let why = std::io::Error::from(error);
-                missing.push(format!("messages of the kernel (/dev/kmsg): {why}"));
+                missing.push(format!("kernel messages (/dev/kmsg): {why}"));
                 Self(None)
             }
         }

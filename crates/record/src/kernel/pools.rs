@@ -58,7 +58,10 @@ impl Pools {
         // The host's own come first whatever the folders' order: they are kept where there is no room for all.
         pools.sort_by_key(|files| (files.node, files.page_kib));
         if pools.len() > MOST_POOLS {
-            missing.push(format!("pools of {} sizes and nodes: the first {MOST_POOLS} are recorded", pools.len()));
+            missing.push(format!(
+                "there are {} pools (one per size and node): only the first {MOST_POOLS} are recorded",
+                pools.len()
+            ));
             pools.truncate(MOST_POOLS);
         }
         Self(pools)

@@ -136,7 +136,7 @@ impl Folder {
             return Err(foreign(&format!("belongs to user {}", stat.st_uid)));
         }
         if stat.st_mode & 0o027 != 0 {
-            return Err(foreign("can be read or written by others (it should be of mode 0600 or 0640)"));
+            return Err(foreign("can be read or written by others (its mode should be 0600 or 0640)"));
         }
         lock(&file, path)?;
         let mut head = vec![0; BLOCK * HEADERS];
@@ -144,7 +144,7 @@ impl Folder {
         head.truncate(length);
         let header = Header::of_copies(&head).map_err(|why| foreign(&why))?;
         if header.kind != kind {
-            return Err(foreign("is the other one of the two rings"));
+            return Err(foreign("is the other of the two rings"));
         }
         Ok(Some(RingFile { file, header }))
     }

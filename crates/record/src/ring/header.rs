@@ -154,7 +154,7 @@ impl Header {
         }
         if version != VERSION {
             return Err(format!(
-                "was recorded in format {version} by another hugewise; this one reads format {VERSION}"
+                "was recorded in format {version} by another version of hugewise; this one reads format {VERSION}"
             ));
         }
         let kind = match u16_at(bytes, 14) {

@@ -241,10 +241,10 @@ impl Sampler {
         match spare {
             Spare { nodes: false, .. } => self.say("samples are complete again"),
             Spare { disks: false, .. } => {
-                self.say_with(micros, &[" us of CPU a sample is too much: dropping per-node pools"]);
+                self.say_with(micros, &[" us of CPU per sample is too much: dropping per-node pools"]);
             }
             Spare { .. } => {
-                self.say_with(micros, &[" us of CPU a sample is too much: dropping disks and TCP too"]);
+                self.say_with(micros, &[" us of CPU per sample is too much: dropping disks and TCP too"]);
             }
         }
     }
@@ -255,7 +255,7 @@ impl Sampler {
             let milliseconds = self.pace.average() / 1_000_000;
             self.say_with(
                 milliseconds,
-                &[" ms of CPU a sample is too much: running at nice -20 instead of SCHED_FIFO"],
+                &[" ms of CPU per sample is too much: running at nice -20 instead of SCHED_FIFO"],
             );
         }
     }

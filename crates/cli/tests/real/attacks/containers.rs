@@ -74,7 +74,10 @@ impl Scene {
                 "{what}: {words}: {}{said}",
                 String::from_utf8_lossy(&output.stdout)
             );
-            assert!(said.contains("not here: ") && said.contains("on the host itself"), "{what}: {words}: {said}");
+            assert!(
+                said.contains("change the host from here: ") && said.contains("on the host itself"),
+                "{what}: {words}: {said}"
+            );
             assert!(fs::read_to_string(THP).unwrap().contains("[madvise]"), "{what}: {words}");
             assert!(!Path::new(DROP_IN).exists(), "{what}: {words}");
             let written = fs::read_to_string(self.path("written")).unwrap_or_default();

@@ -196,7 +196,7 @@ fn a_start_that_exadata_refused_is_told_by_its_only_line() {
     for text in [refusal("FALSE"), refusal("TRUE"), format!("{start}{}", refusal("TRUE"))] {
         let report = report(&text);
         assert_eq!((report.engine, report.verdict), (Engine::Oracle, LogVerdict::Failed), "{text}");
-        assert_eq!(report.reason, "on Exadata this release takes use_large_pages=ONLY or AUTO_ONLY alone");
+        assert_eq!(report.reason, "on Exadata this release accepts only use_large_pages=ONLY or AUTO_ONLY");
         assert!(report.errors.iter().any(|line| line.contains("suggested values")), "{:?}", report.errors);
         assert!(report.started_at.as_deref().is_some_and(|at| at.starts_with("2025-06-24T21:58:09")));
     }

@@ -123,7 +123,7 @@ fn bad_input_is_named_by_file_and_line() {
             "/srv/sales/postgresql.conf:1: wal_buffers is \"9223372036854775808B\"; that is more",
         ),
         ("max_connections = 0\n", "/srv/sales/postgresql.conf:1: max_connections is \"0\""),
-        ("max_connections = many\n", "/srv/sales/postgresql.conf:1: max_connections has a value that is none"),
+        ("max_connections = many\n", "/srv/sales/postgresql.conf:1: max_connections has an invalid value"),
         ("max_wal_senders = 4294967296\n", "/srv/sales/postgresql.conf:1: max_wal_senders is"),
     ] {
         let text = says(by_folder(&source(config)));

@@ -27,7 +27,7 @@ pub struct Here {
 
 /// Which condition cannot be decided, where it stands, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{at}: whether {key} holds here is not known: {why}")]
+#[error("{at}: cannot tell whether {key} holds here: {why}")]
 pub(super) struct Undecided {
     at: Place,
     key: String,
@@ -36,13 +36,13 @@ pub(super) struct Undecided {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum Why {
-    #[error("it names a variable that is not known")]
+    #[error("it uses an unknown variable")]
     Variable,
-    #[error("{pattern:?} is no pattern that hugewise understands ({error})")]
+    #[error("hugewise does not understand the pattern {pattern:?} ({error})")]
     Pattern { pattern: String, error: String },
     #[error("/proc/cpuinfo: {0}")]
     Cpuinfo(Reason),
-    #[error("of the kernel {0} is not known")]
+    #[error("the kernel's {0} is not known")]
     Unnamed(&'static str),
 }
 
@@ -191,7 +191,7 @@ mod tests {
         let of = |here: &Here, conditions: &[(&str, &str)]| here.is_of(&section(conditions), &BTreeMap::new());
         let epyc = here("x86_64", Some(EPYC));
         let look_ahead = of(&epyc, &[("cpuinfo_regex", "AMD(?= EPYC)")]).unwrap_err().to_string();
-        assert!(look_ahead.starts_with("/f:3: whether cpuinfo_regex holds here is not known: "), "{look_ahead}");
+        assert!(look_ahead.starts_with("/f:3: cannot tell whether cpuinfo_regex holds here: "), "{look_ahead}");
         assert!(of(&epyc, &[("cpuinfo_regex", "${gone}")]).unwrap_err().to_string().contains("variable"));
         let blind = here("x86_64", None);
         assert!(of(&blind, &[("cpuinfo_regex", "AMD")]).unwrap_err().to_string().contains("/proc/cpuinfo"));
