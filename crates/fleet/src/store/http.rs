@@ -78,7 +78,9 @@ fn hint(status: StatusCode, code: Option<&str>) -> &'static str {
             ": the keys are signed for another region; set `region` beside them"
         }
         "RequestTimeTooSkewed" => ": this host's clock is not the store's; set it",
-        "ExpiredToken" | "RequestExpired" | "TokenRefreshRequired" => ": the keys or the address have expired; get new ones",
+        "ExpiredToken" | "RequestExpired" | "TokenRefreshRequired" => {
+            ": the keys or the address have expired; get new ones"
+        }
         "AccessDenied" => {
             ": the keys are not allowed to do it, or the address has expired; sending needs s3:PutObject, reading s3:ListBucket and \
              s3:GetObject"

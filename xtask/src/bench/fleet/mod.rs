@@ -77,11 +77,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     println!("peak memory of {hosts} hosts: {peak:.1} MiB (wanted: at most {WANTED_MIB}, however many there are)");
     let soon = report(&folder.path().join(format!("lake-{hosts}")), arguments.python.as_deref())?;
     let light = spark::run(&hugewise, &captures, &fleets, folder.path(), arguments.python.as_deref())?;
-    if ratio >= WANTED_RATIO && *peak <= WANTED_MIB && soon && light {
-        Ok(())
-    } else {
-        Err("more than wanted".into())
-    }
+    if ratio >= WANTED_RATIO && *peak <= WANTED_MIB && soon && light { Ok(()) } else { Err("more than wanted".into()) }
 }
 
 fn name(number: u32) -> String {
