@@ -32,7 +32,7 @@ def collect(spark: Any, captures: str, lake: str, program: str = "hugewise", lab
     try:
         made = frame.mapInArrow(lambda batches: _partition(batches, program, label), STAGED)
         made.write.partitionBy("table").parquet(staging)
-        return _written(spark, spark.read.schema(STAGED).parquet(staging), lake)
+        return _written(spark, staging, lake)
     finally:
         path = spark._jvm.org.apache.hadoop.fs.Path(staging)
         path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
@@ -109,16 +109,18 @@ def _members(batches: Iterator[Any]) -> Iterator[tuple[str, Any]]:
             yield path.as_py(), memoryview(content.as_buffer())
 
 
-def _written(spark: Any, staged: Any, lake: str) -> dict[str, int]:
+def _written(spark: Any, staging: str, lake: str) -> dict[str, int]:
     """Puts what the partitions made into the lake, but for the captures that are in it; how many rows each table got."""
     import pyarrow
     from pyspark.sql import functions as sql
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    staged = spark.read.schema(STAGED).parquet(staging)
     schemas = {row["table"]: row["schema"] for row in staged.groupBy("table").agg(sql.first("schema").alias("schema")).collect()}
-    # One that writes to the lake meanwhile is not looked for: what is known was listed here.
     held = staged.select("table", "part", sql.explode("rows").alias("capture", "rows"))
-    left = _left_out(spark, held, schemas, lake).persist()
+    # Decided, and on the disk, before anything is among what the lake has.
+    _left_out(spark, held, schemas, lake).write.parquet(f"{staging}/_left")
+    left = spark.read.schema("table string, capture string, part string").parquet(f"{staging}/_left")
     some = not left.isEmpty()
     new = held.join(left, ["table", "capture", "part"], "left_anti") if some else held
     counted = {row["table"]: row["rows"] for row in new.groupBy("table").agg(sql.sum("rows").alias("rows")).collect()}
@@ -132,7 +134,6 @@ def _written(spark: Any, staged: Any, lake: str) -> dict[str, int]:
             rows = rows.join(sql.broadcast(not_these), ["capture", "part"], "left_anti")
         rows = rows.select(*(name for name in schema.names if name != "part"))
         rows.write.partitionBy("day", "bucket").mode("append").parquet(f"{lake}/{table}")
-    left.unpersist()
     return {table: counted[table] for table in (*TABLES, "series") if table in counted}
 
 

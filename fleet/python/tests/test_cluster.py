@@ -78,7 +78,7 @@ class Killed(unittest.TestCase):
             (home / entry.name).symlink_to(entry)
         command = [sys.executable, "-B", "-m", "hugewise_fleet", "collect", str(self.folder / "captures"), str(self.folder / f"lake-{name}")]
         command += ["--engine", "local-cluster[2,1,1024]", "--partitions", str(PARTS), "--label", "rac", "--program", program]
-        set_up = {"PYTHONPATH": str(PACKAGE), "SPARK_HOME": str(home), "SPARK_LOCAL_DIRS": str(self.folder)}
+        set_up = {"PYTHONPATH": str(PACKAGE), "SPARK_HOME": str(home), "SPARK_LOCAL_DIRS": str(self.folder), "TMPDIR": str(self.folder)}
         log = self._log(name).open("w")
         self.addCleanup(log.close)
         return subprocess.Popen(command, env={**os.environ, **set_up}, stdout=log, stderr=log, text=True)
