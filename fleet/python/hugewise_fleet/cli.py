@@ -9,8 +9,9 @@ import tempfile
 from pathlib import Path
 
 from . import __version__, reading, report
-from .engines import LakeError, open_engine
+from .engines import open_engine
 from .questions import all_questions, question
+from .tables import LakeError
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -11,12 +11,9 @@ import re
 from pathlib import Path
 from typing import Any, Protocol
 
-TABLES = ("hosts", "pools", "instances", "moments", "cases", "findings", "incidents", "failures")
+from .tables import TABLES, LakeError
+
 VERSION = 1
-
-
-class LakeError(Exception):
-    """What is wrong with the tables, and what to do."""
 
 
 class Engine(Protocol):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .engines import TABLES, LakeError
+from .tables import TABLES, LakeError
 
 # What a partition made: a file of a table, whose rows of each capture are counted.
 STAGED = "part string, file string, schema binary, rows map<string, bigint>, content binary, table string"

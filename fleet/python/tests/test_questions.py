@@ -11,7 +11,8 @@ import unittest
 from pathlib import Path
 
 from hugewise_fleet import cli, reading, report
-from hugewise_fleet.engines import DuckDb, LakeError, Spark
+from hugewise_fleet.engines import DuckDb, Spark
+from hugewise_fleet.tables import LakeError
 from hugewise_fleet.questions import all_questions, question
 
 from . import lake
