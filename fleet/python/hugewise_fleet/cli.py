@@ -15,7 +15,7 @@ from .tables import LakeError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs a command; 0 where it answered, 2 where it could not."""
+    """Runs a command; 0 where it answered, 2 where it could not, 3 where it left something out."""
     asked = _parser().parse_args(arguments)
     try:
         return asked.run(asked)
@@ -72,11 +72,15 @@ def _ask(asked: argparse.Namespace) -> int:
 def _collect(asked: argparse.Namespace) -> int:
     spark = reading.session(None if asked.engine == "spark" else asked.engine)
     try:
+        large = reading.too_large(spark, asked.captures)
         written = reading.collect(spark, asked.captures, asked.lake, asked.program, asked.label, asked.partitions)
     finally:
         # Executors that end before their driver does are missed and started anew.
         spark.stop()
-    return _write(None, "".join(f"{table}: {rows} rows\n" for table, rows in written.items()) or "nothing new\n")
+    for path in large:
+        print(f"hugewise-fleet: {path} was not read: it has more than 1 GiB; hugewise collect reads it, or make smaller bundles of it", file=sys.stderr)
+    _write(None, "".join(f"{table}: {rows} rows\n" for table, rows in written.items()) or "nothing new\n")
+    return 3 if large else 0
 
 
 def _questions(_: argparse.Namespace) -> int:

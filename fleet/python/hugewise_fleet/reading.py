@@ -19,6 +19,15 @@ from .tables import TABLES, LakeError
 STAGED = "part string, file string, schema binary, rows map<string, bigint>, content binary, table string"
 
 
+# A file is one cell of a row for Spark, which holds no more than 2 GiB, and an executor rarely as much.
+LARGEST = 1 << 30
+
+
+def too_large(spark: Any, captures: str) -> list[str]:
+    """Files that `collect` passes over because of their size."""
+    return [row["path"] for row in _files(spark, captures).where(f"length > {LARGEST}").select("path").collect()]
+
+
 def collect(spark: Any, captures: str, lake: str, program: str = "hugewise", label: str | None = None, partitions: int | None = None) -> dict[str, int]:
     """Reads the captures below a path into the tables of a lake; how many rows each table got.
 
@@ -26,7 +35,7 @@ def collect(spark: Any, captures: str, lake: str, program: str = "hugewise", lab
     once. Captures that several partitions met, or that are in the lake already, are not written again.
     """
     lake = lake.rstrip("/")
-    files = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(captures).select("path", "content")
+    files = _files(spark, captures).where(f"length <= {LARGEST}").select("path", "content")
     frame = files.repartition(partitions) if partitions else files
     staging = f"{lake}/_staging-{uuid.uuid4()}"
     try:
@@ -36,6 +45,10 @@ def collect(spark: Any, captures: str, lake: str, program: str = "hugewise", lab
     finally:
         path = spark._jvm.org.apache.hadoop.fs.Path(staging)
         path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
+
+
+def _files(spark: Any, captures: str) -> Any:
+    return spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(captures)
 
 
 def framed(members: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:

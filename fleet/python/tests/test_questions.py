@@ -153,8 +153,13 @@ class Answers(unittest.TestCase):
         (given / "none.tar.gz").write_bytes(b"no capture")
         program = os.environ["HUGEWISE_PROGRAM"]
         subprocess.run([program, "collect", str(given), "--out", str(one), "--label", "rac"], check=False, capture_output=True)
+        # What Spark cannot hold ends nothing.
+        with (given / "large.tar").open("wb") as large:
+            large.truncate(reading.LARGEST + 1)
+        spark = reading.session("local[2]")
+        self.assertEqual([path.rsplit("/", 1)[1] for path in reading.too_large(spark, str(given))], ["large.tar"])
         for expected in (5, None):
-            written = reading.collect(reading.session("local[2]"), str(given), str(two), program, "rac", 3)
+            written = reading.collect(spark, str(given), str(two), program, "rac", 3)
             self.assertEqual(written.get("hosts"), expected, "what is there already is not written again")
         for name in ("totals", "page-tables", "next-start", "pools", "causes", "waves"):
             rows = [DuckDb(str(each)).rows(question(name).sql) for each in (one, two)]
