@@ -277,7 +277,7 @@ fn processes_that_a_capture_has_lost_are_not_taken_for_none() {
     let output = check(host.path(), &[]);
     assert_eq!(output.status.code(), Some(3), "{}{}", out(&output), err(&output));
     assert!(
-        out(&output).contains("nothing is there") && !out(&output).contains("Everything was read"),
+        out(&output).contains("has no files for any of them") && !out(&output).contains("Everything was read"),
         "{}",
         out(&output)
     );

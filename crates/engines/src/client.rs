@@ -368,7 +368,7 @@ mod tests {
         set(&path, 0o755);
         assert!(Client::find(&["psql"], &folders, me()).is_ok());
         set(&path, 0o775);
-        assert!(Client::find(&["psql"], &folders, me()).is_err_and(|why| why.to_string().contains("others")));
+        assert!(Client::find(&["psql"], &folders, me()).is_err_and(|why| why.to_string().contains("other than root")));
         set(&path, 0o755);
         set(folder.path(), 0o777);
         assert!(Client::find(&["psql"], &folders, me()).is_err());

@@ -345,7 +345,11 @@ mod tests {
         assert_eq!(pids.len(), MOST_STRANGERS + 2);
         assert!(pids.contains(&3000) && pids.contains(&3001));
         let said = found.unread.iter().find(|unread| unread.what == "servers of user mallory").unwrap();
-        assert!(said.why.to_string().starts_with("1968 more than 32"), "{}", said.why);
+        assert!(
+            said.why.to_string().starts_with("only 32 that nothing vouches for are looked at; the 1968 "),
+            "{}",
+            said.why
+        );
     }
 
     #[test]

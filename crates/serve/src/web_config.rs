@@ -290,10 +290,10 @@ mod tests {
                 "tls_server_config:\n  cert_file: a\n  key_file: b\n  client_auth_type: RequestClientCert\n",
                 "client_auth_type",
             ),
-            ("tls_server_config:\n  cert_file: a\n  key_file: b\n  client_ca_file: c\n", "belong together"),
+            ("tls_server_config:\n  cert_file: a\n  key_file: b\n  client_ca_file: c\n", "or neither"),
             (
                 "tls_server_config:\n  cert_file: a\n  key_file: b\n  client_auth_type: RequireAndVerifyClientCert\n",
-                "belong together",
+                "or neither",
             ),
             ("tls_server_config:\n  cert_file: a\n  key_file: b\n  min_version: TLS10\n", "TLS10"),
             (

@@ -209,7 +209,7 @@ fn what_cannot_be_read_is_said_and_leaves_the_question_open() {
     let host = host(vec![process(1, 1, "ora_pmon_P")]);
     for (source, why) in [
         (init("P", "SPFILE='+DATA/P/spfileP.ora'\n"), "in ASM"),
-        (init("P", "spfile=/u02/gone.ora\n"), "not there"),
+        (init("P", "spfile=/u02/gone.ora\n"), "does not exist"),
         (MapSource::new().denied(&format!("{HOME}/dbs/spfileP.ora")), "denied"),
         (MapSource::new().file(&format!("{HOME}/dbs/spfileP.ora"), b"C\"\0\0"), "within a block"),
         (MapSource::new(), "CREATE PFILE"),

@@ -133,7 +133,7 @@ fn bad_input_is_named_by_file_and_line() {
     let none = MapSource::new();
     assert_eq!(says(by_folder(&none)), "/srv/sales: no such folder; name the folder that initdb made");
     let folder = MapSource::new().file("/srv/sales/notes.txt", "");
-    assert!(says(by_folder(&folder)).starts_with("/srv/sales: no PostgreSQL data directory"));
+    assert!(says(by_folder(&folder)).starts_with("/srv/sales: not a PostgreSQL data directory"));
     let denied = MapSource::new().denied("/srv/sales/PG_VERSION");
     assert_eq!(says(by_folder(&denied)), "/srv/sales/PG_VERSION: denied; run as root or as the server's owner");
     let odd = MapSource::new().file("/srv/sales/PG_VERSION", "not at all\n");
