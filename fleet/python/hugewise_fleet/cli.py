@@ -70,10 +70,15 @@ def _ask(asked: argparse.Namespace) -> int:
 
 
 def _collect(asked: argparse.Namespace) -> int:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     spark = reading.session(None if asked.engine == "spark" else asked.engine)
     try:
         large = reading.too_large(spark, asked.captures)
         written = reading.collect(spark, asked.captures, asked.lake, asked.program, asked.label, asked.partitions)
+    except (PySparkException, Py4JError) as error:
+        raise LakeError(f"Spark did not read {asked.captures}: {reading.why(error)}") from error
     finally:
         # Executors that end before their driver does are missed and started anew.
         spark.stop()

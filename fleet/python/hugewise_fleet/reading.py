@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -96,7 +97,10 @@ def _partition(batches: Iterator[Any], program: str, label: str | None) -> Itera
 def _feed(command: list[str], batches: Iterator[Any]) -> None:
     """Runs the program on the captures of a partition; LakeError where it did not take them all."""
     with tempfile.TemporaryFile() as said:
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said)
+        try:
+            child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said)
+        except OSError as error:
+            raise LakeError(f"{command[0]} cannot be started on an executor ({error.strerror}): install it there, or name it with --program") from None
         assert child.stdin
         taken = True
         try:
@@ -164,6 +168,13 @@ def _left_out(spark: Any, held: Any, tables: Iterable[str], lake: str) -> Any:
             of_table = held.where(sql.col("table") == table)
             left = left.union(of_table.join(known, "capture", "left_semi").select("table", "capture", "part"))
     return left.distinct()
+
+
+def why(error: Exception) -> str:
+    """What a failed job says: our own sentence, where an executor said one, or Spark's first line."""
+    text = str(error).strip()
+    own = re.search(r"LakeError: (.+)", text)
+    return own[1] if own else text.split("\n", 1)[0]
 
 
 def _exists(spark: Any, folder: str) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import io
 import json
 import os
 import subprocess
@@ -167,6 +169,12 @@ class Answers(unittest.TestCase):
         failed = [DuckDb(str(each)).rows("SELECT class, count(*) AS n FROM failures GROUP BY class") for each in (one, two)]
         self.assertEqual(failed[0], failed[1])
         self.assertEqual(sum(row["n"] for row in failed[0]), 2)
+        for captures, program, told in ((given, "/nowhere/hugewise", "name it with --program"), ("/nowhere", program, "/nowhere")):
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                command = ["collect", str(captures), str(two), "--engine", "local[2]", "--program", program]
+                self.assertEqual(cli.main(command), 2)
+            self.assertIn(told, said.getvalue())
+            self.assertNotIn("Traceback", said.getvalue())
         self.assertEqual(list(two.glob("_staging*")), [])
 
     def _same_rows(self, spark: Spark) -> None:
