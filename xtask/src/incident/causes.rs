@@ -14,10 +14,6 @@ pub(super) struct Play {
     pub(super) shift: u8,
     /// Requests a second of a disk of its own.
     pub(super) slow_disk: Option<u32>,
-    /// NUMA nodes.
-    pub(super) nodes: u32,
-    /// Whether its clock is this machine's: what runs beside it makes its collectors late.
-    pub(super) our_time: bool,
     /// Seconds for which the machine stands still after the quiet, and then starts anew; that is the cause.
     pub(super) hangs: Option<u32>,
 }
@@ -31,8 +27,6 @@ impl Play {
         disks: false,
         shift: SHIFT,
         slow_disk: None,
-        nodes: 1,
-        our_time: false,
         hangs: None,
     };
 }
@@ -122,6 +116,49 @@ echo always >/sys/kernel/mm/transparent_hugepage/enabled
 echo always >/sys/kernel/mm/transparent_hugepage/defrag
 "#;
 
+/// Three servers one after another take the host's memory, each more slowly the less there is, and are killed for it.
+///
+/// Programs and libraries are locked in memory: a host whose page cache is its only reserve reads them in again for longer than a
+/// play lasts before the kernel kills anything. Each server is a unit of its own, as systemd ends the whole unit of which a
+/// process was killed for memory (OOMPolicy=stop), and with it whatever runs in there beside it.
+const OUT_OF_MEMORY: &str = r#"cat >/run/keep <<'end'
+use strict;
+my ($mmap, $mlock) = (9, 149);
+my %files = map { $_ => 1 } @ARGV;
+for my $maps (glob '/proc/[0-9]*/maps') {
+    open(my $lines, '<', $maps) or next;
+    while (<$lines>) { $files{$1} = 1 if m{ (/usr/.*)$} }
+}
+for my $name (sort keys %files) {
+    open(my $file, '<', $name) or next;
+    my $start = syscall($mmap, 0, -s $file, 1, 1, fileno($file), 0);
+    syscall($mlock, $start, -s $file) == 0 or die "mlock $name: $!";
+}
+open(my $ready, '>', '/run/kept');
+close $ready;
+sleep;
+end
+cat >/run/grow <<'end'
+use strict;
+my ($mmap, $madvise) = (9, 28);
+while () {
+    open(my $meminfo, '<', '/proc/meminfo') or die "meminfo: $!";
+    my ($available) = join('', <$meminfo>) =~ /MemAvailable:\s+(\d+)/;
+    my $mib = int($available / 1024 / 12) || 1;
+    my $start = syscall($mmap, 0, $mib << 20, 3, 0x22, -1, 0);
+    syscall($madvise, $start, $mib << 20, 23) == 0 or die "populate: $!";
+    sleep 1;
+}
+end
+choom -n -1000 -- perl /run/keep $(type -P date dmesg grep perl sleep systemd-run) & keep=$!
+until [ -e /run/kept ]; do sleep 1; done
+for one in 1 2 3; do
+    systemd-run --quiet --wait --property=OOMScoreAdjust=900 perl /run/grow || true
+done
+kill $keep
+[ $(dmesg | grep -c 'Out of memory: Killed process') = 3 ] || { dmesg; exit 1; }
+"#;
+
 const PROCESSORS: &[Cause] = &[
     Cause {
         name: "user-cpu",
@@ -188,29 +225,14 @@ wait $loops || true
     Play { name: "memory", causes: MEMORY, ..Play::PLAIN },
     Play {
         name: "oom",
+        disks: true,
         causes: &[Cause {
             name: "oom-kill",
             verdict: Some("out-of-memory"),
             also: &["reclaim-storm"],
-            // Where the whole host ran out, it read its programs in again for hours before the kernel killed anything. A server
-            // bound to one node runs out of that node's memory: the programs stay in the other's.
-            does: r#"cat >/run/grow <<'end'
-my ($set_mempolicy, $bind, $second_node) = (238, 2, 2);
-syscall($set_mempolicy, $bind, pack('Q', $second_node), 64) == 0 or die "set_mempolicy: $!";
-my @taken;
-while () { push @taken, "x" x (16_000_000 + @taken); sleep 1 }
-end
-for one in 1 2 3; do
-    choom -n 900 -- perl /run/grow || true
-done
-dmesg | grep -q 'Out of memory: Killed process' || exit 1
-"#,
+            does: OUT_OF_MEMORY,
             ..Cause::PLAIN
         }],
-        nodes: 2,
-        // Whatever its clock: once a process was killed for its memory, the machine's disk does not answer any more (QEMU 7.2,
-        // Linux 6.1; not understood).
-        our_time: true,
         ..Play::PLAIN
     },
     Play {
