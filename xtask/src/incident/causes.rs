@@ -1,5 +1,7 @@
 //! What is done to the machine, one cause a run, and what it is to be called.
 
+use super::scripts::{FRAGMENT, OUT_OF_MEMORY, SWAP, sessions};
+
 /// Causes one after another in one machine, and in the same archives: they leave nothing behind for one another.
 pub(super) struct Play {
     pub(super) name: &'static str,
@@ -14,10 +16,6 @@ pub(super) struct Play {
     pub(super) shift: u8,
     /// Requests a second of a disk of its own.
     pub(super) slow_disk: Option<u32>,
-    /// NUMA nodes.
-    pub(super) nodes: u32,
-    /// Whether its clock is this machine's: what runs beside it makes its collectors late.
-    pub(super) our_time: bool,
     /// Seconds for which the machine stands still after the quiet, and then starts anew; that is the cause.
     pub(super) hangs: Option<u32>,
 }
@@ -31,8 +29,6 @@ impl Play {
         disks: false,
         shift: SHIFT,
         slow_disk: None,
-        nodes: 1,
-        our_time: false,
         hangs: None,
     };
 }
@@ -61,66 +57,6 @@ impl Cause {
     /// Three rows and a part of one at the longest interval.
     const PLAIN: Self = Self { name: "", verdict: None, also: &[], does: "", lasts: 220 };
 }
-
-/// Sessions of a stand-in that log in by lots, a line each.
-macro_rules! sessions {
-    ($segment:literal, $sessions:literal, $by:literal) => {
-        concat!(
-            "mkfifo /run/lots
-choom -n 900 -- standin --as oracle:STORM --segments ",
-            $segment,
-            " --only-sessions --sparse --sessions ",
-            $sessions,
-            " --by ",
-            $by,
-            " <>/run/lots >/run/server 2>&1 &
-server=$!
-until [ $(pgrep -cf '^oracleSTORM') -ge ",
-            $by,
-            " ]; do sleep 1; done
-exec 3>/run/lots
-sleep 5
-"
-        )
-    };
-}
-
-const SWAP: &str = "fallocate -l 768M /swap
-chmod 600 /swap
-mkswap /swap >/dev/null
-swapon /swap
-";
-
-/// Takes nearly all free memory in base pages and gives back all but four pages of each 2 MiB. These are held by pipes, and
-/// such pages the kernel cannot move.
-const FRAGMENT: &str = r#"cat >/run/fragment <<'end'
-use strict;
-my ($mmap, $munmap, $madvise, $vmsplice) = (9, 11, 28, 278);
-my ($available) = `cat /proc/meminfo` =~ /MemAvailable:\s+(\d+)/;
-my $size = ($available - 120_000) * 1024 & ~0x1fffff;
-my $start = syscall($mmap, 0, $size, 3, 0x22, -1, 0);
-my $aligned = ($start + 0x1fffff) & ~0x1fffff;
-syscall($madvise, $start, $size, 15) == 0 or die "madvise: $!";
-syscall($madvise, $start, $size, 23) == 0 or die "populate: $!";
-my @pipes;
-my $room = 0;
-for (my $at = $aligned; $at < $start + $size; $at += 0x80000) {
-    if (!$room) { pipe(my $out, my $in) or die "pipe: $!"; push @pipes, [$out, $in]; $room = 16; }
-    my $piece = pack('QQ', $at, 4096);
-    syscall($vmsplice, fileno($pipes[-1][1]), $piece, 1, 0) == 4096 or die "vmsplice: $!";
-    $room--;
-}
-syscall($munmap, $start, $size) == 0 or die "munmap: $!";
-open(my $ready, '>', '/run/fragmented');
-close $ready;
-sleep;
-end
-ulimit -n 65536
-choom -n -1000 -- perl /run/fragment &
-until [ -e /run/fragmented ]; do sleep 1; done
-echo always >/sys/kernel/mm/transparent_hugepage/enabled
-echo always >/sys/kernel/mm/transparent_hugepage/defrag
-"#;
 
 const PROCESSORS: &[Cause] = &[
     Cause {
@@ -188,29 +124,14 @@ wait $loops || true
     Play { name: "memory", causes: MEMORY, ..Play::PLAIN },
     Play {
         name: "oom",
+        disks: true,
         causes: &[Cause {
             name: "oom-kill",
             verdict: Some("out-of-memory"),
             also: &["reclaim-storm"],
-            // Where the whole host ran out, it read its programs in again for hours before the kernel killed anything. A server
-            // bound to one node runs out of that node's memory: the programs stay in the other's.
-            does: r#"cat >/run/grow <<'end'
-my ($set_mempolicy, $bind, $second_node) = (238, 2, 2);
-syscall($set_mempolicy, $bind, pack('Q', $second_node), 64) == 0 or die "set_mempolicy: $!";
-my @taken;
-while () { push @taken, "x" x (16_000_000 + @taken); sleep 1 }
-end
-for one in 1 2 3; do
-    choom -n 900 -- perl /run/grow || true
-done
-dmesg | grep -q 'Out of memory: Killed process' || exit 1
-"#,
+            does: OUT_OF_MEMORY,
             ..Cause::PLAIN
         }],
-        nodes: 2,
-        // Whatever its clock: once a process was killed for its memory, the machine's disk does not answer any more (QEMU 7.2,
-        // Linux 6.1; not understood).
-        our_time: true,
         ..Play::PLAIN
     },
     Play {

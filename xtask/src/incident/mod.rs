@@ -12,6 +12,7 @@ mod judge;
 mod limits;
 mod matrix;
 mod play;
+mod scripts;
 mod storm;
 mod story;
 

@@ -78,9 +78,9 @@ pub(super) fn play(scene: &Scene, play: &Play, causes: &[&Cause], folder: &Path)
 const fn hardware(play: &Play) -> Hardware {
     Hardware {
         memory_mib: 1024,
-        nodes: play.nodes,
+        nodes: 1,
         cpu: "max,la57=off",
-        clock: if play.our_time { Clock::Ours } else { Clock::Instructions { shift: play.shift, leaps: !play.disks } },
+        clock: Clock::Instructions { shift: play.shift, leaps: !play.disks },
         leaves: true,
         slow_disk: play.slow_disk,
         ssh: None,

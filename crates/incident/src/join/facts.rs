@@ -17,6 +17,9 @@ const MUCH: f64 = 20.0;
 
 /// Part of memory that is to be had on a host which is not short of it.
 pub(super) const SPARE: f64 = 0.1;
+/// Allocations that had to reclaim, and got nothing, for each kill: the kernel tries as often as that before it kills
+/// (MAX_RECLAIM_RETRIES, mm/page_alloc.c). What is reclaimed at a cgroup's limit is not among them.
+const IN_VAIN: f64 = 16.0;
 /// Pages that go to swap, for each that is scanned, where reclaim is of programs' memory: a page is scanned a few times before
 /// it goes.
 const OUT: f64 = 0.2;
@@ -296,12 +299,26 @@ impl Window<'_> {
             let cached = series.value(Metric::Cached, row)? - series.value(Metric::Shmem, row)?;
             Some(cached.max(0.0) + series.value(Metric::Buffers, row).unwrap_or(0.0))
         };
+        // Caches hold programs too, and what is locked in memory: where there is little in them, a kill says that nothing was left
+        // to give up.
+        let in_vain = self.reclaimed_in_vain();
         let told = self.values(Metric::MemFree).filter_map(|(series, row, free)| {
-            series.value(Metric::MemAvailable, row).or_else(|| Some(free + caches(series, row)?))
+            series.value(Metric::MemAvailable, row).or_else(|| {
+                let all = free + caches(series, row)?;
+                Some(if in_vain && all < 2.0 * SPARE * total { free } else { all })
+            })
         });
         // Who tells of free memory alone says nothing of what caches would give up.
         let free = || self.values(Metric::MemFree).map(|(_, _, free)| free).min_by(f64::total_cmp);
         told.min_by(f64::total_cmp).or_else(free).map(|bytes| bytes / total)
+    }
+
+    /// Whether processes reclaimed memory of the host itself where one was killed for memory all the same.
+    fn reclaimed_in_vain(&self) -> bool {
+        self.values(Metric::OomKill).any(|(series, row, kills)| {
+            let stalls = series.value(Metric::AllocStall, row).unwrap_or(0.0);
+            kills > 0.0 && stalls >= IN_VAIN * kills
+        })
     }
 
     /// Kills of the source that tells most of them.

@@ -1,8 +1,9 @@
 //! Troubles of memory that look alike, each told apart, and those of processors and disks.
 
 use std::fmt::Write;
+use std::time::Duration;
 
-use hugewise_incident::{Confidence, Format, History, Metric, Series, Tool, Verdict, readers};
+use hugewise_incident::{Confidence, Format, History, Metric, Moment, Series, Tool, Verdict, readers};
 
 use super::made::{GIB, Keeps, MIB, Second, every, investigated, noise, says, seen, verdicts, window};
 
@@ -137,6 +138,41 @@ fn processes_that_were_killed_are_the_verdict() {
     // Page tables that took the memory are named first.
     let tables = |calm| Second { tables: 3.0 * GIB, ..storm(calm) };
     says(&only(tables, ALL, Verdict::ReclaimByPageTables).incidents[0].summary, &["killed 6 processes"]);
+}
+
+/// Rows that atop 2.8 wrote every ten seconds on a host of 973 MiB while a server took all of its memory and was killed. It does not
+/// tell what the kernel calls available; programs were locked in memory, and stand among the caches.
+#[test]
+fn caches_that_could_not_be_given_up_are_no_memory_to_spare() {
+    let host = |stalls: f64| {
+        let mut atop = Series::new("atop-10", Format::Atop);
+        // Free, buffers, caches, allocations a second that reclaimed, kills a second.
+        let quiet = [(845_000_000.0, 5_341_184.0, 93_556_736.0, 0.0, 0.0); 60];
+        let taken = [
+            (68_255_744.0, 7_974_912.0, 77_058_048.0, 0.0, 0.0),
+            (64_241_664.0, 4_378_624.0, 70_086_656.0, 0.0, 0.0),
+            (64_442_368.0, 565_248.0, 69_005_312.0, 0.0, 0.0),
+            (55_635_968.0, 122_880.0, 68_943_872.0, 0.1, 0.0),
+            (802_897_920.0, 2_039_808.0, 68_964_352.0, stalls, 0.1),
+        ];
+        for (second, (free, buffers, cached, stalls, kills)) in (0..).step_by(10).zip(quiet.into_iter().chain(taken)) {
+            atop.push(Moment((NOON + second) * 1000), Some(Duration::from_secs(10)));
+            let row = [
+                (Metric::MemTotal, 1_020_506_112.0),
+                (Metric::MemFree, free),
+                (Metric::Buffers, buffers),
+                (Metric::Cached, cached),
+                (Metric::Shmem, 1_675_264.0),
+                (Metric::AllocStall, stalls),
+                (Metric::OomKill, kills),
+            ];
+            row.into_iter().for_each(|(metric, value)| atop.set(metric, value));
+        }
+        verdicts(&investigated(vec![atop]))
+    };
+    assert_eq!(host(33.3), [Verdict::OutOfMemory]);
+    // The same kill at a cgroup's limit: nobody reclaimed for the host.
+    assert_eq!(host(0.0), [Verdict::CgroupLimit]);
 }
 
 /// 523 MiB in five minutes, one way.
