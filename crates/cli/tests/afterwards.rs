@@ -162,6 +162,7 @@ fn by_hand(name: &str, host: &Host) {
         | "elasticsearch-swap"
         | "hana-thp-always"
         | "healthy-postgresql"
+        | "packaged-mariadb"
         | "sqlserver-thp-madvise"
         | "starved-host"
         | "stopped-servers" => {}

@@ -2,7 +2,7 @@
 //! make, or through the server itself.
 
 use hugewise_host::{ParseError, Source};
-use hugewise_model::{Instance, PageSize, Process};
+use hugewise_model::{Host, Instance, PageSize, Process};
 
 /// The name of a setting as files and statements have it, and its value.
 pub type Assignment = (&'static str, String);
@@ -34,7 +34,7 @@ pub struct Settable {
     /// its owner's word.
     pub is_packaged: fn(&str) -> bool,
     /// Where the files of a server, as it reads them itself, include whatever lies in a folder.
-    pub included: fn(&dyn Source, &Process, &Instance) -> Result<Included, Unsettable>,
+    pub included: fn(&Host, &dyn Source, &Process, &Instance) -> Result<Included, Unsettable>,
 
     // Otherwise.
     /// Through the server; none where it keeps no settings itself.

@@ -144,13 +144,13 @@ pub(super) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn new(source: &'a dyn Source) -> Self {
+    pub(super) fn new(source: &'a dyn Source, instances: &[Instance]) -> Self {
         Self {
             steps: Vec::new(),
             instructions: Vec::new(),
             warnings: Vec::new(),
             at_boot: Vec::new(),
-            after: Overlay::new(source),
+            after: laid_over(source, instances),
             entry: None,
             pools: Vec::new(),
             refusal: None,
@@ -226,4 +226,10 @@ impl<'a> Draft<'a> {
         let text = lines.join("\n");
         self.instructions.push(Instruction { title, text, risk, instance });
     }
+}
+
+/// Nothing yet, over the host: servers in no container find there what is laid over it.
+pub(super) fn laid_over<'a>(source: &'a dyn Source, instances: &[Instance]) -> Overlay<'a> {
+    let with_its_files = instances.iter().filter(|instance| !instance.containered);
+    Overlay::new(source).found_by(with_its_files.map(|instance| instance.pid))
 }

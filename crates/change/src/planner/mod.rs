@@ -192,7 +192,7 @@ fn left_out(instance: &Instance) -> String {
 
 /// All steps, in their order.
 fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
-    let mut draft = Draft::new(ask.source);
+    let mut draft = Draft::new(ask.source, ask.instances);
     for instance in ask.instances.iter().filter(|it| ask.is_chosen(it) && ask.is_kept_off(it)) {
         if let Some(page) = ask.options.page_size.filter(|page| !takes(instance, *page)) {
             draft.warn(format!(

@@ -1,7 +1,7 @@
 //! How a plan changes the settings of MySQL and MariaDB: a drop-in in a folder that their option files include.
 
 use hugewise_host::Source;
-use hugewise_model::{Instance, Process};
+use hugewise_model::{Host, Instance, Process};
 
 use super::cnf::{self, Content};
 use super::files::{DEEPEST, FILES};
@@ -46,7 +46,7 @@ fn is_packaged(folder: &str) -> bool {
     FOLDERS.contains(&folder)
 }
 
-fn included(source: &dyn Source, process: &Process, _: &Instance) -> Result<Included, Unsettable> {
+fn included(host: &Host, source: &dyn Source, process: &Process, _: &Instance) -> Result<Included, Unsettable> {
     let arguments = process.command.known().ok_or(Unsettable::CommandLineUnknown)?;
     if arguments.iter().any(|argument| argument == "--no-defaults") {
         return Err(Unsettable::NoFiles { option: "--no-defaults", instead: "--large-pages" });
@@ -56,17 +56,18 @@ fn included(source: &dyn Source, process: &Process, _: &Instance) -> Result<Incl
         None => FILES.iter().map(|path| (*path).to_owned()).collect(),
     };
     let mut folders = Vec::new();
+    let read = |file: &str| source.read(&options::as_reader_opens(host, process, file)).into_known();
     for file in &from {
-        folders_of(source, file, 0, &mut folders);
+        folders_of(&read, file, 0, &mut folders);
     }
     Ok(Included { from, folders })
 }
 
-fn folders_of(source: &dyn Source, file: &str, depth: usize, folders: &mut Vec<String>) {
-    let Some(bytes) = source.read(file).into_known().filter(|_| depth <= DEEPEST) else { return };
+fn folders_of(read: &dyn Fn(&str) -> Option<Vec<u8>>, file: &str, depth: usize, folders: &mut Vec<String>) {
+    let Some(bytes) = read(file).filter(|_| depth <= DEEPEST) else { return };
     for line in cnf::parse(&bytes).unwrap_or_default() {
         match line.content {
-            Content::Include(path) => folders_of(source, &path, depth + 1, folders),
+            Content::Include(path) => folders_of(read, &path, depth + 1, folders),
             Content::IncludeFolder(folder) => {
                 let folder = folder.trim_end_matches('/').to_owned();
                 if folder.starts_with('/') && !folders.contains(&folder) {
@@ -109,9 +110,9 @@ fn by_command_line(instance: &Instance) -> bool {
 #[cfg(test)]
 mod tests {
     use hugewise_host::source::MapSource;
+    use hugewise_model::Engine;
     use hugewise_model::configuration::Place;
     use hugewise_model::instance::Setting;
-    use hugewise_model::{Engine, Host};
 
     use super::*;
     use crate::Scene;

@@ -2,9 +2,10 @@
 //! `ALTER SYSTEM` elsewhere.
 
 use hugewise_host::{ParseError, Source};
-use hugewise_model::{Instance, PageSize, Process};
+use hugewise_model::{Host, Instance, PageSize, Process};
 
 use super::conf::{self, Content};
+use crate::options;
 use crate::settable::{
     Assignment, ByItself, Included, Reach, Settable, SizeSetting, Statement, Statements, Unsettable, is_plain,
 };
@@ -92,7 +93,7 @@ fn config_file(instance: &Instance) -> Option<String> {
 }
 
 /// The folder beside its main file, where that one includes it.
-fn included(source: &dyn Source, _: &Process, instance: &Instance) -> Result<Included, Unsettable> {
+fn included(host: &Host, source: &dyn Source, process: &Process, instance: &Instance) -> Result<Included, Unsettable> {
     let config = config_file(instance).ok_or(Unsettable::Unknown("configuration file"))?;
     let beside = config.rsplit_once('/').map_or("", |(folder, _)| folder);
     let folder = |line: conf::Line| match line.content {
@@ -102,7 +103,7 @@ fn included(source: &dyn Source, _: &Process, instance: &Instance) -> Result<Inc
         }
         _ => None,
     };
-    let bytes = source.read(&config).into_known().unwrap_or_default();
+    let bytes = source.read(&options::as_reader_opens(host, process, &config)).into_known().unwrap_or_default();
     let all = conf::parse(&bytes).unwrap_or_default().into_iter().filter_map(folder);
     let own = config.strip_suffix("/postgresql.conf").map(|folder| format!("{folder}/conf.d"));
     let folders = all.filter(|folder| Some(folder) == own.as_ref()).collect();

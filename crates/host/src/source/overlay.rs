@@ -12,12 +12,22 @@ pub struct Overlay<'a> {
     base: &'a dyn Source,
     /// `None` is a file that is gone.
     files: BTreeMap<String, Option<Vec<u8>>>,
+    /// Processes that have the host's files below a root of their own, `/proc/PID/root`.
+    alike: BTreeSet<u32>,
 }
 
 impl<'a> Overlay<'a> {
     /// Nothing is laid over it yet.
     pub const fn new(base: &'a dyn Source) -> Self {
-        Self { base, files: BTreeMap::new() }
+        Self { base, files: BTreeMap::new(), alike: BTreeSet::new() }
+    }
+
+    /// What is laid over the host is also what these processes find at its path: services that have mounts of their own and the
+    /// host's files, which are read below `/proc/PID/root`.
+    #[must_use]
+    pub fn found_by(mut self, pids: impl IntoIterator<Item = u32>) -> Self {
+        self.alike.extend(pids);
+        self
     }
 
     /// Lays a file over what is there, or takes it away.
@@ -40,7 +50,7 @@ impl<'a> Overlay<'a> {
 
 impl Source for Overlay<'_> {
     fn read(&self, path: &str) -> Observed<Vec<u8>> {
-        match self.files.get(path) {
+        match self.over(path) {
             Some(bytes) => bytes.clone().into(),
             None => self.base.read(path),
         }
@@ -51,18 +61,18 @@ impl Source for Overlay<'_> {
     }
 
     fn link(&self, path: &str) -> Observed<String> {
-        if self.files.contains_key(path) { Observed::Absent } else { self.base.link(path) }
+        if self.over(path).is_some() { Observed::Absent } else { self.base.link(path) }
     }
 
     fn read_as(&self, owner: &Owner, path: &str, most: u64) -> Observed<Vec<u8>> {
-        match self.files.get(path) {
+        match self.over(path) {
             Some(bytes) => bytes.clone().into(),
             None => self.base.read_as(owner, path, most),
         }
     }
 
     fn read_part_as(&self, owner: &Owner, path: &str, before: Option<u64>, max: u64) -> Observed<Part> {
-        match self.files.get(path) {
+        match self.over(path) {
             Some(bytes) => Observed::from(bytes.clone()).map(|bytes| Part::of(&bytes, before, max)),
             None => self.base.read_part_as(owner, path, before, max),
         }
@@ -73,7 +83,7 @@ impl Source for Overlay<'_> {
     }
 
     fn link_as(&self, owner: &Owner, path: &str) -> Observed<String> {
-        if self.files.contains_key(path) { Observed::Absent } else { self.base.link_as(owner, path) }
+        if self.over(path).is_some() { Observed::Absent } else { self.base.link_as(owner, path) }
     }
 
     fn owner_of(&self, path: &str) -> Observed<u32> {
@@ -81,15 +91,11 @@ impl Source for Overlay<'_> {
     }
 
     fn changed_since_start(&self, owner: &Owner, path: &str, pid: u32) -> Observed<bool> {
-        if self.files.contains_key(path) {
-            Observed::Known(true)
-        } else {
-            self.base.changed_since_start(owner, path, pid)
-        }
+        if self.over(path).is_some() { Observed::Known(true) } else { self.base.changed_since_start(owner, path, pid) }
     }
 
     fn changed_after(&self, path: &str, than: &str) -> Observed<bool> {
-        if self.files.contains_key(path) { Observed::Known(true) } else { self.base.changed_after(path, than) }
+        if self.over(path).is_some() { Observed::Known(true) } else { self.base.changed_after(path, than) }
     }
 
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
@@ -106,9 +112,24 @@ impl Source for Overlay<'_> {
 }
 
 impl Overlay<'_> {
+    /// What is laid over a path, if anything.
+    fn over(&self, path: &str) -> Option<&Option<Vec<u8>>> {
+        self.files.get(self.on_the_host(path))
+    }
+
+    /// A path below the root of a process that has the host's files, as the host has it.
+    fn on_the_host<'p>(&self, path: &'p str) -> &'p str {
+        let below = || {
+            let (pid, rest) = path.strip_prefix("/proc/")?.split_once('/')?;
+            let inside = rest.strip_prefix("root").filter(|inside| inside.starts_with('/'))?;
+            self.alike.contains(&pid.parse().ok()?).then_some(inside)
+        };
+        below().unwrap_or(path)
+    }
+
     /// Names in a folder as they will be.
     fn laid_over(&self, folder: &str, listed: Observed<Vec<String>>) -> Observed<Vec<String>> {
-        let prefix = format!("{}/", folder.trim_end_matches('/'));
+        let prefix = format!("{}/", self.on_the_host(folder).trim_end_matches('/'));
         let below = self.files.iter().filter_map(|(path, bytes)| Some((path.strip_prefix(&prefix)?, bytes.is_some())));
         let below: Vec<(&str, bool)> = below.collect();
         let mut names: BTreeSet<String> = match &listed {

@@ -82,8 +82,8 @@ fn drop_in(
     }
     let process = process(ask, instance)?;
     let budgets = Budgets::new(Limits::CONFIGURATION);
-    let included = (settable.included)(&budgets.of(ask.source, process), process, instance)?;
-    let is_there = |folder: &&String| ask.source.list(folder).is_known();
+    let included = (settable.included)(ask.host, &budgets.of(ask.source, process), process, instance)?;
+    let is_there = |folder: &&String| ask.source.list(&as_reader_opens(ask.host, process, folder)).is_known();
     for folder in included.folders.iter().rev().filter(|folder| (settable.is_packaged)(folder)).filter(is_there) {
         let path = format!("{folder}/{}", ours::of_server(settable));
         let Ok(there) = ours::present(&draft.after, &path) else { continue };

@@ -314,6 +314,23 @@ fn mariadb_takes_a_drop_in_in_a_folder_that_it_reads() {
     assert!(step(&plan, "mariadb-3306").expects.iter().any(|it| it.code == "HW403"));
 }
 
+/// Debian's unit has mounts of its own (ProtectSystem=full): the server's files are read below /proc/PID/root, where a drop-in of
+/// the plan has to be seen as well.
+#[test]
+fn mariadb_as_it_is_packaged_takes_a_drop_in_though_its_unit_has_mounts_of_its_own() {
+    let base = source("packaged-mariadb");
+    let mut world = World::new(&*base);
+    let pid = world.look().instances.iter().find(|it| it.title() == "mariadb 3306").unwrap().pid;
+    assert!(base.read(&format!("/proc/{pid}/root/etc/mysql/my.cnf")).is_known());
+    world.files = world.files.found_by([pid]);
+    let (options, request) = defaults();
+    let options = Options { instances: vec!["3306".into()], restart: vec!["3306".into()], ..options };
+    let (plan, _) = holds("packaged mariadb", &world, &options, &request);
+    let text = content(&plan, "/etc/mysql/mariadb.conf.d/zz-hugewise.cnf");
+    assert!(text.ends_with("[mysqld]\nlarge_pages = ON\n"), "{text}");
+    assert!(has(&plan, "restart-mariadb-3306"), "{}", shown(&plan));
+}
+
 #[test]
 fn memlock_is_set_for_log_ins_and_for_the_unit() {
     let base = source("rhel7-oracle-memlock");
