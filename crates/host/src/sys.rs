@@ -229,17 +229,18 @@ fn become_user(user: u32) -> std::io::Result<()> {
 }
 
 fn drop_capabilities() -> std::io::Result<()> {
-    /// _LINUX_CAPABILITY_VERSION_3 of linux/capability.h, and the process that asks.
-    const HEADER: [u32; 2] = [0x2008_0522, 0];
     /// Effective, permitted and inheritable, the lower halves and the upper ones.
     const NONE: [u32; 6] = [0; 6];
-    // SAFETY: prctl(2) takes numbers alone here; capset(2) reads a header of two words and, for this version, six more.
+    // _LINUX_CAPABILITY_VERSION_3 of linux/capability.h, and the process that asks. A kernel that does not know it writes the one
+    // that it knows in its place, and qemu asks for that right at once.
+    let mut header = [0x2008_0522_u32, 0];
+    // SAFETY: prctl(2) takes numbers alone here; capset(2) reads a header of two words, may write the first, and reads six more.
     unsafe {
         // Kernels before 4.3 have none of these.
         libc::prctl(libc::PR_CAP_AMBIENT, libc::PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
         checked(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
         checked(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0))?;
-        match libc::syscall(libc::SYS_capset, HEADER.as_ptr(), NONE.as_ptr()) {
+        match libc::syscall(libc::SYS_capset, header.as_mut_ptr(), NONE.as_ptr()) {
             0 => Ok(()),
             _ => Err(std::io::Error::last_os_error()),
         }
