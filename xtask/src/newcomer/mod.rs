@@ -1,6 +1,6 @@
 //! `cargo xtask newcomer`: what a newcomer types, taken out of the documents and typed on a fresh Debian without Rust.
 //!
-//! The machine has its own kernel, pools, systemd and PostgreSQL, so that each command does what the documents say of it.
+//! The machine has its own kernel, pools, systemd and servers, so that each command does what the documents say of it.
 
 mod pages;
 mod player;
@@ -13,7 +13,7 @@ use std::time::Instant;
 use player::Player;
 use stories::Story;
 
-use crate::vm::image::{self, Image, Suite};
+use crate::vm::image::{self, Suite};
 use crate::vm::machine::{self, Disk};
 use crate::{Failure, shell};
 
@@ -52,10 +52,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let name = format!("{} on {}", story.name, suite.name());
             println!("== {name}: {}", story.shows);
             let begun = Instant::now();
-            let played = Image::Newcomer(*suite)
+            let played = (story.image)(*suite)
                 .disk()
                 .and_then(|image| Disk::over(&image))
-                .and_then(|disk| Player::sit_down(&disk, &downloads, &files, arguments.verbose)?.play(story));
+                .and_then(|disk| Player::sit_down(&disk, &downloads, &files, story, arguments.verbose)?.play());
             let seconds = begun.elapsed().as_secs();
             match played {
                 Ok(commands) => println!("== {name}: {commands} commands did what the documents say, {seconds} s"),

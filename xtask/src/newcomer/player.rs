@@ -32,12 +32,16 @@ cat /tmp/screen
 exit $code
 "#;
 
+const CLUSTER: &str = "if command -v pg_lsclusters >/dev/null; then pg_lsclusters --no-header; else echo 15 main; fi |
+    awk '{ printf \"%s/%s\", $1, $2 }'";
+
 /// A newcomer at a machine.
 pub(super) struct Player {
     machine: Machine,
     /// The host before hugewise changed anything.
     before: Snapshot,
-    /// As `pg_lsclusters` has it: `15/main`.
+    story: &'static Story,
+    /// As `pg_lsclusters` has it: `15/main`; of a machine without PostgreSQL, what the documents say.
     cluster: String,
     verbose: bool,
 }
@@ -49,11 +53,12 @@ struct Screen {
 }
 
 impl Player {
-    /// At a fresh machine, with the files of a release in the home folder.
+    /// At a fresh machine with what the story finds on it, and with the files of a release in the home folder.
     pub(super) fn sit_down(
         disk: &Disk,
         downloads: &Path,
         files: &[(String, PathBuf)],
+        story: &'static Story,
         verbose: bool,
     ) -> Result<Self, Failure> {
         let mut machine = Machine::boot(disk, downloads, Hardware { memory_mib: 2048, ..Hardware::default() })?;
@@ -61,15 +66,16 @@ impl Player {
             machine
                 .must(&format!("install -m 644 -o dba /usr/local/bin/{name} /home/dba/ && rm /usr/local/bin/{name}"))?;
         }
-        let cluster = machine.must("pg_lsclusters --no-header | awk '{ printf \"%s/%s\", $1, $2 }'")?;
+        machine.must(story.found)?;
+        let cluster = machine.must(CLUSTER)?;
         let before = Snapshot::of(&mut machine)?;
-        Ok(Self { machine, before, cluster, verbose })
+        Ok(Self { machine, before, story, cluster, verbose })
     }
 
     /// Plays all of it; how many commands that were.
-    pub(super) fn play(mut self, story: &Story) -> Result<usize, Failure> {
+    pub(super) fn play(mut self) -> Result<usize, Failure> {
         let mut typed = 0;
-        for chapter in story.chapters {
+        for chapter in self.story.chapters {
             println!("   {}, \"{}\"", chapter.page, chapter.heading);
             for (command, step) in chapter.commands()? {
                 let Some(step) = step else { continue };

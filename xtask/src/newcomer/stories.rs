@@ -1,9 +1,15 @@
 //! What is played: chapters of the documents, and what each of their commands is documented to do.
 
+use crate::vm::image::{Image, Suite};
+
 /// One sitting at a fresh machine.
 pub(super) struct Story {
     pub(super) name: &'static str,
     pub(super) shows: &'static str,
+    /// The machine's image on a suite of Debian.
+    pub(super) image: fn(Suite) -> Image,
+    /// What root has set up on it before the newcomer comes.
+    pub(super) found: &'static str,
     pub(super) chapters: &'static [Chapter],
 }
 
@@ -60,7 +66,7 @@ const fn yes(step: Option<Step>) -> Option<Step> {
     }
 }
 
-pub(super) static ALL: &[Story] = &[START, POSTGRESQL, ARCHIVE];
+pub(super) static ALL: &[Story] = &[START, POSTGRESQL, ARCHIVE, MARIADB, REDIS, JVM];
 
 /// Nothing of hugewise is left but what removing it leaves.
 const GONE: Then = Then::Holds("! test -e /usr/bin/hugewise && ! test -e /lib/systemd/system/hugewise-record.service");
@@ -81,6 +87,8 @@ const REMOVE: Chapter = Chapter {
 const START: Story = Story {
     name: "start",
     shows: "the first lines of README, then \"Start in five minutes\", then the package is removed",
+    image: Image::Newcomer,
+    found: "",
     chapters: &[
         Chapter {
             page: "README.md",
@@ -167,6 +175,8 @@ const START: Story = Story {
 const POSTGRESQL: Story = Story {
     name: "postgresql",
     shows: "\"From zero to verified\" of PostgreSQL's page; a removed package leaves what it set up",
+    image: Image::Newcomer,
+    found: "",
     chapters: &[
         Chapter {
             page: "docs/install.md",
@@ -218,6 +228,8 @@ const POSTGRESQL: Story = Story {
 const ARCHIVE: Story = Story {
     name: "archive",
     shows: "install.sh from the archive beside it, from a folder, into the home folder, and its removal",
+    image: Image::Newcomer,
+    found: "",
     chapters: &[Chapter {
         page: "docs/install.md",
         heading: "install.sh",
@@ -228,4 +240,121 @@ const ARCHIVE: Story = Story {
             and(ends(0, &["removed /usr/local/bin/hugewise"]), &[Then::Holds("! test -e /usr/local/bin/hugewise")]),
         ],
     }],
+};
+
+const INSTALL: Chapter = Chapter {
+    page: "docs/install.md",
+    heading: "Debian package",
+    steps: &[and(ends(0, &[]), &[Then::Noted]), None, None],
+};
+
+/// The kernel's word for MariaDB's buffer pool of 512 MiB: pages are taken, and it maps them.
+const MARIADB_ON_HUGE_PAGES: Then = Then::Holds(
+    "grep -q ' /anon_hugepage' /proc/$(pidof mariadbd)/maps
+awk '/^HugePages_Total/ { all = $2 } /^HugePages_Free/ { free = $2 } END { exit !(all - free > 256) }' /proc/meminfo",
+);
+
+const MARIADB: Story = Story {
+    name: "mariadb",
+    shows: "\"From zero to verified\" of MariaDB's page, beside a Redis, and back",
+    image: Image::NewcomerServers,
+    found: "set -e
+printf '[mariadbd]\ninnodb_buffer_pool_size = 512M\n' >/etc/mysql/mariadb.conf.d/60-size.cnf
+systemctl --quiet enable --now mariadb redis-server
+",
+    chapters: &[
+        INSTALL,
+        Chapter {
+            page: "docs/engines/mysql.md",
+            heading: "From zero to verified",
+            steps: &[
+                ends(0, &["mariadb 3306"]),
+                ends(0, &["mariadb 3306"]),
+                and(ends(0, &["set the pool of 2 MiB pages to", "large_pages"]), &[Then::AsBefore]),
+                and(yes(ends(0, &["verified   mariadb 3306  is wholly on huge pages"])), &[MARIADB_ON_HUGE_PAGES]),
+                ends(0, &["mariadb 3306  all"]),
+            ],
+        },
+        Chapter {
+            page: "docs/start.md",
+            heading: "And back",
+            steps: &[
+                and(
+                    ends(0, &["every file and value is as it was before"]),
+                    &[Then::Holds("systemctl restart mariadb"), Then::AsBefore],
+                ),
+                None,
+            ],
+        },
+    ],
+};
+
+const REDIS: Story = Story {
+    name: "redis",
+    shows: "Redis's page, of a server that is told to leave THP on, and back",
+    image: Image::NewcomerServers,
+    found: "set -e
+echo 'disable-thp no' >>/etc/redis/redis.conf
+systemctl --quiet enable --now redis-server
+",
+    chapters: &[
+        INSTALL,
+        Chapter {
+            page: "docs/engines/redis.md",
+            heading: "Redis and Valkey",
+            steps: &[
+                ends(1, &["redis 6379"]),
+                and(ends(0, &["madvise"]), &[Then::AsBefore]),
+                and(
+                    yes(ends(0, &["All steps are done."])),
+                    &[Then::Holds("grep -q '\\[madvise\\]' /sys/kernel/mm/transparent_hugepage/enabled")],
+                ),
+            ],
+        },
+        Chapter {
+            page: "docs/start.md",
+            heading: "And back",
+            steps: &[and(ends(0, &["every file and value is as it was before"]), &[Then::AsBefore]), None],
+        },
+    ],
+};
+
+/// The kernel's word for a heap of 512 MiB: its pages are taken, or reserved until they are touched.
+const JVM_ON_HUGE_PAGES: Then = Then::Holds(
+    "sleep 20
+awk '/^HugePages_Total/ { all = $2 } /^HugePages_Free/ { free = $2 } /^HugePages_Rsvd/ { reserved = $2 }
+    END { exit !(all - free + reserved >= 256) }' /proc/meminfo",
+);
+
+const JVM: Story = Story {
+    name: "jvm",
+    shows: "\"From zero to verified\" of the JVM's page, of a service that asks for a pool, and back",
+    image: Image::NewcomerServers,
+    // The JDK's own registry of names is a server that comes with every JRE.
+    found: "set -e
+printf '[Service]\nExecStart=/usr/bin/java -Xms512m -Xmx512m -XX:+UseLargePages -m java.rmi/sun.rmi.registry.RegistryImpl\n[Install]\nWantedBy=multi-user.target\n' \\
+    >/etc/systemd/system/app.service
+systemctl --quiet enable --now app
+",
+    chapters: &[
+        INSTALL,
+        Chapter {
+            page: "docs/engines/jvm.md",
+            heading: "From zero to verified",
+            steps: &[
+                ends(1, &["holds 510.0 MiB on 4 KiB pages", "UseLargePages=true silently let it start without huge pages"]),
+                // A heap of 8 GiB on a machine of 2.
+                ends(1, &["jvm app.jar", "does not fit"]),
+                and(ends(0, &["set the pool of 2 MiB pages to"]), &[Then::AsBefore]),
+                yes(ends(0, &["All steps are done."])),
+                and(ends(0, &[]), &[JVM_ON_HUGE_PAGES]),
+                ends(0, &["The one instance is wholly on huge pages."]),
+            ],
+        },
+        Chapter {
+            page: "docs/start.md",
+            heading: "And back",
+            steps: &[and(ends(0, &["every file and value is as it was before"]), &[Then::Holds("systemctl restart app"), Then::AsBefore]), None],
+        },
+    ],
 };

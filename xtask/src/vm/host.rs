@@ -14,7 +14,7 @@ for file in /proc/cmdline /proc/sys/vm/*huge* /proc/sys/vm/overcommit* /proc/sys
     /sys/kernel/mm/hugepages/*/nr_{,overcommit_}hugepages /sys/devices/system/node/node*/hugepages/*/nr_hugepages; do
     [ -f "$file" ] && echo "value $file $(cat $file)"
 done
-systemctl show 'postgresql@*-main.service' --property LimitMEMLOCK,DropInPaths,FragmentPath
+systemctl show 'postgresql@*-main.service' mariadb redis-server --property LimitMEMLOCK,DropInPaths,FragmentPath
 "#;
 
 /// A host at one moment.

@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::machine::{Hardware, Kernel, Machine};
-use super::recipe::{BY_HAND, FILES, FIRST_BOOT, MANAGED, MASKED, NEWCOMER_BOOT};
+use super::recipe::{
+    BY_HAND, CLEAN, FILES, FIRST_BOOT, MANAGED, MASKED, NEWCOMER_BOOT, NEWCOMER_POSTGRESQL, NEWCOMER_SERVERS,
+};
 use crate::{Failure, debian, shell};
 
 /// What building and running needs of this machine.
@@ -23,8 +25,8 @@ const NEEDS: debian::Needs = &[
 
 /// What every image of Debian 12 has.
 const PACKAGES: &str = "systemd-sysv,dbus,udev,kmod,procps,initramfs-tools,grub-pc,postgresql-15,postgresql-client-15";
-/// What a newcomer's has, whatever the suite calls its PostgreSQL.
-const NEWCOMER: &str = "systemd-sysv,dbus,udev,kmod,procps,initramfs-tools,grub-pc,sudo,bsdutils,postgresql";
+/// What a newcomer's has beside its servers.
+const NEWCOMER: &str = "systemd-sysv,dbus,udev,kmod,procps,initramfs-tools,grub-pc,sudo,bsdutils";
 
 const DISK_BYTES: u64 = 3 << 30;
 /// Where the one partition begins; GRUB's own code lies before it.
@@ -76,6 +78,8 @@ pub(crate) enum Image {
     Managed,
     /// A fresh Debian with its PostgreSQL, on which nobody has set anything up, and an account that may use sudo.
     Newcomer(Suite),
+    /// The same with MariaDB, Redis and a JVM in PostgreSQL's place; none of them is started.
+    NewcomerServers(Suite),
 }
 
 impl Image {
@@ -84,6 +88,10 @@ impl Image {
             Self::Newcomer(Suite::Bookworm) => "newcomer-bookworm",
             Self::Newcomer(Suite::Trixie) => "newcomer-trixie",
             Self::Newcomer(Suite::Sid) => "newcomer-sid",
+            // No name begins as another one's does: images of older recipes are forgotten by it.
+            Self::NewcomerServers(Suite::Bookworm) => "servers-of-newcomer-bookworm",
+            Self::NewcomerServers(Suite::Trixie) => "servers-of-newcomer-trixie",
+            Self::NewcomerServers(Suite::Sid) => "servers-of-newcomer-sid",
             Self::Plain => "plain",
             Self::OldKernel => "old-kernel",
             Self::Tuned => "tuned",
@@ -101,19 +109,21 @@ impl Image {
     }
 
     fn suite(self) -> Suite {
-        if let Self::Newcomer(suite) = self { suite } else { Suite::Bookworm }
+        if let Self::Newcomer(suite) | Self::NewcomerServers(suite) = self { suite } else { Suite::Bookworm }
     }
 
     fn base(self) -> &'static str {
         match self {
-            Self::Newcomer(_) => NEWCOMER,
+            Self::Newcomer(_) | Self::NewcomerServers(_) => NEWCOMER,
             _ => PACKAGES,
         }
     }
 
     fn packages(self) -> &'static [&'static str] {
         match self {
-            Self::Plain | Self::OldKernel | Self::Newcomer(_) => &[],
+            Self::Plain | Self::OldKernel => &[],
+            Self::Newcomer(_) => &["postgresql"],
+            Self::NewcomerServers(_) => &["mariadb-server", "redis-server", "default-jre-headless"],
             Self::Tuned => &["tuned"],
             Self::Collectors => &["sysstat", "atop", "pcp", "stress-ng"],
             Self::Servers => &["sysstat", "mariadb-server", "redis-server", "openjdk-17-jdk-headless"],
@@ -123,13 +133,14 @@ impl Image {
 
     fn first_boot(self) -> String {
         match self {
-            Self::Plain | Self::OldKernel | Self::Collectors => FIRST_BOOT.to_owned(),
-            Self::Newcomer(_) => NEWCOMER_BOOT.to_owned(),
-            Self::Tuned => format!("{FIRST_BOOT}systemctl start tuned\ntuned-adm profile virtual-guest\nsync\n"),
+            Self::Plain | Self::OldKernel | Self::Collectors => format!("{FIRST_BOOT}{CLEAN}"),
+            Self::Newcomer(_) => format!("{NEWCOMER_BOOT}{NEWCOMER_POSTGRESQL}{CLEAN}"),
+            Self::NewcomerServers(_) => format!("{NEWCOMER_BOOT}{NEWCOMER_SERVERS}{CLEAN}"),
+            Self::Tuned => format!("{FIRST_BOOT}{CLEAN}systemctl start tuned\ntuned-adm profile virtual-guest\nsync\n"),
             Self::Servers => {
-                format!("{FIRST_BOOT}systemctl --quiet disable --now postgresql mariadb redis-server\nsync\n")
+                format!("{FIRST_BOOT}{CLEAN}systemctl --quiet disable --now postgresql mariadb redis-server\nsync\n")
             }
-            Self::Managed => format!("{FIRST_BOOT}{MANAGED}"),
+            Self::Managed => format!("{FIRST_BOOT}{CLEAN}{MANAGED}"),
         }
     }
 
@@ -211,6 +222,8 @@ impl Image {
         }
         mmdebstrap.arg(format!("--include={}", packages.join(",")));
         mmdebstrap.arg(format!("--essential-hook=cp -a {}/. \"$1\"", files.display()));
+        // A JRE's alternatives fail where no package has brought this folder, as manual pages are left out.
+        mmdebstrap.arg("--essential-hook=mkdir -p \"$1\"/usr/share/man/man1");
         mmdebstrap.arg(
             "--essential-hook=echo grub-pc grub-pc/install_devices_empty boolean true | chroot \"$1\" debconf-set-selections",
         );

@@ -84,19 +84,18 @@ systemctl daemon-reload
 systemctl start postgresql
 pg_lsclusters --no-header | grep -w online
 systemctl stop postgresql
-apt-get clean
-rm -rf /var/log/journal /var/cache/apt/*.bin
-sync
 ";
 
-/// The first boot of a newcomer's host: PostgreSQL as Debian sets it up, with a quarter of the memory as its buffer, as its manual
-/// advises, and an account that may use sudo.
+/// The first boot of a newcomer's host: an account that may use sudo.
 pub(super) const NEWCOMER_BOOT: &str = "set -e
 grub-install --target=i386-pc /dev/vda
 update-grub
 useradd --create-home --shell /bin/bash dba
 echo 'dba ALL=(ALL:ALL) NOPASSWD: ALL' >/etc/sudoers.d/dba
-version=$(ls /usr/lib/postgresql)
+";
+
+/// PostgreSQL as Debian sets it up, with a quarter of the memory as its buffer, as its manual advises.
+pub(super) const NEWCOMER_POSTGRESQL: &str = "version=$(ls /usr/lib/postgresql)
 pg_createcluster $version main -- --no-sync
 pg_conftool $version main set shared_buffers 512MB
 pg_conftool $version main set max_connections 200
@@ -104,7 +103,18 @@ systemctl daemon-reload
 systemctl start postgresql
 pg_lsclusters --no-header | grep -w online
 systemctl stop postgresql
-apt-get clean
+";
+
+/// Servers as Debian sets them up.
+pub(super) const NEWCOMER_SERVERS: &str = "systemctl start mariadb redis-server
+mariadb -e 'SELECT 1'
+redis-cli ping
+java -version
+systemctl --quiet disable --now mariadb redis-server
+";
+
+/// The end of every first boot: without what an image needs no more.
+pub(super) const CLEAN: &str = "apt-get clean
 rm -rf /var/log/journal /var/cache/apt/*.bin
 sync
 ";
