@@ -69,6 +69,8 @@ enum Command {
     Estate(estate::Arguments),
     /// Build what people install: a static binary, its archive, the Debian package, the RPM, install.sh and SHA256SUMS.
     Dist(dist::Arguments),
+    /// Run the unit tests of host, engines and advice as programs for arm64, by qemu-user, in a root file system of Debian sid (as root).
+    Emulated(dist::emulated::Tests),
     /// Package every crate as crates.io would take it, build each from its package, and install the program from them.
     Publishable,
     /// Type the commands of the documents on a fresh Debian in a virtual machine, as a newcomer does (as root).
@@ -147,6 +149,7 @@ fn main() -> ExitCode {
         Command::Unused => unused::run(),
         Command::Site => site::run(),
         Command::Dist(arguments) => dist::run(&arguments),
+        Command::Emulated(tests) => dist::emulated::tests(&tests),
         Command::Newcomer(arguments) => newcomer::run(&arguments),
         Command::Publishable => publishable::run(),
         Command::Bench { what: Bench::Check { processes, asleep, instances, rounds } } => {

@@ -45,13 +45,19 @@ fn crate_file(folder: &Path, package: &Package) -> Result<PathBuf, Failure> {
     places.into_iter().find(|file| file.exists()).ok_or_else(|| format!("cargo left no {name}").into())
 }
 
-/// What `cargo install hugewise` does, where the packages are unpacked instead of downloaded.
+/// The profile of this workspace, which no package knows: other crates that are built with it are not built anew.
+const PROFILE: [&str; 2] = ["profile.dev.debug=\"line-tables-only\"", "profile.dev.package.memchr.opt-level=3"];
+
+/// What `cargo install --locked hugewise` does, where the packages are unpacked instead of downloaded.
 fn install(folder: &Path, packages: &[Package]) -> Result<(), Failure> {
     let scratch = tempfile::tempdir_in(folder)?;
     let sources = scratch.path().join("sources");
     fs::create_dir(&sources)?;
     let mut cargo = shell::cargo();
-    cargo.args(["install", "--debug", "--no-track"]);
+    cargo.args(["install", "--debug", "--no-track", "--locked"]);
+    for setting in PROFILE {
+        cargo.args(["--config", setting]);
+    }
     for package in packages {
         let mut tar = shell::command("tar");
         shell::run(tar.arg("-C").arg(&sources).arg("-xzf").arg(crate_file(folder, package)?))?;
@@ -62,6 +68,9 @@ fn install(folder: &Path, packages: &[Package]) -> Result<(), Failure> {
         }
     }
     let program = packages.iter().find(|package| package.name == "hugewise").ok_or("there is no package hugewise")?;
+    let lock = sources.join(program.stem()).join("Cargo.lock");
+    let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
+    fs::write(&lock, unpacked(&fs::read_to_string(&lock)?, &names))?;
     let root = scratch.path().join("root");
     cargo.arg("--path").arg(sources.join(program.stem())).arg("--root").arg(&root);
     shell::run(cargo.env("CARGO_TARGET_DIR", shell::target()))?;
@@ -72,6 +81,18 @@ fn install(folder: &Path, packages: &[Package]) -> Result<(), Failure> {
     }
     println!("installed from the packages: {}", said.trim_end());
     Ok(())
+}
+
+/// A lock file in which those packages come from folders: the registry does not have them.
+fn unpacked(lock: &str, names: &[&str]) -> String {
+    let mut ours = false;
+    let stays = |line: &&str| {
+        if let Some(name) = line.strip_prefix("name = ") {
+            ours = names.contains(&name.trim_matches('"'));
+        }
+        !(ours && (line.starts_with("source = ") || line.starts_with("checksum = ")))
+    };
+    lock.lines().filter(stays).map(|line| format!("{line}\n")).collect()
 }
 
 fn metadata() -> Result<Value, Failure> {

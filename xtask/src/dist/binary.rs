@@ -31,8 +31,7 @@ pub(super) fn again(release: &Release, processor: &Processor, first: &Path) -> R
 fn build_in(release: &Release, processor: &Processor, folder: &Path) -> Result<PathBuf, Failure> {
     let cargo_home = cargo_home()?;
     let build = ["build", "--release", "--locked", "--package", "hugewise", "--target", processor.target];
-    let mut cargo =
-        if processor.target == X86_64.target { shell::cargo() } else { cross::cargo(release, &cargo_home, folder)? };
+    let mut cargo = if processor.target == X86_64.target { shell::cargo() } else { cross::cargo(&cargo_home, folder)? };
     cargo.args(build);
     cargo.env("CARGO_TARGET_DIR", folder).env("SOURCE_DATE_EPOCH", release.epoch.to_string());
     cargo.env("RUSTFLAGS", flags(folder, &cargo_home, shell::root()));
@@ -41,8 +40,10 @@ fn build_in(release: &Release, processor: &Processor, folder: &Path) -> Result<P
 }
 
 /// Nothing of the machine that builds is to be in it: neither its C library's version nor where its folders lie.
+///
+/// Of several names that fit a folder rustc takes the last: where cargo builds lies below the source.
 fn flags(build: &Path, cargo_home: &Path, source: &Path) -> String {
-    let renamed = [(build, "build"), (cargo_home, "cargo"), (source, "hugewise")];
+    let renamed = [(source, "hugewise"), (cargo_home, "cargo"), (build, "build")];
     let renamed = renamed.map(|(folder, name)| format!("--remap-path-prefix={}=/{name}", folder.display()));
     format!("-C target-feature=+crt-static {}", renamed.join(" "))
 }
@@ -70,10 +71,37 @@ fn check(binary: &Path) -> Result<(), Failure> {
         return Err(format!("{}: its stack is executable", binary.display()).into());
     }
     let data = fs::read(binary)?;
-    let here = shell::root().display().to_string();
-    if data.windows(here.len()).any(|part| part == here.as_bytes()) {
-        return Err(format!("{} holds the path {here}", binary.display()).into());
+    for folder in [shell::root(), &cargo_home()?] {
+        let here = folder.display().to_string();
+        if data.windows(here.len()).any(|part| part == here.as_bytes()) {
+            return Err(format!("{} holds the path {here}", binary.display()).into());
+        }
     }
     println!("{}: {} bytes, asks for no loader and no library", binary.display(), data.len());
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    /// With rustc itself: the same source, built in two folders below it, is the same.
+    #[test]
+    fn the_folder_that_it_is_built_in_makes_no_difference() {
+        let source = tempfile::tempdir().unwrap();
+        let text = "#![crate_type = \"lib\"]\npub const FILE: &str = file!();\npub static WHERE: &str = FILE;\n";
+        let built = ["build", "build-again"].map(|name| {
+            let folder = source.path().join(name);
+            fs::create_dir(&folder).unwrap();
+            fs::write(folder.join("generated.rs"), text).unwrap();
+            let mut rustc = shell::command("rustc");
+            rustc.args(flags(&folder, Path::new("/nowhere"), source.path()).split(' ').filter(|flag| !flag.is_empty()));
+            rustc.args(["--crate-name", "generated", "--emit", "obj", "-o"]).arg(folder.join("generated.o"));
+            shell::output(rustc.arg(folder.join("generated.rs"))).unwrap();
+            fs::read(folder.join("generated.o")).unwrap()
+        });
+        let [first, second] = built;
+        assert!(first == second && first.windows(19).any(|part| part == b"/build/generated.rs"));
+    }
 }

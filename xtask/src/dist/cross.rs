@@ -2,17 +2,22 @@
 //! Debian packages one.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Release, tools};
+use super::tools;
 use crate::{Failure, shell};
 
 /// The one suite whose Rust is as new as hugewise asks for.
 const SUITE: &str = "sid";
 
-/// The compiler, the linker, what is linked in, and what runs it.
-const PACKAGES: &str = "rustc,cargo,gcc-aarch64-linux-gnu,libc6-dev-arm64-cross,libstd-rust-dev:arm64,qemu-user";
+/// The compiler, the linker, what is linked in, what runs it, and what its tests pack archives with.
+const PACKAGES: &str = "rustc,cargo,gcc-aarch64-linux-gnu,libc6-dev-arm64-cross,libstd-rust-dev:arm64,qemu-user,\
+                        bzip2,python3,xz-utils,zip,zstd";
+
+/// How the root's folder begins; it ends with what it was made from.
+const NAME: &str = "arm64-cross";
 
 /// What runs the processor's programs in there.
 pub(super) const EMULATOR: &str = "/usr/bin/qemu-aarch64";
@@ -27,22 +32,23 @@ for folder in "$source" "$cargo"; do
 done
 mount --bind "$build" "$root$build"
 mount -t proc proc "$root/proc"
+mount -t sysfs -o ro sysfs "$root/sys"
 exec chroot "$root" env -C "$source" "$@"
 "#;
 
 /// cargo of that root, which reads the sources and the crates of this machine, writes to `build` alone, and asks for no network.
 /// Needs root; the root is made once, of some 2 GB, and kept.
-pub(super) fn cargo(release: &Release, cargo_home: &Path, build: &Path) -> Result<Command, Failure> {
+pub(super) fn cargo(cargo_home: &Path, build: &Path) -> Result<Command, Failure> {
     shell::run(shell::cargo().args(["fetch", "--locked"]))?;
-    let mut cargo = inside(release, cargo_home, build)?;
+    let mut cargo = inside(cargo_home, build)?;
     cargo.arg("cargo").env("CARGO_HOME", cargo_home).env("CARGO_NET_OFFLINE", "true");
     cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
     Ok(cargo)
 }
 
 /// A program in that root, which is to be added with its arguments.
-pub(super) fn inside(release: &Release, cargo_home: &Path, build: &Path) -> Result<Command, Failure> {
-    let root = root(release)?;
+pub(super) fn inside(cargo_home: &Path, build: &Path) -> Result<Command, Failure> {
+    let root = root()?;
     fs::create_dir_all(build)?;
     let mut unshare = shell::command("unshare");
     unshare.args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", INSIDE, "sh"]);
@@ -51,17 +57,22 @@ pub(super) fn inside(release: &Release, cargo_home: &Path, build: &Path) -> Resu
     Ok(unshare)
 }
 
-fn root(release: &Release) -> Result<PathBuf, Failure> {
-    let roots = release.build.with_file_name("roots");
+fn root() -> Result<PathBuf, Failure> {
+    let roots = super::roots();
     fs::create_dir_all(&roots)?;
-    let root = roots.join("arm64-cross");
+    let mut hasher = DefaultHasher::new();
+    (SUITE, PACKAGES).hash(&mut hasher);
+    let root = roots.join(format!("{NAME}-{:016x}", hasher.finish()));
     if root.exists() {
         return Ok(root);
     }
-    let part = roots.join("arm64-cross.part");
-    if part.exists() {
-        fs::remove_dir_all(&part)?;
+    // Of another recipe, or half made.
+    for entry in fs::read_dir(&roots)?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(NAME) {
+            fs::remove_dir_all(entry.path())?;
+        }
     }
+    let part = root.with_extension("part");
     let mut mmdebstrap = tools::of_debian("/usr/bin/mmdebstrap", "mmdebstrap")?;
     // A mirror may be some days behind.
     mmdebstrap.args(["--quiet", "--mode=root", "--variant=minbase", "--architectures=amd64,arm64"]);

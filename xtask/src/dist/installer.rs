@@ -1,6 +1,7 @@
 //! install.sh, which knows what it has to find, and SHA256SUMS for those who verify by themselves.
 
 use std::fs;
+use std::path::Path;
 
 use super::{Release, files};
 use crate::{Failure, shell};
@@ -10,17 +11,21 @@ pub(super) fn build(release: &Release, releases: Option<&str>) -> Result<(), Fai
     let own = ["install.sh", "SHA256SUMS"];
     let mut sums = String::new();
     for path in files(&release.out)? {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()).filter(|name| !own.contains(name)) else {
-            continue;
-        };
-        let said = shell::output(shell::command("sha256sum").arg(&path))?;
-        let said = String::from_utf8(said)?;
-        let sum = said.split_whitespace().next().ok_or("sha256sum said nothing")?;
-        sums += &format!("{sum}  {name}\n");
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| !own.contains(&name)) {
+            sums += &sum(&path)?;
+        }
     }
-    let script = script(&release.version, &sums, releases.unwrap_or_default())?;
-    fs::write(release.out.join("install.sh"), script)?;
+    let installer = release.out.join("install.sh");
+    fs::write(&installer, script(&release.version, &sums, releases.unwrap_or_default())?)?;
+    sums += &sum(&installer)?;
     Ok(fs::write(release.out.join("SHA256SUMS"), sums)?)
+}
+
+/// The line of a file as `sha256sum` has it, with the file's name alone.
+fn sum(path: &Path) -> Result<String, Failure> {
+    let said = String::from_utf8(shell::output(shell::command("sha256sum").arg(path))?)?;
+    let sum = said.split_whitespace().next().ok_or("sha256sum said nothing")?;
+    Ok(format!("{sum}  {}\n", path.file_name().unwrap_or_default().to_string_lossy()))
 }
 
 /// install.sh of a release, with the sums of its archives.
@@ -36,7 +41,6 @@ fn script(version: &str, sums: &str, releases: &str) -> Result<String, Failure> 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use std::path::Path;
     use std::process::Command;
 
     use super::*;
@@ -101,6 +105,20 @@ mod tests {
         let left = Command::new("find").arg(&prefix).args(["-type", "f"]).output().unwrap();
         assert!(left.stdout.is_empty(), "{}", String::from_utf8_lossy(&left.stdout));
         assert_eq!(install(folder.path(), &["--remove", "--prefix", prefix.to_str().unwrap()]).0, Some(1));
+    }
+
+    #[test]
+    fn the_checksums_are_those_of_everything_in_the_release() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["hugewise.deb", "SHA256SUMS"] {
+            fs::write(folder.path().join(name), name).unwrap();
+        }
+        let out = folder.path().to_owned();
+        let release = Release { version: "1.2.3".into(), epoch: 0, out: out.clone(), build: out };
+        super::build(&release, None).unwrap();
+        let mut check = Command::new("sha256sum");
+        let said = check.args(["--check", "--strict", "SHA256SUMS"]).current_dir(folder.path()).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&said.stdout), "hugewise.deb: OK\ninstall.sh: OK\n");
     }
 
     #[test]

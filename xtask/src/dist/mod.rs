@@ -3,7 +3,7 @@
 mod bill;
 mod binary;
 mod cross;
-mod emulated;
+pub(crate) mod emulated;
 mod image;
 mod installer;
 mod packages;
@@ -56,15 +56,13 @@ struct Release {
 
 /// Builds it all.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let folder = shell::target().join("dist");
-    let out = arguments.out.clone().unwrap_or_else(|| folder.join("out"));
+    let out = arguments.out.clone().unwrap_or_else(|| folder().join("out"));
     fs::create_dir_all(&out)?;
     // What another version left there is no part of this one.
     for path in files(&out)? {
         fs::remove_file(path)?;
     }
-    let release =
-        Release { version: version()?, epoch: epoch()?, out: out.canonicalize()?, build: folder.join("build") };
+    let release = Release { version: version()?, epoch: epoch()?, out: out.canonicalize()?, build: builds() };
     let processors = if arguments.arm64 { &[X86_64, ARM64][..] } else { &[X86_64] };
     let mut binaries = Vec::new();
     for processor in processors {
@@ -88,9 +86,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     if let [here, there] = binaries.as_slice() {
-        timed("captured hosts on arm64", || emulated::run(&release, here, there))?;
+        timed("captured hosts on arm64", || emulated::run(here, there))?;
     }
     trial::run(&release, &arguments.suites)
+}
+
+/// Where all of it happens.
+fn folder() -> PathBuf {
+    shell::target().join("dist")
+}
+
+/// Where cargo builds for releases.
+fn builds() -> PathBuf {
+    folder().join("build")
+}
+
+/// Root file systems that are kept.
+fn roots() -> PathBuf {
+    folder().join("roots")
 }
 
 fn timed<T>(what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {

@@ -44,7 +44,7 @@ fn lint(release: &Release) -> Result<(), Failure> {
 }
 
 fn in_suite(release: &Release, suite: &str, newer: &str, next: &Path) -> Result<(), Failure> {
-    let root = fresh(release, suite)?;
+    let root = fresh(suite)?;
     let dist = root.join("dist");
     fs::create_dir_all(&dist)?;
     for folder in [release.out.as_path(), next] {
@@ -74,8 +74,8 @@ fn in_suite(release: &Release, suite: &str, newer: &str, next: &Path) -> Result<
 }
 
 /// A root file system of that suite as it was made; made once, unpacked anew each time.
-fn fresh(release: &Release, suite: &str) -> Result<PathBuf, Failure> {
-    let roots = release.build.with_file_name("roots");
+fn fresh(suite: &str) -> Result<PathBuf, Failure> {
+    let roots = super::roots();
     fs::create_dir_all(&roots)?;
     let tar = roots.join(format!("{suite}.tar"));
     if !tar.exists() {

@@ -36,6 +36,9 @@ used() {
     rm -f /tmp/report.html
 }
 
+echo '-- the checksums'
+(cd /dist && sha256sum --check --strict --quiet SHA256SUMS)
+
 echo '-- the Debian package'
 dpkg -i /dist/hugewise_@VERSION@-1_@DEBIAN@.deb
 used @VERSION@
@@ -101,5 +104,19 @@ rpm --upgrade --force --nodeps /dist/hugewise-@VERSION@-1.@MACHINE@.rpm
 rpm --erase hugewise
 gone
 test -f /var/lib/hugewise/1.journal
+
+echo '-- the container image'
+mkdir -p /tmp/image/root
+tar -C /tmp/image -xf /dist/hugewise-@VERSION@-image-@MACHINE@.tar
+for blob in /tmp/image/blobs/sha256/*; do
+    test "$(sha256sum <"$blob" | cut -d' ' -f1)" = "${blob##*/}"
+    # The layer is the one that is packed.
+    if gzip -tq "$blob" 2>/tmp/said; then tar -C /tmp/image/root -xzf "$blob"; fi
+done
+cp -a /db /tmp/image/root/db
+chroot /tmp/image/root /usr/bin/hugewise --version | grep -Fx 'hugewise @VERSION@'
+code=0; chroot /tmp/image/root /usr/bin/hugewise check --root /db >/tmp/check || code=$?
+test "$code" = 1
+grep -q HW201 /tmp/check
 
 echo 'all held'

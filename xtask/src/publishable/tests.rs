@@ -110,3 +110,15 @@ fn files_that_are_built_in_are_seen() {
     assert_eq!(included(source, Path::new("src/html/mod.rs")), [Path::new("src/page.css")]);
     assert_eq!(included("include_bytes!(\"../../../x\")", Path::new("src/a.rs")), [Path::new("../../x")]);
 }
+
+#[test]
+fn a_lock_file_asks_the_registry_for_other_peoples_packages_alone() {
+    let lock = "version = 4\n\n[[package]]\nname = \"hugewise-model\"\nversion = \"0.1.0\"\n\
+                source = \"registry+https://github.com/rust-lang/crates.io-index\"\nchecksum = \"00\"\n\
+                dependencies = [\n \"serde\",\n]\n\n[[package]]\nname = \"serde\"\nversion = \"1.0.0\"\n\
+                source = \"registry+https://github.com/rust-lang/crates.io-index\"\nchecksum = \"11\"\n";
+    let expected = "version = 4\n\n[[package]]\nname = \"hugewise-model\"\nversion = \"0.1.0\"\n\
+                    dependencies = [\n \"serde\",\n]\n\n[[package]]\nname = \"serde\"\nversion = \"1.0.0\"\n\
+                    source = \"registry+https://github.com/rust-lang/crates.io-index\"\nchecksum = \"11\"\n";
+    assert_eq!(unpacked(lock, &["hugewise", "hugewise-model"]), expected);
+}
