@@ -20,6 +20,11 @@ pub(crate) struct Also {
 }
 
 impl Also {
+    /// As they were given.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &std::path::Path> {
+        self.also.iter().map(PathBuf::as_path)
+    }
+
     /// Adds the instances of those nodes to a host's own, and what could not be read of them.
     pub(crate) fn add(
         &self,

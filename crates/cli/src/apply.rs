@@ -199,7 +199,7 @@ fn agreed(arguments: &Arguments, plan: &Plan, host: &Host, unread: &[Unread]) ->
         ));
     }
     // What is asked goes where the question goes.
-    let planned = Planned { host, plan, kept: None, asking: true, unread };
+    let planned = Planned { host, plan, kept: None, options: "", asking: true, unread };
     let mut text = Vec::new();
     let written = planned.write_text(&mut text, terminal::layout(arguments.color, false));
     written.map_err(|error| Failure::new(format!("the plan cannot be shown: {error}")))?;

@@ -1,5 +1,7 @@
 //! `hugewise plan`.
 
+mod retyped;
+
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -203,7 +205,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         keep(path, plan)?;
     }
     let kept = arguments.out.as_ref().map(|path| path.display().to_string());
-    let planned = Planned { host, plan, kept: kept.as_deref(), asking: false, unread };
+    let options = arguments.wishes.retyped(arguments.bent());
+    let planned = Planned { host, plan, kept: kept.as_deref(), options: &options, asking: false, unread };
     let format = |format: fn(&Plan, bool) -> Result<String, formats::Unwritable>| match format(plan, arguments.force) {
         Ok(text) => Ok(text.into_bytes()),
         Err(unwritable) => Err(unwritable),

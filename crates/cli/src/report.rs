@@ -110,6 +110,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         host: &made.host,
         plan: &made.plan,
         kept: None,
+        options: "",
         asking: false,
         unread: &made.unread,
     });

@@ -14,6 +14,8 @@ pub struct Planned<'a> {
     pub plan: &'a Plan,
     /// The file that keeps it, where one does.
     pub kept: Option<&'a str>,
+    /// The options that it was made with, as words of a command, each behind a space: `apply` needs them to make the same one.
+    pub options: &'a str,
     /// It is shown to somebody who is asked whether to carry it out: no word on how to.
     pub asking: bool,
     /// Everything that is there and could not be read, sorted.

@@ -86,7 +86,7 @@ impl Sample {
     /// The same with another plan.
     pub(crate) fn whole_with(&self, plan: &Plan, archives: Option<&Investigation>, show: impl FnOnce(&HostReport<'_>)) {
         let Self { host, instances, unread, .. } = self;
-        let planned = Planned { host, plan, kept: None, asking: false, unread };
+        let planned = Planned { host, plan, kept: None, options: "", asking: false, unread };
         let planned = if instances.is_empty() { Err("the host is half changed") } else { Ok(planned) };
         let stops: Vec<Stop> = [1, 462, 1000].into_iter().filter_map(|sessions| self.stop(sessions)).collect();
         let request = Request::default();

@@ -158,7 +158,13 @@ fn last(planned: &Planned<'_>) -> String {
         (_, None, _) if !host.live => {
             "--out FILE saves the plan; --format shell|ansible|cloud-init writes it for other tools.".into()
         }
-        (_, None, _) => "Next: sudo hugewise apply. hugewise undo reverses it; --out FILE saves the plan.".into(),
+        (_, None, _) if planned.options.is_empty() => {
+            "Next: sudo hugewise apply. hugewise undo reverses it; --out FILE saves the plan.".into()
+        }
+        (_, None, _) => {
+            let options = planned.options;
+            format!("hugewise undo reverses it; --out FILE saves the plan. Next: sudo hugewise apply{options}")
+        }
     }
 }
 
@@ -180,7 +186,7 @@ mod tests {
     fn every_change_is_a_diff() {
         let (plan, host) = (testing::plan(), samples::prod().host);
         insta::assert_snapshot!(text(
-            &Planned { host: &host, plan: &plan, kept: None, asking: false, unread: &[] },
+            &Planned { host: &host, plan: &plan, kept: None, options: "", asking: false, unread: &[] },
             80
         ));
     }
@@ -191,10 +197,23 @@ mod tests {
         (plan.budget.left_bytes, plan.budget.short_bytes) = (Some(0), 3 << 30);
         let reasons = vec!["3.0 GiB more than there is".to_owned()];
         plan.refusal = Some(Refusal { reasons, short_bytes: 3 << 30, largest_pools_bytes: 1 << 30 });
-        let text =
-            text(&Planned { host: &host, plan: &plan, kept: Some("plan.json"), asking: false, unread: &[] }, 100);
+        let text = text(
+            &Planned { host: &host, plan: &plan, kept: Some("plan.json"), options: "", asking: false, unread: &[] },
+            100,
+        );
         let end: Vec<&str> = text.lines().rev().take(3).collect();
         insta::assert_snapshot!(end.into_iter().rev().collect::<Vec<_>>().join("\n"));
+    }
+
+    /// Typed without them, another plan would be applied.
+    #[test]
+    fn the_next_command_has_the_plans_options() {
+        let (plan, mut host) = (testing::plan(), samples::prod().host);
+        host.live = true;
+        let options = " --instance 3306 --restart 3306";
+        let text = text(&Planned { host: &host, plan: &plan, kept: None, options, asking: false, unread: &[] }, 120);
+        let end = "hugewise undo reverses it; --out FILE saves the plan. Next: sudo hugewise apply --instance 3306 --restart 3306\n";
+        assert!(text.ends_with(end), "{text}");
     }
 
     #[test]
@@ -203,7 +222,7 @@ mod tests {
         (plan.steps, plan.instructions, plan.warnings) = Default::default();
         plan.budget = Default::default();
         assert_eq!(
-            text(&Planned { host: &host, plan: &plan, kept: None, asking: false, unread: &[] }, 80),
+            text(&Planned { host: &host, plan: &plan, kept: None, options: "", asking: false, unread: &[] }, 80),
             "db7  nothing to change\n"
         );
     }
@@ -223,7 +242,7 @@ mod tests {
             for instruction in &mut plan.instructions {
                 (instruction.title, instruction.text) = (odd.clone(), odd.clone());
             }
-            let text = text(&Planned { host: &host, plan: &plan, kept: Some(&odd), asking: false, unread: &[] }, width);
+            let text = text(&Planned { host: &host, plan: &plan, kept: Some(&odd), options: "", asking: false, unread: &[] }, width);
             let active = |c: char| c != '\n' && c != '\t' && (c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c));
             prop_assert!(!text.contains(active), "{text:?}");
         }

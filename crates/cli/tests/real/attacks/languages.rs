@@ -227,7 +227,8 @@ fn no_text_of_a_plan_makes_a_line_of_its_review() {
             step.changes.push(ValueChange::new(path, all[(at + 1) % all.len()].as_str()).into());
         }
         let mut out = Vec::new();
-        let planned = Planned { host: &Host::default(), plan: &plan, kept: None, asking: false, unread: &[] };
+        let planned =
+            Planned { host: &Host::default(), plan: &plan, kept: None, options: "", asking: false, unread: &[] };
         planned.write_text(&mut out, Layout::plain(100_000)).unwrap();
         String::from_utf8(out).unwrap()
     };
