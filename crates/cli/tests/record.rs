@@ -168,8 +168,9 @@ fn what_it_records_is_what_the_kernel_says_and_is_read_while_it_is_written() {
     assert_eq!(pools.iter().filter(|pool| pool["node"].is_null()).count(), there);
     let listed = |line: &Value| -> Vec<Value> { line["changed_most"].as_array().cloned().unwrap_or_default() };
     let looks: Vec<Value> = lines.iter().filter(|line| line["kind"] == "processes").flat_map(listed).collect();
-    let found = looks.iter().find(|one| one["pid"] == busy_pid);
-    assert!(found.is_some_and(|one| one["user_ms"].as_u64() > Some(200) && one["command"] == "sh"), "{looks:?}");
+    // At the first look it may still wait for its program to be read.
+    let is_busy = |one: &Value| one["pid"] == busy_pid && one["user_ms"].as_u64() > Some(200) && one["command"] == "sh";
+    assert!(looks.iter().any(is_busy), "{looks:?}");
 
     let investigated = run(&["investigate", folder.path().to_str().unwrap(), "--format", "json"]);
     let report: Value = serde_json::from_slice(&investigated.stdout).unwrap();
@@ -245,7 +246,9 @@ fn other_peoples_tools_get_what_they_read() {
     let part: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(samples(&part).into_iter().map(time).collect::<Vec<_>>(), times[1..=3]);
     said(&[&["record", "export", path, "--format", "csv", "--out", &out("part.csv")][..], &span].concat());
-    assert_eq!(fs::read_to_string(out("part.csv")).unwrap().lines().count(), 1 + 3);
+    // A minute may have ended meanwhile: its row is of the other ring.
+    let csv = fs::read_to_string(out("part.csv")).unwrap();
+    assert_eq!(csv.lines().filter(|line| line.contains("seconds.ring")).count(), 3, "{csv}");
     said(&[&["record", "export", path, "--format", "oswatcher", "--out", &out("part")][..], &span].concat());
     let stamps = Command::new("grep").args(["-rhc", "^zzz", &out("part/oswmeminfo")]).output().unwrap().stdout;
     let stamps: u32 = String::from_utf8(stamps).unwrap().lines().map(|line| line.parse::<u32>().unwrap()).sum();
