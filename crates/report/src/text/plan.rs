@@ -20,6 +20,9 @@ pub(crate) fn write(planned: &Planned<'_>, out: &mut dyn io::Write, layout: Layo
         return Ok(());
     }
     screen.blank()?;
+    if let Some(command) = next(planned) {
+        screen.line(&Spans::from(command.as_str()))?;
+    }
     closing::end(screen, Spans::from(last.as_str()), planned.host, planned.unread, false)
 }
 
@@ -140,6 +143,13 @@ fn memory(screen: &mut Screen<'_>, plan: &Plan) -> io::Result<()> {
     screen.flow(LABELS, &Spans::new().add(Role::Quiet, "memory").add(Role::Text, &format!("  {text}")))
 }
 
+/// A command with options is a line of its own, however long: one that is pasted in two parts is another command.
+fn next(planned: &Planned<'_>) -> Option<String> {
+    let Planned { plan, kept, host, options, asking, .. } = planned;
+    let is_next = !plan.steps.is_empty() && plan.refusal.is_none() && host.live && host.confined.is_none();
+    (is_next && kept.is_none() && !asking && !options.is_empty()).then(|| format!("Next: sudo hugewise apply{options}"))
+}
+
 fn last(planned: &Planned<'_>) -> String {
     let Planned { plan, kept, host, .. } = planned;
     match (plan.steps.is_empty(), kept, &plan.refusal) {
@@ -161,10 +171,7 @@ fn last(planned: &Planned<'_>) -> String {
         (_, None, _) if planned.options.is_empty() => {
             "Next: sudo hugewise apply. hugewise undo reverses it; --out FILE saves the plan.".into()
         }
-        (_, None, _) => {
-            let options = planned.options;
-            format!("hugewise undo reverses it; --out FILE saves the plan. Next: sudo hugewise apply{options}")
-        }
+        (_, None, _) => "hugewise undo reverses it; --out FILE saves the plan.".into(),
     }
 }
 
@@ -211,9 +218,10 @@ mod tests {
         let (plan, mut host) = (testing::plan(), samples::prod().host);
         host.live = true;
         let options = " --instance 3306 --restart 3306";
-        let text = text(&Planned { host: &host, plan: &plan, kept: None, options, asking: false, unread: &[] }, 120);
-        let end = "hugewise undo reverses it; --out FILE saves the plan. Next: sudo hugewise apply --instance 3306 --restart 3306\n";
-        assert!(text.ends_with(end), "{text}");
+        // Whole on a narrow terminal too.
+        let text = text(&Planned { host: &host, plan: &plan, kept: None, options, asking: false, unread: &[] }, 40);
+        let command = "\nNext: sudo hugewise apply --instance 3306 --restart 3306\n";
+        assert!(text.contains(command) && text.ends_with("plan.\n"), "{text}");
     }
 
     #[test]
