@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use hugewise_model::escape::shell;
+use hugewise_report::plain;
+
 /// What comes before `://`, where the path is an address.
 fn scheme(path: &Path) -> Option<&str> {
     let (scheme, _) = path.to_str()?.split_once("://")?;
@@ -9,15 +12,32 @@ fn scheme(path: &Path) -> Option<&str> {
     (!scheme.is_empty() && scheme.chars().all(is_one)).then_some(scheme)
 }
 
+/// The address as it may be shown: what is behind a `?` or before an `@` can be a key.
+fn without_key(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let text = text.split(['?', '#']).next().unwrap_or_default();
+    let shown = match text.split_once("://") {
+        Some((scheme, rest)) => {
+            let (place, behind) = rest.split_once('/').map_or((rest, None), |(place, behind)| (place, Some(behind)));
+            let place = place.rsplit('@').next().unwrap_or_default();
+            behind.map_or(format!("{scheme}://{place}"), |behind| format!("{scheme}://{place}/{behind}"))
+        }
+        None => text.to_owned(),
+    };
+    plain::clean(&shown).into_owned()
+}
+
 /// Why captures cannot be read there, and what to do; none of a path, and of a bucket that is read.
 pub(crate) fn not_read(path: &Path) -> Option<String> {
-    let shown = path.display();
-    let instead = match scheme(path)? {
+    let scheme = scheme(path)?;
+    let shown = without_key(path);
+    let word = shell::word(&shown);
+    let instead = match scheme {
         "s3" => return None,
         "s3a" | "s3n" => "that name is Spark's; write s3://BUCKET/PREFIX".to_owned(),
-        "file" => format!("give the path alone: {}", shown.to_string().trim_start_matches("file://")),
-        "http" | "https" => format!("fetch the capture first: curl -O {shown}"),
-        "gs" => format!("copy the captures to a folder first: gcloud storage cp --recursive {shown} FOLDER"),
+        "file" => format!("give the path alone: {}", shell::word(shown.trim_start_matches("file://"))),
+        "http" | "https" => "fetch the capture first, for example with curl -O".to_owned(),
+        "gs" => format!("copy the captures to a folder first: gcloud storage cp --recursive {word} FOLDER"),
         "az" | "abfs" | "abfss" | "wasb" | "wasbs" => format!(
             "copy the captures to a folder first: azcopy copy --recursive {} FOLDER",
             "https://ACCOUNT.blob.core.windows.net/CONTAINER"
@@ -29,18 +49,20 @@ pub(crate) fn not_read(path: &Path) -> Option<String> {
 
 /// Why tables cannot be written there, and what to do; none of a path.
 pub(crate) fn not_written(lake: &Path) -> Option<String> {
-    let shown = lake.display();
-    let copy = match scheme(lake)? {
+    let scheme = scheme(lake)?;
+    let shown = without_key(lake);
+    let word = shell::word(&shown);
+    let copy = match scheme {
         "s3" | "s3a" | "s3n" => {
-            let (_, place) = lake.to_str()?.split_once("://")?;
-            format!("aws s3 sync lake s3://{place}")
+            let (_, place) = shown.split_once("://")?;
+            format!("aws s3 sync lake {}", shell::word(&format!("s3://{place}")))
         }
-        "file" => return Some(format!("--out takes a path: {}", shown.to_string().trim_start_matches("file://"))),
-        "gs" => format!("gcloud storage rsync --recursive lake {shown}"),
+        "file" => return Some(format!("--out takes a path: {}", shell::word(shown.trim_start_matches("file://")))),
+        "gs" => format!("gcloud storage rsync --recursive lake {word}"),
         "az" | "abfs" | "abfss" | "wasb" | "wasbs" => {
             "azcopy sync lake https://ACCOUNT.blob.core.windows.net/CONTAINER".to_owned()
         }
-        _ => format!("copy the folder to {shown}"),
+        _ => format!("copy the folder to {word}"),
     };
     Some(format!(
         "{shown} is not a folder, and collect writes tables only to folders: run it with --out lake, keep that folder for the next run, and copy \
@@ -49,6 +71,7 @@ pub(crate) fn not_written(lake: &Path) -> Option<String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -58,5 +81,19 @@ mod tests {
             assert_eq!((not_read(path.as_ref()), not_written(path.as_ref())), (None, None), "{path}");
         }
         assert_eq!(not_read("s3://captures/prod".as_ref()), None);
+    }
+
+    /// A presigned address is a key.
+    #[test]
+    fn no_key_is_printed() {
+        for address in
+            ["https://store/in/db7?sig=SECRET", "https://me:SECRET@store/in/db7#SECRET", "az://store/in/db7?SECRET"]
+        {
+            let (read, written) = (not_read(address.as_ref()).unwrap(), not_written(address.as_ref()).unwrap());
+            assert!(!format!("{read}{written}").contains("SECRET"), "{read}\n{written}");
+            assert!(read.contains("://store/in/db7"), "{read}");
+        }
+        let odd = not_written("gs://lakes/a b".as_ref()).unwrap();
+        assert!(odd.ends_with("rsync --recursive lake 'gs://lakes/a b'"), "{odd}");
     }
 }

@@ -70,8 +70,9 @@ impl Target {
         }
         if let Some((scheme @ ("az" | "abfs" | "abfss" | "wasb" | "wasbs" | "gs"), _)) = text.split_once("://") {
             let tool = if scheme == "gs" { "gcloud storage cp" } else { "azcopy copy" };
-            let why =
-                format!("{scheme}:// is not spoken: write the capture with --output and send the file with {tool}");
+            let why = format!(
+                "{scheme}:// addresses are not supported: write the capture with --output and send the file with {tool}"
+            );
             return Err(Unusable::Address(why));
         }
         address(text).map(Self::Address).map_err(|why| Unusable::Address(format!("the address {why}")))

@@ -2,10 +2,9 @@
 
 use std::fmt::Write;
 
-use super::served::summary;
+use super::served::{security, summary};
 use super::{check, must_find};
 use crate::Failure;
-use crate::vm::machine::Machine;
 use crate::vm::{Hardware, Image, Scenario, Stage, ensure};
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -102,12 +101,6 @@ exit 1
     let why = journal.lines().rev().find(|line| line.contains("hugewise[")).unwrap_or_default();
     stage.say(why.split_once(": ").map_or(why, |(_, said)| said));
     machine.must("[ -z \"$(find /tmp /var/tmp -name '*hugewise*')\" ]")?;
-    stage.say(security(&mut machine)?.trim());
+    stage.say(&security(&mut machine, "hugewise-capture")?);
     machine.power_off()
-}
-
-/// What systemd thinks of the unit.
-fn security(machine: &mut Machine) -> Result<String, Failure> {
-    let said = machine.must("systemd-analyze security hugewise-capture --no-pager | tail -n 1")?;
-    Ok(said.trim_start_matches(|letter: char| !letter.is_ascii_alphabetic()).to_owned())
 }
