@@ -31,36 +31,18 @@ mkswap /swap >/dev/null
 swapon /swap
 ";
 
-/// Takes nearly all free memory in base pages and gives back all but four pages of each 2 MiB. These are held by pipes, and
-/// such pages the kernel cannot move.
-pub(super) const FRAGMENT: &str = r#"cat >/run/fragment <<'end'
-use strict;
-my ($mmap, $munmap, $madvise, $vmsplice) = (9, 11, 28, 278);
-my ($available) = `cat /proc/meminfo` =~ /MemAvailable:\s+(\d+)/;
-my $size = ($available - 120_000) * 1024 & ~0x1fffff;
-my $start = syscall($mmap, 0, $size, 3, 0x22, -1, 0);
-my $aligned = ($start + 0x1fffff) & ~0x1fffff;
-syscall($madvise, $start, $size, 15) == 0 or die "madvise: $!";
-syscall($madvise, $start, $size, 23) == 0 or die "populate: $!";
-my @pipes;
-my $room = 0;
-for (my $at = $aligned; $at < $start + $size; $at += 0x80000) {
-    if (!$room) { pipe(my $out, my $in) or die "pipe: $!"; push @pipes, [$out, $in]; $room = 16; }
-    my $piece = pack('QQ', $at, 4096);
-    syscall($vmsplice, fileno($pipes[-1][1]), $piece, 1, 0) == 4096 or die "vmsplice: $!";
-    $room--;
-}
-syscall($munmap, $start, $size) == 0 or die "munmap: $!";
-open(my $ready, '>', '/run/fragmented');
-close $ready;
-sleep;
-end
+/// Memory in pieces, and transparent huge pages wanted everywhere.
+pub(super) const FRAGMENT: &str = concat!(
+    "cat >/run/fragment <<'end'\n",
+    include_str!("../vm/fragment.pl"),
+    r#"end
 ulimit -n 65536
 choom -n -1000 -- perl /run/fragment &
 until [ -e /run/fragmented ]; do sleep 1; done
 echo always >/sys/kernel/mm/transparent_hugepage/enabled
 echo always >/sys/kernel/mm/transparent_hugepage/defrag
-"#;
+"#
+);
 
 /// Three servers one after another take the host's memory, each more slowly the less there is, and are killed for it.
 ///

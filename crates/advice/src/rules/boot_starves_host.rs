@@ -9,9 +9,8 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "Pools at the next boot that leave the host too little memory. All page sizes count together.\n\n\
-               - Warning: the pools are to take more than 80 % of memory, and more than they take now.\n\
-               - Error: the same, and they are to take more than 90 % or to leave less than 256 MiB. The host may \
-               not come up.\n\n\
+               - Warning: the pools will take more than 80 % of memory, and more than they take now.\n\
+               - Error: they will also take more than 90 %, or leave less than 256 MiB. The host may not come up.\n\n\
                With `mem=` on the command line, only that much of memory counts. What the kernel command line \
                reserves counts even if a file gives some of it back later.",
         why: "Pages on the command line are taken before the first program starts. If nothing is left, the kernel \
