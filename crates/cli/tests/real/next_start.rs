@@ -166,7 +166,10 @@ fn of_postgresql_whose_file_was_edited_in_an_exact_pool() {
         let server = cluster.start(&settings(most - 20));
         cluster.configure(&settings(most - 19));
         assert_eq!(foretold(server.pid, "more"), "all");
-        let next = next(server.pid).into_known().expect("another start");
+        let next = match next(server.pid) {
+            Observed::Known(next) => next,
+            unknown => panic!("another start is {unknown:?}"),
+        };
         assert_eq!(next.setting.as_ref().map(|setting| setting.name.as_str()), Some("max_connections"));
         let [demand] = next.demands.as_slice() else { panic!("{next:?}") };
         drop(server);

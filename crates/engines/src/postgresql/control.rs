@@ -119,11 +119,19 @@ pub(super) struct Started {
 }
 
 impl Started {
-    /// Reads the file of the server whose main process is `main`; `None` where it does not tell, and where the files don't.
-    pub(super) fn read(door: &Door<'_>, main: &Process, path: &str, settings: &Settings) -> Option<Self> {
+    /// Reads the file of the server whose main process is `main`, which says itself whether it `is_ready`; `None` where the file
+    /// does not tell, and where those of its settings don't.
+    pub(super) fn read(
+        door: &Door<'_>,
+        main: &Process,
+        path: &str,
+        is_ready: bool,
+        settings: &Settings,
+    ) -> Option<Self> {
         let bytes = door.source.glance(path, LONGEST).into_known()?;
-        // One that is older than the server was left by the start before.
-        let left = next::are_unchanged(door.source, main, &[path.to_owned()]);
+        // Until it is ready, one that is older than the server was left by the start before. After that it looks as old where the
+        // clock was set forward since: a host that boots with a slow clock does so when the network is up.
+        let left = !is_ready && next::are_unchanged(door.source, main, &[path.to_owned()]);
         Self::of(parse(&bytes).ok().filter(|_| !left)?, settings)
     }
 

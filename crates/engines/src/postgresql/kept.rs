@@ -3,6 +3,7 @@
 use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::{self, GONE, NO_VALUE, Shape};
 
+use super::READY;
 use super::conf::{self, Content};
 use super::titles::PROGRAMS;
 use super::{control, ctl, known, start_conf};
@@ -20,7 +21,7 @@ pub(super) const FORMS: Forms = Forms {
     ..Forms::NONE
 };
 
-/// Process, port and folder of the socket of postmaster.pid, and whether it listens.
+/// Process, port and folder of the socket of postmaster.pid, whether it listens, and whether it is ready.
 fn lock(bytes: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(bytes);
     let mut all = text.lines().map(str::trim);
@@ -34,7 +35,8 @@ fn lock(bytes: &[u8]) -> Vec<u8> {
     let port = Some(next()).filter(|port| port.bytes().all(|digit| digit.is_ascii_digit())).unwrap_or(NO_VALUE);
     let folder = Some(next()).filter(|folder| Shape::Path.fits(folder)).unwrap_or_default();
     let listens = if next().is_empty() { "" } else { "*" };
-    format!("{pid}\n\n\n{port}\n{folder}\n{listens}\n").into_bytes()
+    let ready = if (next(), next()).1 == READY { "\nready\n" } else { "" };
+    format!("{pid}\n\n\n{port}\n{folder}\n{listens}\n{ready}").into_bytes()
 }
 
 /// Lines that the server refuses, one for each way of being none.
@@ -179,7 +181,10 @@ mod tests {
             assert_eq!(kept(path, "root:$6$S3:1:2:3:::\nbin:*:1:2:3:::\n"), "?\n", "{path}");
         }
         let real = "4242\n/var/lib/postgresql/15/main\n1700000000\n5432\n/var/run/postgresql\nlocalhost\n  5432001         7\nready   \n";
-        assert_eq!(kept("/d/postmaster.pid", real), "4242\n\n\n5432\n/var/run/postgresql\n*\n");
+        assert_eq!(kept("/d/postmaster.pid", real), "4242\n\n\n5432\n/var/run/postgresql\n*\n\nready\n");
+        let starting = real.replace("ready   ", "starting");
+        assert_eq!(kept("/d/postmaster.pid", &starting), "4242\n\n\n5432\n/var/run/postgresql\n*\n");
+        assert_eq!(kept("/d/postmaster.pid", &kept("/d/postmaster.pid", real)), kept("/d/postmaster.pid", real));
         assert_eq!(kept("/d/PG_VERSION", "15\n"), "15\n");
     }
 

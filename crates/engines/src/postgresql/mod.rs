@@ -232,7 +232,8 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
     // A build of others may take a little more or less: only files that are known to be others tell a small change.
     let as_it_was = !is_plain(main) || !next::are_changed(door.source, main, &files);
     let control = control.filter(|_| !unchanged && is_plain(main));
-    let started = control.and_then(|path| Started::read(door, main, &path, &settings));
+    let is_ready = lock.as_ref().is_some_and(|lock| lock.is_ready);
+    let started = control.and_then(|path| Started::read(door, main, &path, is_ready, &settings));
     instance.next = next(&instance, &settings, as_it_was, started.as_ref());
     let version = instance.version.known().map(String::as_str);
     let needs_no_more = started.zip(ask::now(&instance, None));
@@ -399,7 +400,12 @@ struct Lock {
     port: String,
     socket_folder: String,
     listens: bool,
+    /// Whether it has started as a primary: it says so once recovery is over and pg_control is written.
+    is_ready: bool,
 }
+
+/// The state in postmaster.pid of a primary that has started (`PM_STATUS_READY`).
+const READY: &str = "ready";
 
 /// Lines of postmaster.pid: pid, data directory, start time, port, socket folder, address, shared
 /// memory key and id, state (PostgreSQL 9.1 to 18). A server that has just started has the first ones only.
@@ -416,7 +422,9 @@ fn parse_lock(bytes: &[u8]) -> Result<Lock, ParseError> {
         return Err(ParseError::at(4, "no port"));
     }
     let socket_folder = if Shape::Path.fits(&socket_folder) { socket_folder } else { String::new() };
-    Ok(Lock { pid, port, socket_folder, listens: !next().is_empty() })
+    let listens = !next().is_empty();
+    let is_ready = (next(), next()).1 == READY;
+    Ok(Lock { pid, port, socket_folder, listens, is_ready })
 }
 
 /// PG_VERSION: `15`, or `9.6`.

@@ -210,7 +210,7 @@ fn dealt_out(report: &SizeReport<'_>) -> Svg {
     };
     let each = || names.into_iter().zip(budget::budgets(sizing));
     let caption = Caption {
-        title: "Memory, dealt out".into(),
+        title: "Memory budget".into(),
         description: format!("{}.", each().map(told).collect::<Vec<_>>().join("; ")),
     };
     let names = PARTS.iter().map(|part| part.name.to_owned()).collect();

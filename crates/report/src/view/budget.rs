@@ -33,7 +33,7 @@ pub(crate) const PARTS: [Part; 8] = [
     Part { name: "other processes", letter: 'O', amount: |budget| budget.others },
     Part { name: "kernel", letter: 'K', amount: |budget| budget.kernel },
     Part { name: "watermarks", letter: 'W', amount: |budget| budget.watermarks },
-    Part { name: "kept for cache", letter: 'C', amount: |budget| Some(budget.floor) },
+    Part { name: "page cache reserve", letter: 'C', amount: |budget| Some(budget.floor) },
 ];
 
 const fn column(heading: &'static str, right: bool) -> Column {
@@ -167,7 +167,7 @@ pub(crate) fn most_note(sizing: &Sizing) -> Option<String> {
         return None;
     }
     Some(format!(
-        "If {} take everything that their settings allow, {} are missing, and the host swaps or kills processes. Allow less memory or fewer sessions.",
+        "If {} take everything that their settings allow, the host is {} short, and swaps or kills processes. Allow less memory or fewer sessions.",
         sessions_of(most.sessions),
         most.short
     ))

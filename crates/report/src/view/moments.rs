@@ -36,7 +36,7 @@ pub(crate) fn rows(checked: &Checked<'_>) -> (Vec<(String, [At; 3])>, usize) {
                 };
                 At { role: role(&outlook.standing), standing: in_words(&outlook.standing), why }
             }
-            None => At { role: Role::Quiet, standing: "not known", why: String::new() },
+            None => At { role: Role::Quiet, standing: "unknown", why: String::new() },
         };
         (clean(&instance.title()).into_owned(), Moment::ALL.map(at))
     });
@@ -48,8 +48,8 @@ const fn in_words(standing: &Standing) -> &'static str {
         Standing::All => "all on huge pages",
         Standing::Partly => "partly on huge pages",
         Standing::None => "not on huge pages",
-        Standing::Unknown => "not known",
-        Standing::NotRunning => "does not run",
+        Standing::Unknown => "unknown",
+        Standing::NotRunning => "not running",
         Standing::DoesNotStart => "does not start",
         Standing::NotCounted(_) => "not counted",
     }

@@ -186,10 +186,10 @@ pub(crate) fn pool_rows(pools: &[PoolTarget]) -> Vec<Vec<Cell>> {
 
 /// Columns of the page sizes beside each other.
 pub(crate) const CHOICES: [Column; 6] = [
-    Column { heading: "all on pages of", short: "all on", right: true, least: None },
+    Column { heading: "page size", short: "page size", right: true, least: None },
     column("pages", true),
     Column { heading: "lost to rounding", short: "rounding", right: true, least: None },
-    Column { heading: "page tables at the most", short: "tables", right: true, least: None },
+    Column { heading: "page tables, at most", short: "tables", right: true, least: None },
     Column { heading: "TLB reach", short: "TLB reach", right: true, least: None },
     column("plan", false),
 ];

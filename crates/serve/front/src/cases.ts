@@ -28,7 +28,7 @@ function card(all: Element, check: Check, one: Case): void {
   const symptoms = one.symptoms.map((at) => check.findings[at]).filter((it) => it !== undefined);
   if (symptoms.length) {
     const list = put(made, "ul", null, "symptoms");
-    list.setAttribute("aria-label", "What follows from it");
+    list.setAttribute("aria-label", "Consequences");
     for (const symptom of symptoms) {
       const item = put(list, "li");
       put(item, "span", symptom.code, symptom.level);
@@ -42,7 +42,7 @@ function card(all: Element, check: Check, one: Case): void {
 function why(card: Element, cause: Finding, symptoms: Finding[]): void {
   const more = put(card, "details");
   more.dataset["key"] = `${cause.code} ${cause.instance ?? ""}`;
-  put(more, "summary", cause.fix.length ? "Why, and what to do" : "Why");
+  put(more, "summary", cause.fix.length ? "Why, and how to fix it" : "Why");
   const evidence = put(more, "ul", null, "evidence");
   for (const finding of [cause, ...symptoms]) {
     for (const line of finding.evidence) put(evidence, "li", `${finding.code}: ${line}`);

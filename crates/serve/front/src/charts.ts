@@ -25,7 +25,7 @@ const CHARTS: Chart[] = [
   { key: "pools", title: "Pools", unit: BYTES, lines: pools },
   { key: "available", title: "Memory available", unit: BYTES, lines: () => [{ name: "available", of: (it) => it.memory_available_bytes }] },
   { key: "sessions", title: "Sessions", unit: COUNT, lines: () => [{ name: "all instances", of: (it) => it.sessions }] },
-  { key: "kernel_cpu", title: "Kernel CPU", unit: PART, lines: () => [{ name: "part of all processors", of: (it) => it.kernel_cpu }] },
+  { key: "kernel_cpu", title: "Kernel CPU", unit: PART, lines: () => [{ name: "share of all CPUs", of: (it) => it.kernel_cpu }] },
 ];
 
 function pools(): Line[] {
@@ -265,7 +265,7 @@ function tell(): void {
   const place = at ?? times.length - 1;
   const [first] = shown();
   const when = times.length ? clock(new Date((times[place] ?? 0) * 1000)) : "";
-  const words = !when ? "nothing yet" : at === null ? `last reading, ${when}` : when;
+  const words = !when ? "no readings yet" : at === null ? `last reading, ${when}` : when;
   say(element("moment-said"), words);
   const moment = element<HTMLInputElement>("moment");
   if (at !== null) moment.value = String(at - first);
@@ -275,7 +275,7 @@ function tell(): void {
     it.lines.forEach((line, number) => {
       put(it.legend, "span", `${line.name} ${times.length ? value(it, line, place) : "unknown"}`, `now line-${number + 1}`);
     });
-    if (!it.lines.length) put(it.legend, "span", it.chart.key === "pools" ? "no huge pages yet" : "nothing known yet", "faint");
+    if (!it.lines.length) put(it.legend, "span", it.chart.key === "pools" ? "no huge pages yet" : "no data yet", "faint");
   }
 }
 

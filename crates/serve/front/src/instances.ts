@@ -4,15 +4,15 @@ import type { Check, Instance, Outlook, State } from "./api";
 import { element, put, replace, table } from "./dom";
 import { bytes, count, pageSize } from "./words";
 
-const MOMENTS = [["now", "now"], ["restart", "after its next restart"], ["reboot", "after the next boot"]] as const;
+const MOMENTS = [["now", "now"], ["restart", "after its next restart"], ["reboot", "after the next reboot"]] as const;
 
 const STANDS: Record<State, [string, string]> = {
   all: ["good", "all on huge pages"],
   partly: ["warn", "partly on huge pages"],
   none: ["error", "on base pages"],
   does_not_start: ["error", "does not start"],
-  not_running: ["faint", "does not run"],
-  unknown: ["faint", "not known"],
+  not_running: ["faint", "not running"],
+  unknown: ["faint", "unknown"],
   not_counted: ["faint", "not counted"],
 };
 
@@ -74,11 +74,11 @@ function card(all: Element, check: Check, instance: Instance): void {
   if (instance.chain.length) chain(made, instance);
 }
 
-const LINK = { ok: ["✓ ", " holds"], broken: ["✗ ", " is broken"], unknown: ["? ", " is not known"] } as const;
+const LINK = { ok: ["✓ ", " holds"], broken: ["✗ ", " is broken"], unknown: ["? ", " is unknown"] } as const;
 
 function chain(card: Element, instance: Instance): void {
   const list = put(card, "ol", null, "chain");
-  list.setAttribute("aria-label", "From the server to its huge pages");
+  list.setAttribute("aria-label", "From the server to its huge pages, link by link");
   for (const link of instance.chain) {
     const [sign, words] = LINK[link.state];
     const item = put(list, "li", sign + link.link, link.state);

@@ -61,7 +61,7 @@ const chosen = (): [number, number | null] => [stops[sessions.valueAsNumber] ?? 
 
 function labels(): void {
   const [many, page] = chosen();
-  const words = [count(many), page ? pageSize(page) : "as asked for"] as const;
+  const words = [count(many), page ? pageSize(page) : "as configured"] as const;
   say(element("sessions-said"), words[0]);
   say(element("pages-said"), words[1]);
   sessions.setAttribute("aria-valuetext", words[0]);
@@ -93,7 +93,7 @@ const PARTS: [string, (budget: Budget) => number | null][] = [
   ["other processes", (it) => it.others_bytes],
   ["kernel", (it) => it.kernel_bytes],
   ["watermarks", (it) => it.watermarks_bytes],
-  ["kept for cache", (it) => it.floor_bytes],
+  ["page cache reserve", (it) => it.floor_bytes],
 ];
 
 function answer(told: Size | Failed, many: number): void {
@@ -113,7 +113,7 @@ function headline(made: Element, told: Size, many: number): void {
   const { budget, refusal } = told;
   const carried = plural(many, "session");
   if (refusal) {
-    put(made, "p", `Does not fit, for ${carried}: ${bytes(refusal.short_bytes)} are missing.`, "error");
+    put(made, "p", `Does not fit for ${carried}: ${bytes(refusal.short_bytes)} short.`, "error");
     for (const reason of refusal.reasons) put(made, "p", reason, "why");
     return;
   }
@@ -123,26 +123,26 @@ function headline(made: Element, told: Size, many: number): void {
 }
 
 const left = (budget: Budget): string =>
-  budget.short_bytes ? `${bytes(budget.short_bytes)} are missing` : `${bytes(budget.left_bytes)} are left`;
+  budget.short_bytes ? `${bytes(budget.short_bytes)} short` : `${bytes(budget.left_bytes)} left`;
 
 function dealt(parent: Element, budget: Budget): void {
-  const body = table(parent, "The memory, dealt out", ["memory", "amount"]);
+  const body = table(parent, "Memory budget", ["memory", "amount"]);
   const line = (name: string, value: string, kind?: string) => {
     const row = put(body, "tr", null, kind);
     put(row, "th", name).scope = "row";
     put(row, "td", value);
   };
-  line("in all", bytes(budget.total_bytes));
+  line("total", bytes(budget.total_bytes));
   for (const [name, of] of PARTS) {
     const amount = of(budget);
     if (amount !== null) line(name, bytes(amount));
   }
-  line(budget.short_bytes ? "missing" : "left", bytes(budget.short_bytes || budget.left_bytes), "chosen");
+  line(budget.short_bytes ? "short" : "left", bytes(budget.short_bytes || budget.left_bytes), "chosen");
 }
 
-/** The same number of sessions on pages of each size. What is left is beyond what is kept for cache, as above. */
+/** The same number of sessions on pages of each size. What is left does not count the page cache reserve, as above. */
 function byPage(parent: Element, told: Size, many: number): void {
-  const headings = ["all on pages of", "page tables", "a login takes", "left"];
+  const headings = ["page size", "page tables", "time per login", "left"];
   const body = table(parent, "Page tables by page size", headings);
   for (const row of told.forecast.filter((row) => row.sessions === many)) {
     const line = put(body, "tr");

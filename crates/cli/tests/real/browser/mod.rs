@@ -144,12 +144,12 @@ fn what_if_has_numbers(page: &Page, pages: u64) {
     // Servers of others may run on this host besides, and may leave too little of its memory.
     let fits = harness::wait_for("an answer in pages of 2 MiB", || {
         let answer = browser.text("#answer");
-        if answer.starts_with("Does not fit, for ") {
-            return answer.contains("iB are missing.").then_some(None);
+        if answer.starts_with("Does not fit for ") {
+            return answer.contains("iB short.").then_some(None);
         }
         let (carry, rest) = answer.strip_prefix("Fits: ")?.split_once(" pages of 2 MiB")?;
         let (_, left) = rest.split_once("; ")?;
-        let (left, _) = left.split_once(" are left.")?;
+        let (left, _) = left.split_once(" left.")?;
         (carry.replace(',', "").parse::<u64>().ok()? >= pages).then(|| Some(left.to_owned()))
     });
     let Some(left) = fits else { return };
