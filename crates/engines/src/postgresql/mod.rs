@@ -186,10 +186,16 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
     instance.startup = start_conf::read(scene.host, door, main);
     let control = data.known().map(|data| inside(&format!("{data}/global/pg_control")));
     let mut lock = None;
+    let mut clock_was_set = false;
     if let Some(data) = data.known() {
         instance.version = door.parse(&inside(&format!("{data}/PG_VERSION")), parse_version);
-        let found = door.parse(&inside(&format!("{data}/postmaster.pid")), parse_lock).into_known();
+        let path = inside(&format!("{data}/postmaster.pid"));
+        let found = door.parse(&path, parse_lock).into_known();
         lock = found.filter(|lock| lock.pid == main.pid || main.namespace_pids.contains(&lock.pid));
+        // It wrote this itself once it had started. What looks older than the start tells that the clock was set forward since,
+        // and so may an edit look.
+        clock_was_set =
+            lock.as_ref().is_some_and(|lock| lock.is_ready) && next::are_unchanged(door.source, main, &[path]);
     } else {
         door.note(&format!("/proc/{}/cwd", main.pid), &data);
     }
@@ -228,7 +234,7 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         Observed::Known(_) => segments::huge_page_use(&instance.segments),
         _ => HugePageUse::Unknown,
     };
-    let unchanged = next::are_unchanged(door.source, main, &files);
+    let unchanged = !clock_was_set && next::are_unchanged(door.source, main, &files);
     // A build of others may take a little more or less: only files that are known to be others tell a small change.
     let as_it_was = !is_plain(main) || !next::are_changed(door.source, main, &files);
     let control = control.filter(|_| !unchanged && is_plain(main));
@@ -252,7 +258,8 @@ fn describe(scene: &Scene<'_>, door: &mut Door<'_>, main: &Process, children: &[
         instance.huge_pages = segments::huge_page_use(&instance.segments);
     }
     let files: Vec<String> = files.into_iter().chain(faults.iter().map(|fault| inside(&fault.place.file))).collect();
-    faults::take_in(&mut instance, &faults, !files.is_empty() && next::are_unchanged(door.source, main, &files));
+    let unchanged = !clock_was_set && !files.is_empty() && next::are_unchanged(door.source, main, &files);
+    faults::take_in(&mut instance, &faults, unchanged);
     instance.settings = settings.values;
     instance
 }

@@ -452,8 +452,8 @@ fn debians_start_conf_says_whether_a_cluster_comes_up_again() {
     assert_eq!(only(&host(PageSize::KIB_4), &files()).startup, None);
 }
 
-/// A source that knows when its files were changed.
-struct Dated<'a>(&'a dyn hugewise_host::Source, bool);
+/// A source that knows when its files were changed: whether the settings were since the start, and whether the clock was set forward.
+struct Dated<'a>(&'a dyn hugewise_host::Source, bool, bool);
 
 impl hugewise_host::Source for Dated<'_> {
     fn read(&self, path: &str) -> Observed<Vec<u8>> {
@@ -473,7 +473,12 @@ impl hugewise_host::Source for Dated<'_> {
     }
 
     fn changed_since_start(&self, _: &hugewise_host::source::Owner, path: &str, _: u32) -> Observed<bool> {
-        Observed::Known(self.1 && path.ends_with("postgresql.auto.conf"))
+        Observed::Known(match options::file_name(path) {
+            "postgresql.auto.conf" => self.1,
+            // A server writes it once it has started, which a clock that was set forward since makes look older than its start.
+            "postmaster.pid" => !self.2,
+            _ => false,
+        })
     }
 
     fn machine(&self) -> hugewise_host::source::Machine {
@@ -488,8 +493,9 @@ fn a_change_within_the_error_may_need_more_unless_the_files_are_older_than_the_s
     let larger = files().file(&format!("{DATA}/postgresql.auto.conf"), "max_connections = 301");
     let held = instance_pages(&only_of(&host, &larger));
     for (source, expected) in [
-        (&Dated(&larger, true) as &dyn hugewise_host::Source, true),
-        (&Dated(&larger, false), false),
+        (&Dated(&larger, true, false) as &dyn hugewise_host::Source, true),
+        (&Dated(&larger, false, false), false),
+        (&Dated(&larger, false, true), true),
         // Nobody knows, as in a capture.
         (&larger, true),
     ] {
@@ -501,9 +507,9 @@ fn a_change_within_the_error_may_need_more_unless_the_files_are_older_than_the_s
     // A library that shows in nothing that is mapped takes what it likes.
     let library =
         files().file(&format!("{DATA}/postgresql.auto.conf"), "shared_preload_libraries = pg_stat_statements");
-    let perhaps = only_of(&host, &Dated(&library, true)).perhaps;
+    let perhaps = only_of(&host, &Dated(&library, true, false)).perhaps;
     assert!(perhaps.iter().any(|demand| demand.pages.get() >= held.get() * 12 / 10), "{perhaps:?}, holds {held}");
-    assert!(only_of(&host, &Dated(&library, false)).perhaps.is_empty());
+    assert!(only_of(&host, &Dated(&library, false, false)).perhaps.is_empty());
 }
 
 fn instance_pages(instance: &Instance) -> PageCount {
