@@ -64,7 +64,7 @@ pub(crate) fn rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
     };
     let sessions = |budget: &Budget| Cell::new(Role::Text, PageCount(budget.sessions).to_string());
     let mut rows = vec![
-        row("in all", String::new(), budgets(sizing).map(|budget| amount(budget.total)).collect()),
+        row("total", String::new(), budgets(sizing).map(|budget| amount(budget.total)).collect()),
         row("sessions", String::new(), budgets(sizing).map(sessions).collect()),
     ];
     for part in PARTS.iter().filter(|part| budgets(sizing).any(|budget| part.of(budget).is_some())) {
@@ -75,7 +75,7 @@ pub(crate) fn rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
         (Bytes::ZERO, left) => {
             left.map_or_else(|| Cell::new(Role::Quiet, "?"), |left| Cell::new(Role::Strong, left.to_string()))
         }
-        (short, _) => Cell::new(Role::Error, format!("{short} missing")),
+        (short, _) => Cell::new(Role::Error, format!("{short} short")),
     };
     rows.push(row("left", ".".into(), budgets(sizing).map(end).collect()));
     rows

@@ -86,7 +86,7 @@ fn left(budget: &Budget) -> Cell {
     match (budget.short, budget.left) {
         (Bytes::ZERO, Some(left)) => Cell::new(Role::Text, left.to_string()),
         (Bytes::ZERO, None) => Cell::new(Role::Quiet, "?"),
-        (short, _) => Cell::new(Role::Error, format!("{short} missing")),
+        (short, _) => Cell::new(Role::Error, format!("{short} short")),
     }
 }
 
@@ -100,7 +100,7 @@ fn says(sessions: u64, pages: &Cell, budget: &Budget, on_base: Option<Bytes>, ba
     match (budget.short, budget.left) {
         (Bytes::ZERO, Some(left)) => parts.push(format!("{left} of memory left")),
         (Bytes::ZERO, None) => {}
-        (short, _) => parts.push(format!("{short} of memory missing")),
+        (short, _) => parts.push(format!("memory {short} short")),
     }
     format!("{}: {}.", sessions_of(sessions), parts.join("; "))
 }
