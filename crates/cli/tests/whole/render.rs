@@ -47,9 +47,11 @@ impl World {
         for (at, server) in self.servers.iter().enumerate().filter(|(_, server)| server.is_up()) {
             source = self.process(source, at, server, &mut segments);
         }
-        let pid = |at: usize| self.servers[at].pid;
-        source =
-            source.all_changed_since_start(self.changed.iter().map(|(at, path)| (pid(*at), path.clone())).collect());
+        // Files that were edited, and the lock file that a server wrote once it had started.
+        let edited = self.changed.iter().map(|(at, path)| (self.servers[*at].pid, path.clone()));
+        let locks = self.servers.iter().filter(|server| server.kind == Kind::PostgreSql);
+        let locks = locks.map(|server| (server.pid, lock_file(server)));
+        source = source.all_changed_since_start(edited.chain(locks).collect());
         let status = status("systemd", 1, 0, (0, 0), 10_000, 0);
         source = source.file("/proc/1/status", status).file("/proc/1/cmdline", "/sbin/init\0").file("/proc/1/maps", "");
         source.file("/proc/self/status", "Name:\thugewise\n").file("/proc/sysvipc/shm", segments)
@@ -219,11 +221,11 @@ impl World {
             .link(&format!("{folder}/root"), "/");
         if server.kind == Kind::PostgreSql {
             let data = format!("/var/lib/postgresql/15/{}", server.name);
-            let lock = format!(
+            let text = format!(
                 "{pid}\n{data}\n1760000000\n{}\n/var/run/postgresql\nlocalhost\n  123 4\nready   \n",
                 5432 + at
             );
-            source = source.file(&format!("{data}/postmaster.pid"), lock);
+            source = source.file(&lock_file(server), text);
         }
         if server.kind == Kind::MariaDb {
             source = source.file("/var/lib/mysql/mysql_upgrade_info", "10.11.19-MariaDB\n");
@@ -236,6 +238,10 @@ impl World {
         }
         source
     }
+}
+
+fn lock_file(server: &Server) -> String {
+    format!("/var/lib/postgresql/15/{}/postmaster.pid", server.name)
 }
 
 fn cgroup_files(mut source: MapSource, server: &Server, unit: &str) -> MapSource {
