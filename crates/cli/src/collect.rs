@@ -23,11 +23,12 @@ Exit codes: 0 nothing wrong; 1 a host has an error or a warning; 2 the tables ca
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Captures, sosreports, tars of captures, folders of them, or s3://BUCKET/PREFIX. `-` reads captures from standard
-    /// input, as a tar or in the framing that docs/fleet.md describes.
+    /// Captures, sosreports, tars of captures, folders of them, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or
+    /// az://CONTAINER/PREFIX. `-` reads captures from standard input, as a tar or in the framing that docs/fleet.md describes.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// File with the keys for s3://BUCKET/PREFIX, in the format of ~/.aws/credentials, as for `capture --to`.
+    /// File with the keys for s3:// or gs://, in the format of ~/.aws/credentials, as for `capture --to`; for az:// in that of
+    /// ~/.azure/config.
     #[cfg(feature = "store")]
     #[arg(long, value_name = "FILE")]
     credentials: Option<PathBuf>,
@@ -56,10 +57,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     }
     #[cfg(feature = "store")]
     if arguments.credentials.is_none()
-        && let Some(bucket) =
-            arguments.paths.iter().find(|path| path.as_os_str().as_encoded_bytes().starts_with(b"s3://"))
+        && let Some(store) = arguments.paths.iter().find(|path| hugewise_fleet::is_stored(path))
     {
-        return Err(Failure::new(format!("{} needs keys: name a file with --credentials", bucket.display())));
+        let shown = elsewhere::without_key(store);
+        return Err(Failure::new(format!("{shown} needs keys: name a file with --credentials")));
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok().and_then(|it| i64::try_from(it.as_secs()).ok());
     let asked = Asked {
@@ -67,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         lake: arguments.out.clone(),
         cluster: arguments.label.clone(),
         #[cfg(feature = "store")]
-        keys: arguments.credentials.as_deref().map(keys).transpose()?,
+        credentials: credentials(arguments)?,
         expected: arguments.expect.as_deref().map(expected).transpose()?.unwrap_or_default(),
         stale_days: arguments.stale,
         now: now.unwrap_or_default(),
@@ -101,9 +102,20 @@ fn words(Progress { done, found, failed }: Progress, since: Duration) -> String 
     format!("\r{done} of {found} captures read, {each_second:.0} a second{failed} \x1b[K")
 }
 
+/// The keys to the stores that are given, all from one file.
 #[cfg(feature = "store")]
-fn keys(path: &Path) -> Result<hugewise_fleet::store::Keys, Failure> {
-    hugewise_fleet::store::Keys::read(path).map_err(|error| Failure::new(error.to_string()))
+fn credentials(arguments: &Arguments) -> Result<hugewise_fleet::store::Credentials, Failure> {
+    use hugewise_fleet::store::{Account, Credentials, Keys};
+    let Some(file) = arguments.credentials.as_deref() else { return Ok(Credentials::default()) };
+    let is_azure = |path: &PathBuf| path.as_os_str().as_encoded_bytes().starts_with(b"az://");
+    let unread = |error: hugewise_fleet::store::Unsafe| Failure::new(error.to_string());
+    let given = |wanted: &dyn Fn(&PathBuf) -> bool| arguments.paths.iter().any(wanted);
+    Ok(Credentials {
+        account: given(&is_azure).then(|| Account::read(file).map_err(unread)).transpose()?,
+        keys: given(&|path| hugewise_fleet::is_stored(path) && !is_azure(path))
+            .then(|| Keys::read(file).map_err(unread))
+            .transpose()?,
+    })
 }
 
 /// The names of a list of hosts.

@@ -13,7 +13,7 @@ fn scheme(path: &Path) -> Option<&str> {
 }
 
 /// The address as it may be shown: what is behind a `?` or before an `@` can be a key.
-fn without_key(path: &Path) -> String {
+pub(crate) fn without_key(path: &Path) -> String {
     let text = path.to_string_lossy();
     let text = text.split(['?', '#']).next().unwrap_or_default();
     let shown = match text.split_once("://") {
@@ -31,20 +31,22 @@ fn without_key(path: &Path) -> String {
 pub(crate) fn not_read(path: &Path) -> Option<String> {
     let scheme = scheme(path)?;
     let shown = without_key(path);
-    let word = shell::word(&shown);
     let instead = match scheme {
-        "s3" => return None,
+        "az" if path.to_string_lossy().contains('?') => {
+            return Some(format!(
+                "{shown}: a token is a key, and is not given in the address; put it into the file of --credentials as sas_token"
+            ));
+        }
+        "s3" | "gs" | "az" => return None,
         "s3a" | "s3n" => "that name is Spark's; write s3://BUCKET/PREFIX".to_owned(),
         "file" => format!("give the path alone: {}", shell::word(shown.trim_start_matches("file://"))),
         "http" | "https" => "fetch the capture first, for example with curl -O".to_owned(),
-        "gs" => format!("copy the captures to a folder first: gcloud storage cp --recursive {word} FOLDER"),
-        "az" | "abfs" | "abfss" | "wasb" | "wasbs" => format!(
-            "copy the captures to a folder first: azcopy copy --recursive {} FOLDER",
-            "https://ACCOUNT.blob.core.windows.net/CONTAINER"
-        ),
+        "abfs" | "abfss" | "wasb" | "wasbs" => "that name is Hadoop's; write az://CONTAINER/PREFIX".to_owned(),
         _ => "copy the captures to a folder first".to_owned(),
     };
-    Some(format!("collect can't read {shown}: it reads files, folders and s3://BUCKET/PREFIX; {instead}"))
+    Some(format!(
+        "collect can't read {shown}: it reads files, folders, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX and az://CONTAINER/PREFIX; {instead}"
+    ))
 }
 
 /// Why tables cannot be written there, and what to do; none of a path.
@@ -80,14 +82,16 @@ mod tests {
         for path in ["captures", "/srv/captures", "./az://x", "a b://x", "://x", "-"] {
             assert_eq!((not_read(path.as_ref()), not_written(path.as_ref())), (None, None), "{path}");
         }
-        assert_eq!(not_read("s3://captures/prod".as_ref()), None);
+        for store in ["s3://captures/prod", "gs://captures/prod", "az://captures/prod"] {
+            assert_eq!(not_read(store.as_ref()), None);
+        }
     }
 
     /// A presigned address is a key.
     #[test]
     fn no_key_is_printed() {
         for address in
-            ["https://store/in/db7?sig=SECRET", "https://me:SECRET@store/in/db7#SECRET", "az://store/in/db7?SECRET"]
+            ["https://store/in/db7?sig=SECRET", "https://me:SECRET@store/in/db7#SECRET", "abfss://store/in/db7?SECRET"]
         {
             let (read, written) = (not_read(address.as_ref()).unwrap(), not_written(address.as_ref()).unwrap());
             assert!(!format!("{read}{written}").contains("SECRET"), "{read}\n{written}");

@@ -129,8 +129,10 @@ fn a_store_that_is_not_read_or_written_is_refused_with_what_to_do() {
         (host, "s3a://lakes/fleet", "aws s3 sync lake s3://lakes/fleet"),
         (host, "gs://lakes/fleet", "gcloud storage rsync --recursive lake gs://lakes/fleet"),
         (host, "az://lakes/fleet", "azcopy sync lake https://"),
-        ("az://captures/prod", "lake", "azcopy copy --recursive https://"),
-        ("gs://captures/prod", "lake", "gcloud storage cp --recursive gs://captures/prod"),
+        ("abfss://captures@a.dfs.core.windows.net/prod", "lake", "write az://CONTAINER/PREFIX"),
+        ("az://captures/prod?sv=1&sig=key", "lake", "put it into the file of --credentials as sas_token"),
+        ("az://captures/prod", "lake", "az://captures/prod needs keys: name a file with --credentials"),
+        ("gs://captures/prod", "lake", "gs://captures/prod needs keys: name a file with --credentials"),
         ("hdfs://captures", "lake", "to a folder first"),
         ("file:///captures", "lake", "the path alone: /captures"),
     ] {

@@ -297,3 +297,76 @@ fn the_captures_of_a_bucket_are_read_and_what_fails_is_tried_again_or_named() {
     assert_eq!((keyless.status.code(), none.exists()), (Some(2), false));
     assert!(text(&keyless.stderr).contains("--credentials"), "{}", text(&keyless.stderr));
 }
+
+/// A page of "List Blobs", as its reference has it.
+fn blobs(names: &[(&str, usize)], next: &str) -> String {
+    let blob = |(name, size): &(&str, usize)| {
+        format!("<Blob><Name>{name}</Name><Properties><Content-Length>{size}</Content-Length></Properties></Blob>")
+    };
+    let blobs: String = names.iter().map(blob).collect();
+    format!(
+        "<?xml version=\"1.0\" encoding=\"utf-8\"?><EnumerationResults ContainerName=\"captures\"><Blobs>{blobs}</Blobs>\
+         <NextMarker>{next}</NextMarker></EnumerationResults>"
+    )
+}
+
+#[test]
+fn the_captures_of_a_container_are_read_with_a_key_or_a_token_that_is_shown_nowhere() {
+    const REFUSED: &str = "HTTP/1.1 403 Forbidden\r\nContent-Length: 47\r\nConnection: close\r\n\r\n\
+                           <Error><Code>AuthenticationFailed</Code></Error>";
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("capture.tar.gz");
+    assert!(hugewise(&["capture", "--root", &host(), "--output", capture.to_str().unwrap()]).status.success());
+    let bytes = fs::read(&capture).unwrap();
+    let (size, listener) = (bytes.len(), TcpListener::bind("127.0.0.1:0").unwrap());
+    let address = format!("http://{}/store", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let Request { line, headers, .. } = request(&stream);
+            let asked = line.split(' ').nth(1).unwrap();
+            let has = |start: &str| headers.iter().any(|header| header.to_ascii_lowercase().starts_with(start));
+            assert!(has("x-ms-date: ") && has("x-ms-version: "), "{headers:?}");
+            let answer = match asked.split_once('?').unwrap_or((asked, "")) {
+                // Neither an account's key nor a token.
+                (_, query) if !has("authorization: sharedkey hugewise:") && !query.contains("sig=secret5%3D") => {
+                    REFUSED.as_bytes().to_vec()
+                }
+                ("/store/captures", query) if query.contains("marker=m1") => {
+                    ok(blobs(&[("prod/../secret", size), ("prod/denied.tar.gz", size)], "").as_bytes())
+                }
+                ("/store/captures", query) => {
+                    let words = ["restype=container", "comp=list", "prefix=prod%2F"];
+                    assert!(words.iter().all(|word| query.contains(word)), "{query}");
+                    ok(blobs(&[("prod/db 7&amp;8.tar.gz", size), ("prod/huge", 1 << 40)], "m1").as_bytes())
+                }
+                ("/store/captures/prod/db%207&8.tar.gz", _) => ok(&bytes),
+                ("/store/captures/prod/denied.tar.gz", _) => REFUSED.as_bytes().to_vec(),
+                other => unreachable!("{other:?}"),
+            };
+            stream.write_all(&answer).unwrap();
+        }
+    });
+    let file = folder.path().join("config");
+    for (name, right) in [("key", "key = c2VjcmV0NQ=="), ("token", "sas_token = sv=2021-12-02&sig=secret5%3D")] {
+        fs::write(&file, format!("[storage]\naccount = hugewise\n{right}\nservice_endpoint = {address}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        let lake = folder.path().join(name);
+        let (file, lake) = (file.to_str().unwrap(), lake.to_str().unwrap());
+        let collected =
+            hugewise(&["collect", "az://captures/prod/", "--credentials", file, "--out", lake, "--format", "json"]);
+        let said = text(&collected.stdout);
+        let summary: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert_eq!(summary["read"], 1, "{said}");
+        let failures = summary["failures"].as_array().unwrap().iter();
+        let mut failed: Vec<String> = failures
+            .map(|failure| format!("{} {}", failure["path"].as_str().unwrap(), failure["class"].as_str().unwrap()))
+            .collect();
+        failed.sort();
+        let expected = ["../secret unreadable", "denied.tar.gz denied", "huge too_large"];
+        assert_eq!(failed, expected.map(|one| format!("az://captures/prod/{one}")));
+        let said = said + &text(&collected.stderr);
+        assert!(said.contains("the key is not this account's"), "{said}");
+        assert!(!said.contains("secret5") && !said.contains("c2VjcmV0NQ"), "{said}");
+    }
+}

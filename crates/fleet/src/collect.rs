@@ -24,6 +24,8 @@ use crate::reading::{self, Taken};
 use crate::rows::{Whose, text};
 use crate::schema::Place;
 use crate::sources::{self, At, Unit};
+#[cfg(feature = "store")]
+use crate::store::Captures;
 use crate::summary::{Failure, Summary};
 
 /// Rows that wait for the disk, in bytes: more captures make more rows of files, not more files.
@@ -40,9 +42,9 @@ pub struct Asked {
     pub lake: PathBuf,
     /// The cluster of all these hosts.
     pub cluster: Option<String>,
-    /// The keys to buckets.
+    /// The keys to buckets and containers.
     #[cfg(feature = "store")]
-    pub keys: Option<crate::store::Keys>,
+    pub credentials: crate::store::Credentials,
     /// Names of the hosts that ought to be in the tables.
     pub expected: Vec<String>,
     /// Days after which the last capture of an expected host is stale.
@@ -55,8 +57,13 @@ pub struct Asked {
 
 /// What is read from standard input.
 const INPUT: &str = "-";
-/// What begins the name of a bucket.
-const BUCKET: &[u8] = b"s3://";
+/// How addresses of object storage that is read begin: of what speaks S3, of Google's, of Azure's.
+pub const STORES: [&str; 3] = ["s3://", "gs://", "az://"];
+
+/// Whether that is such an address, and no path.
+pub fn is_stored(path: &Path) -> bool {
+    STORES.iter().any(|scheme| path.as_os_str().as_encoded_bytes().starts_with(scheme.as_bytes()))
+}
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -146,8 +153,8 @@ impl Feeder<'_> {
         for path in &self.asked.paths {
             let more = if path.as_os_str() == INPUT {
                 self.bundle(path, &mut *input, false)
-            } else if path.as_os_str().as_encoded_bytes().starts_with(BUCKET) {
-                self.bucket(path)
+            } else if is_stored(path) {
+                self.store(path)
             } else {
                 self.path(path)
             };
@@ -158,9 +165,10 @@ impl Feeder<'_> {
     }
 
     #[cfg(feature = "store")]
-    fn bucket(&self, path: &Path) -> bool {
-        let captures = match crate::store::Captures::of(&path.to_string_lossy(), self.asked.keys.as_ref()) {
-            Ok(captures) => Arc::new(captures),
+    fn store(&self, path: &Path) -> bool {
+        let captures: Arc<dyn Captures> = match crate::store::captures(&path.to_string_lossy(), &self.asked.credentials)
+        {
+            Ok(captures) => captures.into(),
             Err(error) => {
                 let message = error.to_string();
                 return self.failed(path.to_owned(), Failed::new("unreadable", message));
@@ -181,7 +189,7 @@ impl Feeder<'_> {
     }
 
     #[cfg(not(feature = "store"))]
-    fn bucket(&self, path: &Path) -> bool {
+    fn store(&self, path: &Path) -> bool {
         let message = "this hugewise was built without object storage (feature store)".to_owned();
         self.failed(path.to_owned(), Failed::new("unreadable", message))
     }
@@ -317,11 +325,7 @@ impl Keeper<'_> {
 
     /// What was given that has the path in it; `None` for a capture of a bundle.
     fn given(&self, path: &Path) -> Option<&PathBuf> {
-        self.asked.paths.iter().find(|given| {
-            given.as_os_str() != INPUT
-                && !given.as_os_str().as_encoded_bytes().starts_with(BUCKET)
-                && path.starts_with(given)
-        })
+        self.asked.paths.iter().find(|given| given.as_os_str() != INPUT && !is_stored(given) && path.starts_with(given))
     }
 
     /// Reads what collectors left, where there is any, and says of the rest that it is no capture.

@@ -16,5 +16,5 @@ mod sources;
 pub mod store;
 pub mod summary;
 
-pub use collect::{Asked, Progress, collect};
+pub use collect::{Asked, Progress, STORES, collect, is_stored};
 pub use summary::Summary;

@@ -30,9 +30,9 @@ pub(crate) enum At {
     Folder(Arc<Below>, PathBuf),
     /// One of a bundle, which is held.
     Held(Content),
-    /// One of a bucket, by its name there, with its size.
+    /// One of a bucket or a container, by its name there, with its size.
     #[cfg(feature = "store")]
-    Stored(Arc<Captures>, String, u64),
+    Stored(Arc<dyn Captures>, String, u64),
 }
 
 /// A capture that was opened.

@@ -14,6 +14,8 @@ use ruzstd::decoding::StreamingDecoder;
 pub const MAX_UNPACKED: u64 = 8 << 30;
 /// Dictionary of xz, which is held in memory: `xz -9` takes this much.
 const LARGEST_DICTIONARY: u64 = 64 << 20;
+/// Bytes that are unpacked at a time. Where what was packed is damaged, no more than these are lost before the damage.
+const UNPACKED_AT_ONCE: usize = 8 << 10;
 /// Headers of an xz stream and of its first block at their longest.
 const HEAD: u64 = 12 + 1024;
 
@@ -43,7 +45,9 @@ pub fn open<'a>(mut stream: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
         [b'P', b'K', 3, 4, ..] => Box::new(zip::Zip::new(whole)),
         _ => return Ok(Box::new(whole)),
     };
-    Ok(Box::new(Bounded { stream: plain, left: MAX_UNPACKED }))
+    // Who reads a tar asks for some bytes at a time, and unpacking is quick where it is asked for many.
+    let bounded = Bounded { stream: plain, left: MAX_UNPACKED };
+    Ok(Box::new(BufReader::with_capacity(UNPACKED_AT_ONCE, bounded)))
 }
 
 /// Whether something begins as what is unpacked here.

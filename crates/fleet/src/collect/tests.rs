@@ -21,7 +21,7 @@ fn asked(paths: Vec<std::path::PathBuf>, lake: &Path) -> Asked {
         lake,
         cluster: None,
         #[cfg(feature = "store")]
-        keys: None,
+        credentials: crate::store::Credentials::default(),
         expected: Vec::new(),
         stale_days: 7,
         now: NOW,

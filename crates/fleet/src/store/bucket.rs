@@ -1,111 +1,63 @@
-//! The captures of a bucket.
+//! The captures of a bucket that speaks S3.
 
 use rusty_s3::actions::ListObjectsV2;
 use rusty_s3::{Bucket, S3Action};
-use ureq::Agent;
+use ureq::http::Response;
+use ureq::{Agent, Body};
 
-use super::http::{Why, agent, answered, tried};
-use super::target::SIGNED_FOR;
-use super::{Keys, Target, Unusable};
-use crate::bundle::{self, Member};
-use crate::failed::{Failed, LARGEST};
+use super::captures::{Captures, LARGEST_PAGE, Page};
+use super::http::{Why, agent, answered};
+use super::target::{self, SIGNED_FOR};
+use super::{Keys, Unusable};
 
-/// A page of names is far smaller.
-const LARGEST_PAGE: u64 = 16 << 20;
-
-/// A bucket, and what the names of captures in it begin with.
-pub(crate) struct Captures {
+/// A bucket of Amazon's, or of Google's, which speaks S3 too.
+pub(crate) struct Objects {
+    /// `s3`, or `gs`.
+    scheme: &'static str,
     bucket: Bucket,
     prefix: String,
     keys: Keys,
     agent: Agent,
 }
 
-impl std::fmt::Debug for Captures {
+impl std::fmt::Debug for Objects {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Captures").field("bucket", &self.bucket.name()).finish_non_exhaustive()
+        f.debug_struct("Objects").field("bucket", &self.bucket.name()).finish_non_exhaustive()
     }
 }
 
-impl Captures {
-    /// Of `s3://BUCKET/PREFIX`.
-    pub(crate) fn of(target: &str, keys: Option<&Keys>) -> Result<Self, Unusable> {
-        let Target::Bucket(name, prefix) = Target::given(target)? else {
-            return Err(Unusable::Address("captures are read from s3:// alone".to_owned()));
-        };
-        let keys = keys.ok_or(Unusable::NoKeys)?.clone();
-        Ok(Self { bucket: super::target::bucket(&name, &keys)?, prefix, keys, agent: agent() })
+impl Objects {
+    /// Of `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`.
+    pub(crate) fn of(scheme: &'static str, address: &str, keys: Option<&Keys>) -> Result<Self, Unusable> {
+        let (name, prefix) = target::parts(scheme, address).map_err(Unusable::Store)?;
+        let keys = keys.ok_or(Unusable::NoKeys)?;
+        let keys = if scheme == "gs" { keys.of_google() } else { keys.clone() };
+        Ok(Self { scheme, bucket: target::bucket(&name, &keys)?, prefix, keys, agent: agent() })
+    }
+}
+
+impl Captures for Objects {
+    fn page(&self, next: Option<&str>) -> Result<Page, Why> {
+        let mut list: ListObjectsV2<'_> = self.bucket.list_objects_v2(Some(&self.keys.credentials));
+        list.with_prefix(self.prefix.as_str());
+        if let Some(next) = next {
+            list.with_continuation_token(next);
+        }
+        let mut answer = answered(self.agent.get(list.sign(SIGNED_FOR).as_str()).call())?;
+        let text = answer.body_mut().with_config().limit(LARGEST_PAGE).read_to_string();
+        let text = text.map_err(|_| Why { what: "its list breaks off".to_owned(), passes: true, denied: false })?;
+        let page = ListObjectsV2::parse_response(&text);
+        let page = page.map_err(|_| Why { what: "its list is not S3's".to_owned(), passes: false, denied: false })?;
+        let files = page.contents.into_iter().map(|object| (object.key, object.size.unwrap_or(0))).collect();
+        Ok(Page { files, next: page.next_continuation_token })
     }
 
-    /// Hands on the name and the size of each object, or why there are no more; it says whether more are wanted.
-    pub(crate) fn each(&self, hand: &mut dyn FnMut(Result<(String, u64), Failed>) -> bool) {
-        let mut next: Option<String> = None;
-        let mut found = 0_u64;
-        loop {
-            let page = tried(|| {
-                let mut list: ListObjectsV2<'_> = self.bucket.list_objects_v2(Some(&self.keys.credentials));
-                list.with_prefix(self.prefix.as_str());
-                if let Some(next) = &next {
-                    list.with_continuation_token(next.as_str());
-                }
-                let mut answer = answered(self.agent.get(list.sign(SIGNED_FOR).as_str()).call())?;
-                let text = answer.body_mut().with_config().limit(LARGEST_PAGE).read_to_string();
-                let text =
-                    text.map_err(|_| Why { what: "its list breaks off".to_owned(), passes: true, denied: false })?;
-                let page = ListObjectsV2::parse_response(&text);
-                page.map_err(|_| Why { what: "its list is not S3's".to_owned(), passes: false, denied: false })
-            });
-            let page = match page {
-                Ok(page) => page,
-                Err(why) => {
-                    let class = if why.denied { "denied" } else { "unreadable" };
-                    let message = format!("cannot be listed after {found} captures: {}", why.what);
-                    hand(Err(Failed::new(class, message)));
-                    return;
-                }
-            };
-            for object in page.contents {
-                // Folders, as some programs make them.
-                if object.key.ends_with('/') {
-                    continue;
-                }
-                found += 1;
-                if !hand(Ok((object.key, object.size.unwrap_or(0)))) {
-                    return;
-                }
-            }
-            next = page.next_continuation_token.filter(|token| !token.is_empty());
-            if next.is_none() {
-                return;
-            }
-        }
+    fn ask(&self, key: &str) -> Result<Response<Body>, Why> {
+        let get = self.bucket.get_object(Some(&self.keys.credentials), key);
+        answered(self.agent.get(get.sign(SIGNED_FOR).as_str()).call())
     }
 
-    /// Fetches one.
-    pub(crate) fn fetch(&self, key: &str, size: u64) -> Result<Member, Failed> {
-        // Such a name would be another's address.
-        if key.split('/').any(|part| matches!(part, "." | "..")) {
-            let message = "its name has a part of dots".to_owned();
-            return Err(Failed::new("unreadable", message));
-        }
-        if size > LARGEST {
-            return Err(Failed::too_large(size));
-        }
-        let fetched = tried(|| {
-            let get = self.bucket.get_object(Some(&self.keys.credentials), key);
-            let mut answer = answered(self.agent.get(get.sign(SIGNED_FOR).as_str()).call())?;
-            let mut body = answer.body_mut().with_config().limit(LARGEST).reader();
-            let member = bundle::held(key.to_owned(), size, &mut body);
-            member.map_err(|(_, failed)| Why { what: failed.message, passes: true, denied: false })
-        });
-        fetched.map_err(|why| {
-            let class = if why.denied { "denied" } else { "unreadable" };
-            Failed::new(class, why.what)
-        })
-    }
-
-    /// How people call one.
-    pub(crate) fn path(&self, key: &str) -> String {
-        format!("s3://{}/{key}", self.bucket.name())
+    fn path(&self, key: &str) -> String {
+        format!("{}://{}/{key}", self.scheme, self.bucket.name())
     }
 }

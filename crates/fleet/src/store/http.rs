@@ -22,7 +22,7 @@ const ANSWER: u64 = 16 << 10;
 
 /// Why it was not done.
 #[derive(Debug)]
-pub(super) struct Why {
+pub(crate) struct Why {
     pub(super) what: String,
     /// Whether it may be otherwise in a moment.
     pub(super) passes: bool,
@@ -65,7 +65,8 @@ pub(super) fn answered(sent: Result<Response<Body>, ureq::Error>) -> Result<Resp
     Err(Why { what: format!("the store answered {}{code}{hint}", status.as_u16()), passes, denied })
 }
 
-/// What to do about a refusal, by the words of "Error responses" in Amazon's reference, which others use too.
+/// What to do about a refusal, by the words of "Error responses" in Amazon's reference, which others use too, and of "Common REST
+/// API error codes" in Azure's.
 fn hint(status: StatusCode, code: Option<&str>) -> &'static str {
     match code.unwrap_or_default() {
         "SignatureDoesNotMatch" => {
@@ -85,6 +86,17 @@ fn hint(status: StatusCode, code: Option<&str>) -> &'static str {
             ": the keys are not allowed to do it, or the address has expired; sending needs s3:PutObject, reading s3:ListBucket and \
              s3:GetObject"
         }
+        "AuthenticationFailed" => {
+            ": the key is not this account's, the token is cut short or has expired, or this host's clock is not the store's"
+        }
+        "AuthorizationFailure" => {
+            ": the key is not this account's, or the token, or the account's network rules, do not allow it; reading needs the permissions \
+             read and list"
+        }
+        "AuthorizationPermissionMismatch" | "AuthorizationResourceTypeMismatch" => {
+            ": the token is not allowed to do it; reading needs the permissions read and list"
+        }
+        "ContainerNotFound" => ": there is no container of that name in this account",
         "NoSuchBucket" => ": there is no bucket of that name at this store",
         _ => match status {
             StatusCode::FORBIDDEN => ": the signature is wrong or has expired, or the keys are not allowed to do it",

@@ -12,8 +12,7 @@ use super::{Unsafe, secret};
 #[derive(Clone)]
 pub struct Keys {
     pub(super) credentials: Credentials,
-    /// `us-east-1` where the file says none, as other programs have it.
-    pub(super) region: String,
+    region: Option<String>,
     /// Of a store that is not Amazon's.
     pub(super) endpoint: Option<Url>,
 }
@@ -26,6 +25,8 @@ impl std::fmt::Debug for Keys {
 
 /// The profile that is read.
 const PROFILE: &str = "default";
+/// Google's store, for programs that speak S3: "Interoperability" in its reference, which calls such keys HMAC keys.
+const GOOGLE: &str = "https://storage.googleapis.com";
 
 impl Keys {
     /// Reads the profile `default` of such a file: `aws_access_key_id`, `aws_secret_access_key`, and where they are there
@@ -38,7 +39,7 @@ impl Keys {
     }
 
     fn of(text: &str) -> Result<Self, String> {
-        let value = |name| value(text, name);
+        let value = |name| value(text, PROFILE, name);
         let needed = |name| value(name).ok_or_else(|| format!("has no {name} in its profile [{PROFILE}]"));
         let (id, key) = (needed("aws_access_key_id")?, needed("aws_secret_access_key")?);
         let credentials = match value("aws_session_token") {
@@ -49,16 +50,31 @@ impl Keys {
             Some(text) => Some(address(text).map_err(|why| format!("endpoint_url {why}"))?),
             None => None,
         };
-        Ok(Self { credentials, region: value("region").unwrap_or("us-east-1").to_owned(), endpoint })
+        Ok(Self { credentials, region: value("region").map(str::to_owned), endpoint })
+    }
+
+    /// Where it is signed for; `us-east-1` where the file says nothing, as other programs have it.
+    pub(super) fn region(&self) -> &str {
+        self.region.as_deref().unwrap_or("us-east-1")
+    }
+
+    /// The same keys for Google's store, where no other is named. It has one region for those who ask in S3's way.
+    pub(super) fn of_google(&self) -> Self {
+        let mut keys = self.clone();
+        if keys.endpoint.is_none() {
+            keys.endpoint = Url::parse(GOOGLE).ok();
+            keys.region = keys.region.or_else(|| Some("auto".to_owned()));
+        }
+        keys
     }
 }
 
-/// What a name is set to within the profile.
-fn value<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+/// What a name is set to within a section.
+pub(super) fn value<'a>(text: &'a str, within_section: &str, name: &str) -> Option<&'a str> {
     let mut within = false;
     for line in text.lines().map(str::trim) {
         if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-            within = section.trim() == PROFILE;
+            within = section.trim() == within_section;
         } else if within
             && let Some((found, value)) = line.split_once('=')
             && found.trim() == name
@@ -81,7 +97,7 @@ mod tests {
                     region = eu-central-1\nendpoint_url = https://store.example.org:9000\n[third]\nregion = no\n";
         let keys = Keys::of(text).unwrap();
         assert_eq!((keys.credentials.key(), keys.credentials.secret()), ("AKIA", "s=cr/t"));
-        assert_eq!(keys.region, "eu-central-1");
+        assert_eq!(keys.region(), "eu-central-1");
         assert_eq!(keys.endpoint.as_ref().map(Url::as_str), Some("https://store.example.org:9000/"));
         assert!(!format!("{keys:?}").contains("s=cr/t"));
     }

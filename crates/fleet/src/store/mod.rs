@@ -1,16 +1,20 @@
-//! Captures elsewhere: sent with a PUT to an https address or to a bucket that speaks S3, and read from such a bucket.
+//! Captures elsewhere: sent with a PUT to an https address or to a bucket that speaks S3, and read from such a bucket or from a
+//! container of Azure's.
 //!
 //! An address that was signed beforehand is a key: its query is never printed, and it can come from a file that only its
 //! owner may read, because arguments can be seen by every user of the host.
 
 mod address;
+mod azure;
 mod bucket;
+mod captures;
 mod http;
 mod keys;
 mod put;
 mod target;
 
-pub(crate) use bucket::Captures;
+pub use azure::Account;
+pub(crate) use captures::Captures;
 pub use keys::Keys;
 pub use put::{NotSent, Sent, put};
 pub use target::{Target, Unusable};
@@ -19,6 +23,24 @@ use std::io::Read;
 use std::path::Path;
 
 use hugewise_host::source::files::{self, Given};
+
+/// What opens the stores that captures are read from.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    /// Of buckets.
+    pub keys: Option<Keys>,
+    /// Of containers.
+    pub account: Option<Account>,
+}
+
+/// The captures of an address of a store.
+pub(crate) fn captures(address: &str, credentials: &Credentials) -> Result<Box<dyn Captures>, Unusable> {
+    Ok(match address.split_once("://") {
+        Some(("az", _)) => Box::new(azure::Container::of(address, credentials.account.as_ref())?),
+        Some(("gs", _)) => Box::new(bucket::Objects::of("gs", address, credentials.keys.as_ref())?),
+        _ => Box::new(bucket::Objects::of("s3", address, credentials.keys.as_ref())?),
+    })
+}
 
 /// A file that holds a key: what is wrong with it.
 #[derive(Debug, thiserror::Error)]

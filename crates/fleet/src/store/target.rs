@@ -39,9 +39,12 @@ pub enum Unusable {
     /// A bucket without keys.
     #[error("s3:// needs keys: name a file with --credentials")]
     NoKeys,
-    /// A bucket that cannot be.
+    /// A container without the key of its account.
+    #[error("az:// needs the key of its account: name a file with --credentials")]
+    NoAccount,
+    /// A bucket or a container that cannot be.
     #[error("{0}")]
-    Bucket(String),
+    Store(String),
 }
 
 impl Target {
@@ -57,16 +60,9 @@ impl Target {
     }
 
     fn of(text: &str) -> Result<Self, Unusable> {
-        if let Some(rest) = text.strip_prefix("s3://") {
-            let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-            let is_name = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
-            if bucket.is_empty() || !bucket.chars().all(is_name) {
-                return Err(Unusable::Address("s3:// is not followed by a bucket's name".to_owned()));
-            }
-            if prefix.split('/').any(|part| matches!(part, "." | "..")) {
-                return Err(Unusable::Address("the prefix of s3:// has a part of dots".to_owned()));
-            }
-            return Ok(Self::Bucket(bucket.to_owned(), prefix.to_owned()));
+        if text.starts_with("s3://") {
+            let (bucket, prefix) = parts("s3", text).map_err(Unusable::Address)?;
+            return Ok(Self::Bucket(bucket, prefix));
         }
         if let Some((scheme @ ("az" | "abfs" | "abfss" | "wasb" | "wasbs" | "gs"), _)) = text.split_once("://") {
             let tool = if scheme == "gs" { "gcloud storage cp" } else { "azcopy copy" };
@@ -99,19 +95,34 @@ impl Target {
     }
 }
 
+/// The bucket or container that an address names, and the prefix behind it.
+pub(super) fn parts(scheme: &str, address: &str) -> Result<(String, String), String> {
+    let rest = address.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://")).unwrap_or_default();
+    let (name, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
+    if name.is_empty() || !name.chars().all(is_part) {
+        let what = if scheme == "az" { "a container" } else { "a bucket" };
+        return Err(format!("{scheme}:// is not followed by {what}'s name"));
+    }
+    if prefix.split('/').any(|part| matches!(part, "." | "..")) {
+        return Err(format!("the prefix of {scheme}:// has a part of dots"));
+    }
+    Ok((name.to_owned(), prefix.to_owned()))
+}
+
 /// The bucket of that name at the store that the keys are of.
 pub(super) fn bucket(name: &str, keys: &Keys) -> Result<Bucket, Unusable> {
     let (endpoint, style) = match &keys.endpoint {
         Some(endpoint) => (endpoint.clone(), UrlStyle::Path),
         None => {
-            let amazon = Url::parse(&format!("https://s3.{}.amazonaws.com", keys.region));
+            let amazon = Url::parse(&format!("https://s3.{}.amazonaws.com", keys.region()));
             // A dot in a bucket's name fits no certificate of Amazon's.
             let style = if name.contains('.') { UrlStyle::Path } else { UrlStyle::VirtualHost };
-            (amazon.map_err(|why| Unusable::Bucket(format!("region {}: {why}", keys.region)))?, style)
+            (amazon.map_err(|why| Unusable::Store(format!("region {}: {why}", keys.region())))?, style)
         }
     };
-    let bucket = Bucket::new(endpoint, style, name.to_owned(), keys.region.clone());
-    bucket.map_err(|why| Unusable::Bucket(format!("the bucket's address: {why}")))
+    let bucket = Bucket::new(endpoint, style, name.to_owned(), keys.region().to_owned());
+    bucket.map_err(|why| Unusable::Store(format!("the bucket's address: {why}")))
 }
 
 #[cfg(test)]

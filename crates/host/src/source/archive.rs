@@ -14,6 +14,9 @@ use super::tree::Tree;
 use super::{MAX_FILE, OpenError, beneath, looks_like_a_host};
 use crate::compressed;
 
+/// Memory that is taken for a file before any of it came.
+const MOST_AT_ONCE: u64 = 64 << 10;
+
 /// A tar in memory.
 #[derive(Debug)]
 pub struct Archive(Captured<Unpacked>);
@@ -65,7 +68,7 @@ pub(super) fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpac
     let mut total = 0_u64;
     let mut content = 0_u64;
     let mut left_out = 0_u64;
-    let mut entries = archive.entries().map_err(|error| OpenError::io(path, error))?;
+    let mut entries = archive.entries_with_seek().map_err(|error| OpenError::io(path, error))?;
     let mut count = 0_u64;
     // Content of the entry before that nobody read, which comes before the next header.
     let mut skipped = 0_u64;
@@ -116,7 +119,8 @@ pub(super) fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpac
             } else if total.saturating_add(size) > MAX_KEPT {
                 return Err(OpenError::of(path, &NotTaken::Bytes));
             } else {
-                let mut bytes = Vec::new();
+                // What a header promises takes no memory beyond what most files of a host have.
+                let mut bytes = Vec::with_capacity(usize::try_from(size.min(MOST_AT_ONCE)).unwrap_or_default());
                 match entry.read_to_end(&mut bytes) {
                     Ok(read) if u64::try_from(read).is_ok_and(|read| read == size) => {}
                     Ok(_) => {
@@ -176,27 +180,25 @@ fn never_read(path: &str) -> bool {
 
 /// Puts the entries into a tree, without the one folder that all of them are in; `total` bytes are in their files.
 fn plant(kept: Vec<(String, Kept)>, mut total: u64) -> Result<Tree, NotTaken> {
-    let first = |path: &str| path.split('/').nth(1).unwrap_or_default().to_owned();
-    let names: std::collections::BTreeSet<String> =
-        kept.iter().map(|(path, _)| first(path)).filter(|name| !name.is_empty()).collect();
-    let names: Vec<String> = names.into_iter().collect();
+    let first = kept.iter().filter_map(|(path, _)| path.split('/').nth(1).filter(|name| !name.is_empty()));
+    let names: std::collections::BTreeSet<&str> = first.collect();
+    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
     let top = match names.as_slice() {
         [only] if !looks_like_a_host(&names) => format!("/{only}"),
         _ => String::new(),
     };
-    let below = |path: &str| path.strip_prefix(top.as_str()).unwrap_or(path).to_owned();
     let mut tree = Tree::default();
     for (path, node) in kept {
         if tree.size() > MAX_ENTRIES {
             return Err(NotTaken::Files);
         }
-        let at = below(&path);
+        let at = below(&path, &top);
         match node {
-            Kept::Folder => tree.put_folder(&at),
-            Kept::File(content) => tree.put_file(&at, content),
-            Kept::Link(target) => tree.put_link(&at, &target),
+            Kept::Folder => tree.put_folder(at),
+            Kept::File(content) => tree.put_file(at, content),
+            Kept::Link(target) => tree.put_link(at, &target),
             Kept::HardLink(target) => {
-                let content = tree.read(&below(&target));
+                let content = tree.read(below(&target, &top));
                 // Each of its names has the content for itself.
                 let length = content.known().map_or(0, Vec::len);
                 total = total.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
@@ -204,12 +206,17 @@ fn plant(kept: Vec<(String, Kept)>, mut total: u64) -> Result<Tree, NotTaken> {
                     return Err(NotTaken::Bytes);
                 }
                 if !content.is_absent() {
-                    tree.put_file(&at, content);
+                    tree.put_file(at, content);
                 }
             }
         }
     }
     Ok(tree)
+}
+
+/// A path without the top folder that all are in.
+fn below<'a>(path: &'a str, top: &str) -> &'a str {
+    path.strip_prefix(top).unwrap_or(path)
 }
 
 impl Files for Unpacked {

@@ -1,7 +1,7 @@
 //! Tars that somebody else made: nothing in them leads out, and what they make of little is bounded.
 
 use std::cell::Cell;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::rc::Rc;
 
 use crate::compressed::MAX_UNPACKED;
@@ -14,6 +14,8 @@ pub(super) const MAX_KEPT: u64 = 256 << 20;
 const LONGEST_PATH: usize = 4096;
 /// Folders in folders: the deepest of /sys are at about 20.
 const DEEPEST: usize = 128;
+/// How much of what nobody reads is passed over at a time.
+const PASSED_AT_ONCE: usize = 32 << 10;
 /// What may stand between the contents of two entries: headers, and long names in GNU's and pax's way.
 pub(super) const LONGEST_HEADERS: u64 = 1 << 20;
 
@@ -144,7 +146,7 @@ fn walk(
     let mut tarred = Tarred::default();
     let (mut left, mut all) = (0_u64, 0_u64);
     let torn = |count: u64, error: &io::Error| Some(ends_after(count, error));
-    let mut entries = archive.entries().map_err(|error| NotTaken::Unreadable(error.to_string()))?;
+    let mut entries = archive.entries_with_seek().map_err(|error| NotTaken::Unreadable(error.to_string()))?;
     loop {
         headers.set(LONGEST_HEADERS.saturating_add(left));
         left = 0;
@@ -241,13 +243,26 @@ pub(super) struct Bounded<R> {
     zeros: usize,
     /// Whether the stream has ended.
     ended: bool,
+    /// Bytes that have come so far.
+    position: u64,
+    /// Where what is passed over goes.
+    passed: Vec<u8>,
 }
 
 impl<R> Bounded<R> {
     /// Around a plain tar; the number is how much may come before the next entry.
     pub(super) fn new(stream: R) -> (Self, Rc<Cell<u64>>) {
         let headers = Rc::new(Cell::new(u64::MAX));
-        (Self { stream, left: MAX_UNPACKED, headers: Rc::clone(&headers), zeros: 0, ended: false }, headers)
+        let bounded = Self {
+            stream,
+            left: MAX_UNPACKED,
+            headers: Rc::clone(&headers),
+            zeros: 0,
+            ended: false,
+            position: 0,
+            passed: Vec::new(),
+        };
+        (bounded, headers)
     }
 
     /// Whether the stream ended without the two blocks of zeros behind the last entry.
@@ -261,11 +276,10 @@ impl<R: Read> Read for Bounded<R> {
         let read = self.stream.read(buffer)?;
         self.ended |= read == 0 && !buffer.is_empty();
         let came = buffer.get(..read).unwrap_or_default();
-        self.zeros = match came.iter().rposition(|byte| *byte != 0) {
-            Some(last) => came.len() - last - 1,
-            None => self.zeros.saturating_add(came.len()),
-        };
+        let zeros = zeros_at_end(came);
+        self.zeros = if zeros == came.len() { self.zeros.saturating_add(zeros) } else { zeros };
         let came = u64::try_from(read).unwrap_or(u64::MAX);
+        self.position = self.position.saturating_add(came);
         match self.headers.get().checked_sub(came) {
             Some(left) => self.headers.set(left),
             None => return Err(refusal(format!("names of more than {} MiB", LONGEST_HEADERS >> 20))),
@@ -275,6 +289,41 @@ impl<R: Read> Read for Bounded<R> {
             None => return Err(refusal(format!("more than {} GiB unpacked", MAX_UNPACKED >> 30))),
         }
         Ok(read)
+    }
+}
+
+/// How many zero bytes stand at the end. A piece at a time: most of a tar of small files is zeros.
+fn zeros_at_end(bytes: &[u8]) -> usize {
+    let mut count = 0;
+    for piece in bytes.rchunks(64) {
+        if piece.iter().fold(0, |all, byte| all | byte) != 0 {
+            return count + piece.iter().rev().take_while(|byte| **byte == 0).count();
+        }
+        count += piece.len();
+    }
+    count
+}
+
+/// Forward alone, by reading. The tar reader asks for it once per entry, and where it cannot, it clears a buffer of 32 KiB
+/// each time to pass over the few bytes between two entries.
+impl<R: Read> Seek for Bounded<R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let forward = if let SeekFrom::Current(by) = to { u64::try_from(by).ok() } else { None };
+        let mut left = forward.ok_or(io::ErrorKind::Unsupported)?;
+        let mut passed = std::mem::take(&mut self.passed);
+        if left > 0 {
+            passed.resize(PASSED_AT_ONCE, 0);
+        }
+        while left > 0 {
+            let most = usize::try_from(left).unwrap_or(usize::MAX).min(passed.len());
+            let read = self.read(passed.get_mut(..most).unwrap_or_default())?;
+            if read == 0 {
+                return Err(io::Error::other("unexpected EOF during skip"));
+            }
+            left = left.saturating_sub(u64::try_from(read).unwrap_or(u64::MAX));
+        }
+        self.passed = passed;
+        Ok(self.position)
     }
 }
 
@@ -369,6 +418,31 @@ mod tests {
         assert!(end.unwrap().torn.unwrap().starts_with("truncated after 1 entries"));
         assert!(seen(&bytes[..1536], true).1.unwrap().torn.is_some());
         assert!(seen(b"no tar at all", true).1.is_err());
+    }
+
+    #[test]
+    fn zeros_at_the_end_are_counted_whatever_the_length() {
+        for length in [0, 1, 63, 64, 65, 127, 128, 129, 512, 1000] {
+            for zeros in [0, 1, 63, 64, 65, 200, 511] {
+                let bytes: Vec<u8> = std::iter::repeat_n(7, length).chain(std::iter::repeat_n(0, zeros)).collect();
+                assert_eq!(zeros_at_end(&bytes), zeros, "{length} {zeros}");
+            }
+        }
+    }
+
+    /// What the tar reader passes over is read in pieces, and counts like what somebody reads.
+    #[test]
+    fn what_is_passed_over_is_counted() {
+        let bytes = vec![7; 100_000];
+        let (mut bounded, headers) = Bounded::new(bytes.as_slice());
+        assert_eq!(bounded.seek(SeekFrom::Current(70_000)).unwrap(), 70_000);
+        assert_eq!(bounded.seek(SeekFrom::Current(0)).unwrap(), 70_000);
+        assert!(bounded.seek(SeekFrom::Start(0)).is_err() && bounded.seek(SeekFrom::Current(-1)).is_err());
+        headers.set(10);
+        assert!(is_refusal(&bounded.seek(SeekFrom::Current(11)).unwrap_err()));
+        let (mut bounded, _) = Bounded::new(bytes.as_slice());
+        let end = bounded.seek(SeekFrom::Current(100_001)).unwrap_err();
+        assert!(!is_refusal(&end) && bounded.is_torn());
     }
 
     /// A header of a member of 4 TB: a few bytes on a disk, as all of it can be a hole.
