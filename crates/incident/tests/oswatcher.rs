@@ -206,6 +206,30 @@ fn loops_of_ones_own_are_read_and_lone_lines_are_since_the_boot() {
     assert!(series.problems[0].what.contains("since the boot"));
 }
 
+/// `while true; do date; vmstat 1 2; sleep 60; done`: what nobody gives an interval is judged all the same.
+#[test]
+fn a_storm_in_a_loop_over_vmstat_is_found() {
+    let row = |at: u32| match at {
+        60..75 => "90 5 1200000 60000 1000 2000000 900 4000 9000 5000 9000 30000 4 92 2 2 0".to_owned(),
+        _ => format!("2 0 1000 {} 20000 9000000 0 0 10 20 1000 2000 20 3 76 1 0", 4_000_000 - at * 100),
+    };
+    let look = |at: u32| {
+        let quiet = row(0);
+        format!(
+            "Fri Nov 20 {:02}:{:02}:00 CET 2026\nr b swpd free buff cache si so bi bo in cs us sy id wa st\n{quiet}\n{}\n",
+            8 + at / 60,
+            at % 60,
+            row(at)
+        )
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("vmstat.log");
+    std::fs::write(&path, (0..100).map(look).collect::<String>()).unwrap();
+    let found = hugewise_incident::investigate(&[path], &hugewise_incident::Options::default(), &|_| {}).unwrap();
+    let incidents: Vec<_> = found.hosts.iter().flat_map(|host| &host.incidents).collect();
+    assert_eq!(incidents.len(), 1, "{incidents:?}");
+}
+
 #[test]
 fn tools_and_the_kernels_files_behind_one_date_are_two_series() {
     let script = "for i in 1 2 3; do date; cat /proc/meminfo /proc/vmstat; vmstat 1 2; ps -ef; done";

@@ -67,7 +67,8 @@ pub(crate) fn gather(
         return Err(Error::NoArchives(usual::places()));
     }
     let mut places = places::find(&found);
-    let pasted = pasted(options, from)?;
+    let mut pasted = pasted(options, from)?;
+    pasted.alone = places.jobs.len() == 1;
     places.jobs.iter_mut().for_each(|job| (job.pasted, job.judged) = (pasted, judged));
     let scratch = Scratch::default();
     let mut reading = Reading { jobs: places.jobs, sources: places.refused, ..Reading::default() };
@@ -107,7 +108,11 @@ fn pasted(options: &Options, from: Option<clock::Given>) -> Result<Pasted, Error
     });
     // A time of day alone says no day.
     let began = from.filter(|from| !matches!(from, clock::Given::OfLastDay(_)));
-    Ok(Pasted { interval: interval.transpose()?, began: began.and_then(|from| from.moment(None, Moment(0))) })
+    Ok(Pasted {
+        interval: interval.transpose()?,
+        began: began.and_then(|from| from.moment(None, Moment(0))),
+        alone: false,
+    })
 }
 
 /// What came of the files.

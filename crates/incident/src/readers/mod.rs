@@ -7,6 +7,7 @@ pub mod collectl;
 mod iostat;
 mod lines;
 pub mod nmon;
+mod object;
 pub mod oswatcher;
 mod pasted;
 pub mod pcp;
@@ -78,27 +79,65 @@ pub(crate) fn read_as(stream: impl Read, source: &str, how: How) -> Result<Vec<S
     stream.by_ref().take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
     let format = Format::of(&head);
     let foreign = if format.is_none() { foreign(&head) } else { None };
+    if format.is_none()
+        && let Some(of) = foreign
+    {
+        return Err(Refused(format!("is {of}, which is not read")));
+    }
+    let plain = format.is_none_or(Format::is_text);
+    let Some(pasted) = pasted.filter(|_| plain) else {
+        let Some(format) = format else { return Err(Refused(UNKNOWN.into())) };
+        return read_known(format, &mut Cursor::new(head).chain(&mut stream), source, judged);
+    };
+    let most = u64::try_from(pasted::MOST).unwrap_or(u64::MAX);
     let Some(format) = format else {
-        if let Some(of) = foreign {
-            return Err(Refused(format!("is {of}, which is not read")));
-        }
-        let Some(pasted) = pasted else { return Err(Refused(UNKNOWN.into())) };
-        let most = u64::try_from(pasted::MOST).unwrap_or(u64::MAX);
         let mut text = head;
         stream.take(most).read_to_end(&mut text).map_err(unreadable)?;
-        return pasted::read(&text, source, pasted);
+        return pasted::read(&text, source, pasted, None);
     };
-    // Lines of vmstat that have no times are known as vmstat's all the same.
-    let mut text = head.clone();
-    let mut whole = Cursor::new(head).chain(&mut stream);
-    match (read_known(format, &mut whole, source, judged), pasted) {
-        (Err(refused), Some(pasted)) if format == Format::Vmstat => {
-            let most = u64::try_from(pasted::MOST).unwrap_or(u64::MAX);
-            stream.take(most).read_to_end(&mut text).map_err(unreadable)?;
-            // Whoever says how far apart its lines are has it read; whoever does not is told that he can.
-            if refused.0.starts_with("has no times") { pasted::read(&text, source, pasted) } else { Err(refused) }
+    // What a reader would stumble over is taken off first, unless it is more than anybody pastes.
+    if pasted::is_noisy(&head) {
+        let mut text = head;
+        stream.by_ref().take(most).read_to_end(&mut text).map_err(unreadable)?;
+        if text.len() <= pasted::MOST
+            && let Ok(all) = pasted::read(&text, source, pasted, None)
+        {
+            return Ok(all);
         }
-        (read, _) => read,
+        return read_known(format, &mut Cursor::new(text).chain(&mut stream), source, judged);
+    }
+    let mut whole = Kept { stream: Cursor::new(head).chain(&mut stream), bytes: Vec::new() };
+    let read = read_known(format, &mut whole, source, judged);
+    let why = match &read {
+        Ok(all) if all.iter().all(|series| series.span().is_none() && series.marks.is_empty()) => Some(None),
+        Ok(_) => None,
+        Err(refused) => Some(Some(refused.clone())),
+    };
+    match why {
+        Some(why) => {
+            let mut text = whole.bytes;
+            let left = most.saturating_sub(u64::try_from(text.len()).unwrap_or(u64::MAX));
+            whole.stream.take(left).read_to_end(&mut text).map_err(unreadable)?;
+            // Lines of vmstat that have no times are known as vmstat's all the same, and a quotation as what it quotes.
+            let again = pasted::read(&text, source, pasted, why);
+            if read.is_ok() { again.or(read) } else { again }
+        }
+        None => read,
+    }
+}
+
+/// A stream of which the beginning is kept, as much as anybody pastes.
+struct Kept<R> {
+    stream: R,
+    bytes: Vec<u8>,
+}
+
+impl<R: Read> Read for Kept<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.stream.read(buffer)?;
+        let left = pasted::MOST.saturating_sub(self.bytes.len()).min(read);
+        self.bytes.extend_from_slice(buffer.get(..left).unwrap_or_default());
+        Ok(read)
     }
 }
 
@@ -157,6 +196,8 @@ fn foreign(head: &[u8]) -> Option<&'static str> {
         Some("what iostat prints")
     } else if is_sar_of_another_system(&text, first) {
         Some("what sar prints on another system than Linux")
+    } else if text.lines().take(40).any(is_vmstat_of_another_system) {
+        Some("what vmstat prints on another system than Linux")
     } else if first.starts_with("Linux version ") && text.lines().nth(1).is_some() {
         // /proc/version is such a line alone.
         Some("a kernel log without times (dmesg -T and journalctl -k print them)")
@@ -172,8 +213,17 @@ fn is_sar_of_another_system(text: &str, first: &str) -> bool {
         let mut words = line.split_ascii_whitespace();
         let time = words.next().is_some_and(|word| calendar::time_of_day(word).is_some());
         let next = words.next();
-        time && (next == Some("%usr") || named || words.any(|word| word == "%wio"))
+        let foreign =
+            |word: &str| matches!(word, "%wio" | "%runocc" | "swpq-sz" | "pgscan/s" | "freemem" | "avserv" | "physc");
+        time && (next == Some("%usr") || named || next.is_some_and(foreign) || words.any(foreign))
     })
+}
+
+/// Whether a line is headings of vmstat on Solaris, AIX, HP-UX or the BSDs, which count pages that were reclaimed.
+fn is_vmstat_of_another_system(line: &str) -> bool {
+    let words: Vec<&str> = line.split_ascii_whitespace().take(8).collect();
+    let memory = words.iter().any(|word| matches!(*word, "avm" | "swap" | "fre"));
+    matches!(words.as_slice(), ["r", "b", ..]) && memory && !words.contains(&"swpd")
 }
 
 /// Whether a file may be a collector's or a log, by its first [`HEAD`] bytes, unpacked.
@@ -251,6 +301,11 @@ enum Format {
 }
 
 impl Format {
+    /// Whether it is text, which somebody may have pasted.
+    const fn is_text(self) -> bool {
+        !matches!(self, Self::Sysstat | Self::Atop | Self::Recorder | Self::Pcp)
+    }
+
     fn of(head: &[u8]) -> Option<Self> {
         if recorder::begins(head) {
             return Some(Self::Recorder);
@@ -266,7 +321,7 @@ impl Format {
         }
         let text = head.trim_ascii_start();
         match text.first()? {
-            b'<' | b'{' => Some(Self::Sadf),
+            b'<' | b'{' if sysstat::sadf::begins(text) => Some(Self::Sadf),
             _ if oswatcher::begins(text) => Some(Self::OsWatcher),
             _ if collectl::begins(text) => Some(Self::Collectl),
             _ if nmon::begins(text) => Some(Self::Nmon),

@@ -1,11 +1,13 @@
 //! What database servers wrote: when they started and on which pages, when they ran out of memory, processes or connections,
 //! and when clients gave up.
 //!
-//! Texts are those of Oracle's alert log (11.2 to 23ai), of PostgreSQL's log in its default form, of the error logs of
-//! MariaDB and MySQL, of Redis's and Valkey's log, and of the JVM's unified log and its reports of fatal errors. What else they
+//! Texts are those of Oracle's alert log (11.2 to 23ai, as text and as `log.xml`), of PostgreSQL's log (text, csvlog and
+//! jsonlog), of the error logs of MariaDB and MySQL, of Redis's and Valkey's log, and of the JVM's unified log and its reports of fatal errors. What else they
 //! say is left out.
 
 mod jvm;
+mod oracle;
+mod postgresql;
 mod redis;
 
 use std::io::Read;
@@ -20,6 +22,8 @@ use crate::{Format, Moment, Refused, Series};
 
 /// No line that is kept is longer.
 const LONGEST_LINE: u64 = 8 << 10;
+/// Of PostgreSQL's, whose rows of csvlog have to be read to their end: a statement is one field.
+const LONGEST_ROW: u64 = 1 << 20;
 /// Events of one file that are kept, those that came first.
 const MOST_EVENTS: usize = 20_000;
 /// Lines of a file that are looked at to tell whose it is.
@@ -30,10 +34,11 @@ pub(super) fn engine(text: &[u8]) -> Option<Engine> {
     let text = String::from_utf8_lossy(text);
     let mut oracles_stamps = 0;
     for line in text.lines().take(LOOKED_AT) {
-        if let Some((_, message)) = postgresql(line)
-            && LEVELS.iter().any(|level| message.starts_with(level))
-        {
+        if postgresql::line(line).is_some() {
             return Some(Engine::PostgreSql);
+        }
+        if line.starts_with(oracle::MESSAGE) {
+            return Some(Engine::Oracle);
         }
         if mysql(line).is_some() {
             let mariadb = text.contains("MariaDB") || text.contains("mariadbd");
@@ -66,12 +71,19 @@ pub(super) fn engine(text: &[u8]) -> Option<Engine> {
 /// # Errors
 /// No line of it has a time, or it cannot be read.
 pub fn read(stream: &mut dyn Read, source: &str, engine: Engine) -> Result<Series, Refused> {
-    let mut reader =
-        Reader { series: Series::new(source, Format::ServerLog(engine)), at: None, left_out: 0, in_table: false };
+    let mut reader = Reader {
+        series: Series::new(source, Format::ServerLog(engine)),
+        at: None,
+        left_out: 0,
+        in_table: false,
+        in_text: None,
+        goes_on: false,
+    };
     let mut machine = jvm::Machine::default();
-    let end = lines::each(stream, LONGEST_LINE, |line| match engine {
+    let longest = if engine == Engine::PostgreSql { LONGEST_ROW } else { LONGEST_LINE };
+    let end = lines::each(stream, longest, |line| match engine {
         Engine::Oracle => reader.oracle(line),
-        Engine::PostgreSql => reader.of(postgresql(line), POSTGRESQL),
+        Engine::PostgreSql => reader.postgresql(line),
         Engine::Redis | Engine::Valkey => reader.redis(line),
         Engine::Jvm => reader.jvm(&mut machine, line),
         _ => reader.of(mysql(line), MYSQL),
@@ -90,12 +102,17 @@ pub fn read(stream: &mut dyn Read, source: &str, engine: Engine) -> Result<Serie
     Ok(series.finished())
 }
 
+/// Whether a line is of PostgreSQL's log, without its time.
+pub(super) fn is_undated(line: &str) -> bool {
+    postgresql::leveled(line).is_some_and(|(prefix, _)| prefix.len() < 64) && postgresql::line(line).is_none()
+}
+
 /// What a server's line tells that its service sent to the system's log, `mariadbd[4711]` being the tag.
 pub(super) fn of_service(tag: &str, message: &str) -> Option<Event> {
     let meant = |line: Option<(Stamp, &str)>, meanings| meaning(line?.1, meanings);
     match tag.split('[').next().unwrap_or_default() {
         "mariadbd" | "mysqld" => meant(mysql(message), MYSQL),
-        "postgres" | "postgresql" => meant(postgresql(message), POSTGRESQL),
+        "postgres" | "postgresql" => meaning(postgresql::leveled(message)?.1, POSTGRESQL),
         "redis-server" | "valkey-server" => redis::event(redis::line(message)?.1),
         "java" => jvm::printed(message),
         _ => None,
@@ -115,15 +132,15 @@ struct Reader {
     left_out: usize,
     /// Whether Oracle's table of page sizes has begun.
     in_table: bool,
+    /// Whether lines are of the text of a message, in Oracle's log.xml; `None` in its text.
+    in_text: Option<bool>,
+    /// Whether the next line is of a row of PostgreSQL's csvlog that has begun.
+    goes_on: bool,
 }
 
 /// How a message begins behind its level, what else stands in it, what it means, and how that is said. A message may quote what
 /// a client calls itself or asks for: nothing is told by words that stand anywhere.
 type Meaning = (&'static str, &'static str, EventKind, &'static str);
-
-/// Levels that PostgreSQL writes before a message.
-const LEVELS: [&str; 8] =
-    ["DEBUG:  ", "LOG:  ", "FATAL:  ", "PANIC:  ", "ERROR:  ", "WARNING:  ", "HINT:  ", "STATEMENT:  "];
 
 const POSTGRESQL: &[Meaning] = &[
     ("LOG:  database system is ready to accept connections", "", EventKind::ServerStarted, "PostgreSQL started"),
@@ -231,50 +248,6 @@ const MYSQL: &[Meaning] = &[
     ("Starting crash recovery", "", EventKind::ServerFailed, "the server had not been shut down before this start"),
 ];
 
-const ORACLE: &[Meaning] = &[
-    ("Instance terminated by", "", EventKind::ServerFailed, "the instance ended"),
-    ("ORA-27102", "", EventKind::ServerFailed, "ORA-27102: the kernel refused Oracle memory"),
-    (
-        "ORA-27106",
-        "",
-        EventKind::ServerFailed,
-        "ORA-27106: huge pages were missing, and the instance did not start without them",
-    ),
-    ("ORA-27125", "", EventKind::ServerFailed, "ORA-27125: Oracle was refused a shared memory segment"),
-    (
-        "ORA-27137",
-        "",
-        EventKind::ServerFailed,
-        "ORA-27137: huge pages were missing, and the instance did not start without them",
-    ),
-    ("ORA-00845", "", EventKind::ServerFailed, "ORA-00845: /dev/shm was too small for MEMORY_TARGET"),
-    ("ORA-04030", "", EventKind::ServerTrouble, "ORA-04030: a process was refused private memory"),
-    ("ORA-04031", "", EventKind::ServerTrouble, "ORA-04031: a pool of the SGA was exhausted"),
-    ("ORA-04036", "", EventKind::ServerTrouble, "ORA-04036: the PGA reached its limit"),
-    ("ORA-00020", "", EventKind::ServerTrouble, "ORA-00020: PROCESSES was reached"),
-    ("ORA-00018", "", EventKind::ServerTrouble, "ORA-00018: SESSIONS was reached"),
-    ("ORA-00445", "", EventKind::ServerTrouble, "ORA-00445: a background process did not start within two minutes"),
-    (
-        "WARNING: inbound connection timed out",
-        "",
-        EventKind::ServerTrouble,
-        "ORA-03136: a login took longer than SQLNET.INBOUND_CONNECT_TIMEOUT",
-    ),
-    ("WARNING: Heavy swapping detected", "", EventKind::ServerTrouble, "Oracle saw the host swap heavily"),
-    (
-        "Time drift detected",
-        "",
-        EventKind::ServerTrouble,
-        "Oracle's clock stood still for seconds: its process was not run",
-    ),
-    (
-        "Checkpoint not complete",
-        "",
-        EventKind::ServerTrouble,
-        "Oracle waited for a checkpoint before it could switch logs",
-    ),
-];
-
 impl Reader {
     fn stamp(&mut self, stamp: &Stamp) {
         let at = stamp.by(&mut self.series);
@@ -286,6 +259,18 @@ impl Reader {
         let Some((stamp, message)) = line else { return };
         self.stamp(&stamp);
         self.meant(message, meanings);
+    }
+
+    /// A line of PostgreSQL. What a statement holds is nobody's but the client's.
+    fn postgresql(&mut self, line: &str) {
+        if self.goes_on {
+            self.goes_on = !postgresql::goes_on(line);
+            return;
+        }
+        let Some((stamp, message)) = postgresql::line(line) else { return };
+        self.goes_on = postgresql::is_row(line) && postgresql::goes_on(line);
+        self.stamp(&stamp);
+        self.meant(&message, POSTGRESQL);
     }
 
     fn meant(&mut self, message: &str, meanings: &[Meaning]) {
@@ -329,105 +314,50 @@ impl Reader {
             self.event(event.kind, event.what);
         }
     }
-
-    /// The alert log as text: a stamp has a line of its own, and what follows is of it.
-    fn oracle(&mut self, line: &str) {
-        if let Some(stamp) = Stamp::parse(line) {
-            return self.stamp(&stamp);
-        }
-        let text = line.trim();
-        if text.starts_with("Starting ORACLE instance") {
-            self.in_table = false;
-            return self.event(EventKind::ServerStarted, "Oracle started an instance".to_owned());
-        }
-        if text.starts_with("PAGESIZE") && text.contains("ALLOCATED_PAGES") {
-            self.in_table = true;
-        } else if self.in_table {
-            match Row::of(text) {
-                Some(row) => {
-                    if let Some(what) = row.words() {
-                        self.event(EventKind::ServerStarted, what);
-                    }
-                }
-                None => self.in_table = text.is_empty(),
-            }
-        } else if let Some(rest) = text.strip_prefix("Total Shared Global Region in Large Pages = ") {
-            self.event(EventKind::ServerStarted, format!("{} of Oracle's SGA went to huge pages", short(rest)));
-        }
-        // `PMON (ospid: 4711): terminating the instance due to error 471`
-        let ends = text.split_once(" (ospid: ").is_some_and(|(_, rest)| rest.contains("): terminating the instance"));
-        if ends && !text.starts_with(|first: char| first.is_ascii_lowercase()) {
-            self.event(EventKind::ServerFailed, "Oracle ended the instance".to_owned());
-        }
-        self.meant(text, ORACLE);
-    }
 }
 
-/// `40 GB (100%)` without what else a line may hold.
-fn short(text: &str) -> String {
-    let end = text.find(')').map_or(text.len(), |end| end + 1);
-    text.get(..end).unwrap_or(text).chars().filter(|letter| !letter.is_control()).take(40).collect()
-}
-
-/// A row of Oracle's table: `2048K 0 2049 0 NONE`.
-struct Row {
-    kib: u64,
-    expected: u64,
-    allocated: u64,
-}
-
-impl Row {
-    fn of(text: &str) -> Option<Self> {
-        let mut words = text.split_ascii_whitespace();
-        let kib = words.next()?.strip_suffix('K')?.parse().ok()?;
-        let (_, expected, allocated) = (words.next()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        Some(Self { kib, expected, allocated })
-    }
-
-    /// Of a huge page; base pages are what is left.
-    fn words(&self) -> Option<String> {
-        let page = hugewise_model::PageSize::from_kib(self.kib).filter(|_| self.kib > 64)?;
-        Some(format!("Oracle got {} of {} huge pages of {page}", self.allocated, self.expected))
-    }
-}
-
-/// `2026-11-21 22:47:35.123 UTC [4711] FATAL:  text`, with whatever stands between the time and the level.
-fn postgresql(line: &str) -> Option<(Stamp, &str)> {
-    let mut words = line.splitn(4, ' ');
-    let (date, time, zone) = (words.next()?, words.next()?, words.next()?);
-    let stamp = Stamp::parse(&format!("{date} {time} {zone}"))?;
-    // A user's name, which comes before it and from whoever connects, may hold another: a line of two levels tells nothing.
-    let colon = line.find(":  ")?;
-    let level = line.get(..colon)?.rsplit(' ').next()?;
-    let message = line.get(colon - level.len()..)?;
-    let known = LEVELS.iter().find(|level| message.starts_with(**level))?;
-    let rest = message.get(known.len()..)?;
-    let quoted = LEVELS.iter().any(|level| rest.contains(level));
-    (!quoted).then_some((stamp, message))
-}
-
-/// `2026-11-21 22:47:35 0 [Note] text` and `2026-11-21T22:47:35.123456Z 0 [System] [MY-010931] [Server] text`.
+/// `2026-11-21 22:47:35 0 [Note] text` and `2026-11-21T22:47:35.123456Z 0 [System] [MY-010931] [Server] text`, with a blank
+/// before an hour of one digit; before MySQL 5.6 and MariaDB 10.1, and still where MariaDB crashes, `261121 22:47:35 [Note] text`.
 fn mysql(line: &str) -> Option<(Stamp, &str)> {
     let (first, rest) = line.split_once(' ')?;
-    let (stamp, rest) = if first.contains('T') {
-        (Stamp::parse(first)?, rest)
+    let (stamp, rest, old) = if first.contains('T') {
+        (Stamp::parse(first)?, rest, false)
     } else {
         let (time, rest) = rest.trim_start().split_once(' ')?;
-        (Stamp::parse(&format!("{first} {time}"))?, rest)
+        let time = if time.len() == 7 { format!("0{time}") } else { time.to_owned() };
+        match day(first) {
+            Some(date) => (Stamp::parse(&format!("{date} {time}"))?, rest, true),
+            None => (Stamp::parse(&format!("{first} {time}"))?, rest, false),
+        }
     };
-    let (thread, message) = rest.trim_start().split_once(' ')?;
-    let is_number = !thread.is_empty() && thread.bytes().all(|digit| digit.is_ascii_digit());
+    let mut message = rest.trim_start();
+    if !old {
+        let (thread, rest) = message.split_once(' ')?;
+        if thread.is_empty() || !thread.bytes().all(|digit| digit.is_ascii_digit()) {
+            return None;
+        }
+        message = rest.trim_start();
+    }
     // The level, MySQL's number and subsystem, and MariaDB's words for one of them.
-    let mut message = message.trim_start();
     let level = message.split(']').next().unwrap_or_default();
-    if !matches!(level, "[Note" | "[Warning" | "[ERROR" | "[System" | "[Error") {
+    let leveled = matches!(level, "[Note" | "[Warning" | "[ERROR" | "[System" | "[Error");
+    let told = leveled || (old && message.starts_with("InnoDB: "));
+    if !told {
         return None;
     }
     while let Some((_, rest)) = message.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         message = rest.trim_start();
     }
     let message = message.strip_prefix("InnoDB: ").unwrap_or(message);
-    is_number.then_some((stamp, message))
+    Some((stamp, message))
+}
+
+/// `2026-11-21` of `261121`.
+fn day(word: &str) -> Option<String> {
+    let digits = word.len() == 6 && word.bytes().all(|digit| digit.is_ascii_digit());
+    let (year, rest) = word.split_at_checked(2).filter(|_| digits)?;
+    let (month, day) = rest.split_at_checked(2)?;
+    Some(format!("20{year}-{month}-{day}"))
 }
 
 #[cfg(test)]

@@ -5,8 +5,22 @@ use super::calendar::{iso_date, midnight, time_of_day};
 use crate::series::{Moment, Offset};
 use crate::{Clock, Series};
 
-pub(super) const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+/// How months begin in languages of the C library, beside English.
+const ELSEWHERE: [&[&str]; 12] = [
+    &["jan", "janv", "ene", "gen", "янв", "led", "sty", "oca", "січ"],
+    &["feb", "fév", "fev", "fébr", "фев", "úno", "lut", "şub", "лют"],
+    &["mär", "mar", "már", "mrz", "mrt", "maa", "мар", "bře", "бер"],
+    &["apr", "avr", "abr", "апр", "dub", "kwi", "nis", "ápr", "кві"],
+    &["mai", "may", "mag", "mei", "maj", "мая", "май", "kvě", "máj", "тра"],
+    &["jun", "juin", "giu", "июн", "cze", "červn", "haz", "jún", "чер"],
+    &["jul", "juil", "lug", "июл", "lip", "červen", "tem", "júl", "лип"],
+    &["aug", "aoû", "ago", "авг", "srp", "sie", "ağu", "сер"],
+    &["sep", "set", "сен", "zář", "wrz", "eyl", "szept", "вер"],
+    &["oct", "okt", "ott", "out", "окт", "říj", "paź", "eki", "жов"],
+    &["nov", "ноя", "lis", "kas", "лис"],
+    &["dez", "déc", "dec", "dic", "des", "дек", "pro", "gru", "ara", "гру"],
+];
 
 /// A moment as a line tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,13 +36,12 @@ pub(super) struct Stamp {
 impl Stamp {
     /// Reads a line that is nothing but a stamp.
     pub(super) fn parse(line: &str) -> Option<Self> {
-        let line = line.trim();
-        if line.len() > 80 {
-            return None;
-        }
-        let line = line.strip_prefix("zzz").unwrap_or(line);
-        let line = line.trim_start_matches(['*', '#', '=', '-', '<', '[', ' ']);
-        let line = line.trim_end_matches(['#', '=', '-', ']', ' ', ':']);
+        Self::plain(line).or_else(|| Self::elsewhere(bare(line)?))
+    }
+
+    /// The same of a line in English or of numbers alone.
+    pub(super) fn plain(line: &str) -> Option<Self> {
+        let line = bare(line)?;
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         match words.as_slice() {
             [only] => epoch(only).or_else(|| {
@@ -67,6 +80,76 @@ impl Stamp {
         }
     }
 
+    /// What `date` prints in other languages (`Fr 20. Nov 08:00:00 CET 2026`, `ven. 20 nov. 2026 08:00:00 CET`,
+    /// `2026年 11月 20日 金曜日 08:00:00 JST`), and what people have it print (`20.11.2026 08:00:00`, `11/20/2026 08:00:00`,
+    /// `20261120_080000`). Each word has to be a part of it; of one that begins with neither month nor year the day comes first,
+    /// unless it is written with strokes.
+    fn elsewhere(line: &str) -> Option<Self> {
+        // Most lines are none, and every line of a file may be asked.
+        let digits = line.bytes().filter(u8::is_ascii_digit).count();
+        if digits < 8 || line.split_ascii_whitespace().count() > 8 {
+            return None;
+        }
+        if let Some(stamp) = compact(line) {
+            return Some(stamp);
+        }
+        let (mut year, mut month, mut day, mut time) = (None, None, None, None);
+        let (mut half, mut zone, mut unknown) = (None, None, 0);
+        for word in line.split_whitespace() {
+            let word = word.trim_end_matches(',').trim_matches(['(', ')']);
+            if word.is_empty() {
+                continue;
+            }
+            let clock = word.get(..word.len().min(8)).filter(|clock| time.is_none() && time_of_day(clock).is_some());
+            if clock.is_some() {
+                time = Some(word.to_owned());
+            } else if let Some(said) = of_units(word, ["時", "分", "秒"]).or_else(|| of_units(word, ["时", "分", "秒"]))
+            {
+                let [hour, minute, second] = said;
+                time = Some(format!("{hour:02}:{minute:02}:{second:02}"));
+            } else if day.is_some()
+                && time.is_none()
+                && let Some(said) = of_points(word)
+            {
+                time = Some(said);
+            } else if let Some([one, two, three]) = numeric_date(word) {
+                (year, month, day) = (Some(one), Some(two), Some(three));
+            } else if let Some(number) = word.strip_suffix(['年', '년']).and_then(|word| word.parse().ok()) {
+                year = Some(number);
+            } else if let Some(number) = word.strip_suffix(['日', '일']).and_then(|word| word.parse().ok()) {
+                day = Some(number);
+            } else if let Some(number) =
+                word.trim_end_matches('.').parse::<i64>().ok().filter(|_| !word.contains(['+', '-']))
+            {
+                match number {
+                    1..=31 if day.is_none() => day = Some(number),
+                    // Year, month and day, as Korean has them.
+                    1..=31 if year.is_some() && month.is_none() => (month, day) = (day, Some(number)),
+                    1970.. if year.is_none() => year = Some(number),
+                    _ => return None,
+                }
+            } else if matches!(word, "AM" | "PM" | "am" | "pm") {
+                half = Some(if word.eq_ignore_ascii_case("pm") { "PM" } else { "AM" });
+            } else if let Some(number) = month_named(word) {
+                // Tuesday comes first, and is March's name in some languages.
+                month = Some(number);
+            } else if time.is_some()
+                && zone.is_none()
+                && (offset(word).is_some()
+                    || ((2..=5).contains(&word.len()) && word.bytes().all(|letter| letter.is_ascii_uppercase())))
+            {
+                zone = Some(word.to_owned());
+            } else if word.chars().any(char::is_numeric) || !word.chars().any(char::is_alphabetic) {
+                return None;
+            } else {
+                // The day of the week.
+                unknown += 1;
+            }
+        }
+        let day = midnight(year?, month?, day?).filter(|_| unknown <= 1)?;
+        Self::of(day, &time?, half, zone.as_deref())
+    }
+
     /// `25 Nov 2026 12:40:06.386`, as Redis writes it: of the wall.
     pub(super) fn of_day(day: &str, month: &str, year: &str, time: &str) -> Option<Self> {
         Self::of(day_of(year, month, day)?, time, None, None)
@@ -92,7 +175,10 @@ impl Stamp {
             Some(zone) => offset(zone),
             None => None,
         };
-        let named = zone.filter(|zone| offset.is_none() && zone.bytes().all(|letter| letter.is_ascii_alphanumeric()));
+        let named = zone.filter(|zone| {
+            let word = zone.bytes().all(|letter| letter.is_ascii_alphanumeric());
+            offset.is_none() && word && zone.starts_with(|first: char| first.is_ascii_alphabetic())
+        });
         if zone.is_some() && named.is_none() && offset.is_none() {
             return None;
         }
@@ -123,6 +209,81 @@ impl Stamp {
             (Clock::Wall { .. }, None) => self.at,
         }
     }
+}
+
+/// The month that a word names, in full or in short, in a language that a C library may print it in; `11月`.
+pub(super) fn month_named(word: &str) -> Option<i64> {
+    if let Some(place) = MONTHS.iter().position(|name| *name == word) {
+        return i64::try_from(place + 1).ok();
+    }
+    if let Some(number) = word.strip_suffix(['月', '월']) {
+        return number.parse().ok().filter(|month| (1..=12).contains(month));
+    }
+    let lower = word.trim_end_matches('.').to_lowercase();
+    let named = |begins: &[&str]| begins.iter().any(|begin| lower.starts_with(begin));
+    let letters = lower.chars().all(char::is_alphabetic) && lower.chars().count() >= 3;
+    let place = ELSEWHERE.iter().position(|begins| named(begins)).filter(|_| letters)?;
+    i64::try_from(place + 1).ok()
+}
+
+/// Year, month and day of `20.11.2026`, `20/11/2026`, `11/20/2026`, `2026/11/20`. With strokes the month comes first where both can.
+fn numeric_date(word: &str) -> Option<[i64; 3]> {
+    let stroke = word.contains('/');
+    let mut parts = word.trim_end_matches('.').split(['.', '/', '-']).map(|part| {
+        let digits = (1..=4).contains(&part.len()) && part.bytes().all(|digit| digit.is_ascii_digit());
+        part.parse::<i64>().ok().filter(|_| digits)
+    });
+    let (one, two, three) = (parts.next()??, parts.next()??, parts.next()??);
+    if parts.next().is_some() {
+        return None;
+    }
+    match (one, two, three) {
+        (1970.., _, _) => Some([one, two, three]),
+        (_, _, 1970..) if stroke && one <= 12 => Some([three, one, two]),
+        (_, _, 1970..) => Some([three, two, one]),
+        _ => None,
+    }
+}
+
+/// Numbers before units: `8時32分50秒`.
+fn of_units(word: &str, units: [&str; 3]) -> Option<[i64; 3]> {
+    let (hour, rest) = word.split_once(units[0])?;
+    let (minute, rest) = rest.split_once(units[1])?;
+    let second = rest.strip_suffix(units[2])?;
+    Some([hour.parse().ok()?, minute.parse().ok()?, second.parse().ok()?])
+}
+
+/// `14:05:09` of `14.05.09`, as Finnish has it.
+fn of_points(word: &str) -> Option<String> {
+    let time = word.replace('.', ":");
+    (word.matches('.').count() == 2 && time_of_day(&time).is_some()).then_some(time)
+}
+
+/// `20261120_080000`, `20261120080000`, `2026-11-20_08:00:00`.
+fn compact(line: &str) -> Option<Stamp> {
+    if line.contains(' ') || !(14..=19).contains(&line.len()) {
+        return None;
+    }
+    let digits: String = line.chars().filter(char::is_ascii_digit).collect();
+    let others = line.chars().filter(|letter| !letter.is_ascii_digit());
+    if digits.len() != 14 || !others.clone().all(|letter| matches!(letter, '-' | '_' | ':' | '.')) {
+        return None;
+    }
+    let part = |from: usize, to: usize| digits.get(from..to)?.parse::<i64>().ok();
+    let day = midnight(part(0, 4)?, part(4, 6)?, part(6, 8)?)?;
+    let time = format!("{}:{}:{}", digits.get(8..10)?, digits.get(10..12)?, digits.get(12..14)?);
+    Stamp::of(day, &time, None, None)
+}
+
+/// A line without what stands around a stamp; `None` where it is too long for one.
+fn bare(line: &str) -> Option<&str> {
+    let line = line.trim();
+    if line.len() > 80 {
+        return None;
+    }
+    let line = line.strip_prefix("zzz").unwrap_or(line);
+    let line = line.trim_start_matches(['*', '#', '=', '-', '<', '[', ' ']);
+    Some(line.trim_end_matches(['#', '=', '-', ']', ' ', ':']))
 }
 
 fn is_month(word: &str) -> bool {
@@ -209,6 +370,45 @@ mod tests {
         assert_eq!(Stamp::parse("1795301255.250000001").unwrap().at, Moment(THEN * 1000 + 250));
     }
 
+    /// As `date` of coreutils 9.1 printed 2026-11-21 22:47:35 and 2026-03-17 14:05:09 in these languages, and what people have
+    /// it print.
+    #[test]
+    fn stamps_of_many_languages_are_one_moment() {
+        for (line, zone) in [
+            ("Sa 21. Nov 22:47:35 CET 2026", Some("CET")),
+            ("sam. 21 nov. 2026 22:47:35 CET", Some("CET")),
+            ("sáb 21 nov 2026 22:47:35 CET", Some("CET")),
+            ("sab 21 nov 2026, 22:47:35, CET", Some("CET")),
+            ("2026年 11月 21日 土曜日 22:47:35 JST", Some("JST")),
+            ("2026年 11月 21日 土曜日 22時47分35秒 JST", Some("JST")),
+            ("2026. 11. 21. (토) 22:47:35 KST", Some("KST")),
+            ("So 21. listopadu 2026, 22:47:35 CET", Some("CET")),
+            ("lør 21 nov 22:47:35 CET 2026", Some("CET")),
+            ("la 21.11.2026 22.47.35 EET", Some("EET")),
+            ("2026. nov. 21., szombat, 22:47:35 CET", Some("CET")),
+            ("sob, 21 lis 2026, 22:47:35 CET", Some("CET")),
+            ("Сб 21 ноя 2026 22:47:35 MSK", Some("MSK")),
+            ("субота, 21 листопада 2026 22:47:35 EET", Some("EET")),
+            ("Cmt 21 Kas 2026 22:47:35 CET", Some("CET")),
+            ("Sat 21 Nov 22:47:35 CET 2026", Some("CET")),
+            ("21.11.2026 22:47:35", None),
+            ("11/21/2026 22:47:35", None),
+            ("21/11/2026 22:47:35", None),
+            ("2026/11/21 22:47:35", None),
+            ("20261121_224735", None),
+            ("20261121224735", None),
+            ("2026-11-21_22:47:35", None),
+        ] {
+            let stamp = Stamp { at: Moment::from_seconds(THEN), offset: None, zone: zone.map(str::to_owned) };
+            assert_eq!(Stamp::parse(line), Some(stamp), "{line}");
+        }
+        // `date -u -d '2026-11-17 14:05:09' +%s`: Tuesdays are called as March is.
+        for line in ["mar 17 nov 2026 14:05:09 CET", "mar. 17 nov. 2026 14:05:09 CET", "mar 17 nov 2026, 14:05:09, CET"]
+        {
+            assert_eq!(Stamp::parse(line).map(|stamp| stamp.at), Some(Moment::from_seconds(1_794_924_309)), "{line}");
+        }
+    }
+
     #[test]
     fn what_is_no_stamp_is_none() {
         for line in [
@@ -221,6 +421,11 @@ mod tests {
             "Sat Nov 31 22:47:35 UTC 2026",
             "Sat Nov 21 25:47:35 UTC 2026",
             "17953012",
+            "ven 20 nov",
+            "20.11.2026",
+            "the log of 20 Nov 2026 from 08:00:00 on",
+            "2026-11-21 22:47:35 4711",
+            "31.02.2026 08:00:00",
         ] {
             assert_eq!(Stamp::parse(line), None, "{line}");
         }

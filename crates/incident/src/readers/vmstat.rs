@@ -54,6 +54,20 @@ pub(super) fn begins(text: &[u8]) -> bool {
     }
 }
 
+/// Whether a word is one of vmstat's columns.
+pub(super) fn is_column(word: &str) -> bool {
+    word == "cache" || COLUMNS.iter().any(|(name, ..)| *name == word)
+}
+
+/// Whether a line is headings of vmstat, all of them or those that somebody kept, perhaps with a time zone behind. Other systems
+/// have columns that Linux does not.
+pub(super) fn is_heading(line: &str) -> bool {
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    let known = words.iter().take_while(|word| is_column(word)).count();
+    let zone = |word: &&str| !word.bytes().all(|letter| letter.is_ascii_lowercase());
+    known >= 4 && words.first() == Some(&"r") && words.len() <= known + 1 && words.get(known).is_none_or(zone)
+}
+
 /// Whether a line is the headings of `vmstat -t`, which end in the time zone.
 pub(super) fn is_timed(line: &str) -> bool {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -150,7 +164,7 @@ impl Reader {
     fn line(&mut self, line: &str) {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         match words.as_slice() {
-            ["r", "b", "swpd", ..] => self.headings(&words),
+            ["r", ..] if is_heading(line) => self.headings(&words),
             [first, ..]
                 if first.bytes().all(|digit| digit.is_ascii_digit())
                     && !self.columns.is_empty()

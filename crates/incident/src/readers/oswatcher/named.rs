@@ -42,7 +42,7 @@ impl Named {
     /// no more than the time.
     pub(super) fn stamp(&self, line: &str) -> Option<Stamp> {
         let line = line.split_once(INTERVAL).map_or(line, |(line, _)| line);
-        Stamp::parse(line).or_else(|| {
+        let by_name = || {
             let words = line.strip_prefix("zzz ***")?.split_ascii_whitespace();
             let hour = self.hour?;
             let time = words.into_iter().find_map(time_of_day)?;
@@ -53,7 +53,9 @@ impl Named {
                 [said, said + 12].into_iter().map(|hour| (hour - of_day).rem_euclid(24)).find(|hour| *hour <= 1)?;
             let at = Moment::from_seconds(hour + passed * HOUR + time % HOUR);
             Some(Stamp { at, offset: None, zone: None })
-        })
+        };
+        // Some languages leave out which half of the day it is.
+        Stamp::plain(line).or_else(by_name).or_else(|| Stamp::parse(line))
     }
 }
 
@@ -105,7 +107,7 @@ mod tests {
         assert_eq!(at("zzz ***Sa 21. Nov 23:01:30 CET 2026"), Some(90));
         assert_eq!(at("zzz ***2026\u{5e74} 11\u{6708} 21\u{65e5} 11:01:30 CST"), Some(90));
         assert_eq!(at("zzz ***So 22. Nov 00:00:05 CET 2026"), Some(3605));
-        assert_eq!(at("zzz ***Sa 21. Nov 17:01:30 CET 2026"), None);
+        assert_eq!(at("zzz ***Sa 21. Nov 17:01:30 CET 2026"), Some(90 - 6 * 3600));
         assert_eq!(at("zzz ***Warning. Traceroute response is spanning snapshot intervals."), None);
         assert_eq!(at("23:01:30"), None);
         assert_eq!(at("zzz ***Sat Nov 21 23:01:30 UTC 2026 Sample interval: 5 secconds"), Some(90));

@@ -261,13 +261,18 @@ impl Snapshot {
             return;
         }
         let rates = lines.get(1..).unwrap_or_default();
-        let span = u32::try_from(rates.len()).ok().zip(self.delay()).map(|(lines, delay)| lines.saturating_mul(delay));
+        // Nearly all have vmstat count a second; a longer one is taken for shorter, which claims less.
+        let delay = self.delay().or(Some(1));
+        let span = u32::try_from(rates.len()).ok().zip(delay).map(|(lines, delay)| lines.saturating_mul(delay));
+        let since_last = || self.series.samples().last().and_then(|last| at.since(last.at));
         let reported = u32::try_from(reports.len().saturating_sub(1)).ok().filter(|reports| *reports > 0);
         let reported = reported.zip(self.delay()).map(|(reports, delay)| reports.saturating_mul(delay));
         let interval = match (&lines[..], &passes[..]) {
             ([], []) if reported.is_some() => reported.map(|seconds| Duration::from_secs(seconds.into())),
             // A list has no rates: it is of the moment, and its interval the loop's.
-            ([], []) => self.series.samples().last().and_then(|last| at.since(last.at)),
+            ([], []) => since_last(),
+            // Its rates are since the boot, and what is of the moment is of the loop's interval.
+            ([_], _) => since_last(),
             ([], [first, second]) => first
                 .time
                 .zip(second.time)
@@ -283,7 +288,9 @@ impl Snapshot {
                 sum / count
             };
             let means: Vec<f64> = (0..self.columns.len()).map(mean).collect();
-            vmstat::set(&mut self.series, &self.columns, &means, true);
+            if !rates.is_empty() {
+                vmstat::set(&mut self.series, &self.columns, &means, true);
+            }
             vmstat::set(&mut self.series, &self.columns, &last.values, false);
             self.since_boot |= rates.is_empty();
         }

@@ -33,7 +33,7 @@ ORA-00445: background process \"m001\" did not start after 120 seconds
         all,
         [
             (0, EventKind::ServerStarted, "Oracle started an instance".to_owned()),
-            (1000, EventKind::ServerStarted, "Oracle got 0 of 2049 huge pages of 2 MiB".to_owned()),
+            (1000, EventKind::WithoutHugePages, "Oracle got 0 of 2049 huge pages of 2 MiB".to_owned()),
             (
                 60_000,
                 EventKind::ServerTrouble,
@@ -256,4 +256,121 @@ fn servers_that_log_to_the_journal_are_heard_too() {
     let save = "4711:M 25 Nov 2026 13:11:19.000 # Can't save in background: fork: Cannot allocate memory";
     assert_eq!(told("redis-server[4711]", save), Some(EventKind::ServerTrouble));
     assert_eq!((told("cron[4711]", without), told("mariadbd[4711]", "hello")), (None, None));
+}
+
+/// What each form has of the same three lines.
+#[test]
+fn postgresql_is_read_whatever_stands_before_a_message() {
+    let lines = [
+        ("22:47:35", "4711", "LOG:  database system is ready to accept connections"),
+        ("22:47:36", "4712", "FATAL:  sorry, too many clients already"),
+        ("22:47:37", "4711", "LOG:  server process (PID 4720) was terminated by signal 9: Killed"),
+    ];
+    type Before<'a> = &'a dyn Fn(&str, &str) -> String;
+    let forms: [(&str, Before<'_>); 12] = [
+        ("%m [%p] ", &|time, pid| format!("2026-11-21 {time}.250 UTC [{pid}] ")),
+        ("%t:%r:%u@%d:[%p]:", &|time, pid| format!("2026-11-21 {time} UTC:10.0.0.1(4567):app@db:[{pid}]:")),
+        ("%t [%p]: [%l-1] user=%u,db=%d ", &|time, pid| {
+            format!("2026-11-21 {time} UTC [{pid}]: [1-1] user=app,db=db ")
+        }),
+        ("%n [%p] ", &|time, pid| {
+            format!("17953012{}.250 [{pid}] ", time.replace("22:47:", "").parse::<u32>().unwrap() + 20)
+        }),
+        ("[%p] %m ", &|time, pid| format!("[{pid}] 2026-11-21 {time}.250 UTC ")),
+        ("[%t] [%p] ", &|time, pid| format!("[2026-11-21 {time} UTC] [{pid}] ")),
+        ("%u@%d %t ", &|time, _| format!("app@db 2026-11-21 {time} UTC ")),
+        ("< %m >", &|time, _| format!("< 2026-11-21 {time}.250 UTC >")),
+        ("%m,%u,%d,%p,", &|time, pid| format!("2026-11-21 {time}.250 UTC,app,db,{pid},")),
+        ("%t ", &|time, _| format!("2026-11-21 {time} GMT ")),
+        ("a container's", &|time, pid| {
+            format!("2026-11-21T{time}.250456789Z stderr F 2026-11-21 {time}.250 UTC [{pid}] ")
+        }),
+        ("compose's", &|time, pid| format!("postgres-1  | 2026-11-21 {time}.250 UTC [{pid}] ")),
+    ];
+    let expected = [(0, EventKind::ServerStarted), (1, EventKind::ServerTrouble), (2, EventKind::ServerFailed)];
+    let of = |text: &str| {
+        let (engine, all) = events(text);
+        assert_eq!(engine, Engine::PostgreSql, "{text}");
+        all.iter().map(|(at, kind, _)| (at.div_euclid(1000), *kind)).collect::<Vec<_>>()
+    };
+    for (form, before) in forms {
+        let text: String =
+            lines.iter().map(|(time, pid, message)| format!("{}{message}\n", before(time, pid))).collect();
+        assert_eq!(of(&text), expected, "{form}");
+    }
+    let parts =
+        |message: &str| message.split_once(":  ").map(|(level, text)| (level.to_owned(), text.to_owned())).unwrap();
+    let csv = |(time, pid, message): &(&str, &str, &str)| {
+        let (level, text) = parts(message);
+        let begin = format!("2026-11-21 {time}.250 UTC,\"a\"\"b\",\"db\",{pid},\"10.0.0.1:5\",692d.1,1,\"x\"");
+        format!("{begin},2026-11-21 22:00:00 UTC,3/4,0,{level},53300,\"{text}\",,,,,,,,,\"\",\"client backend\",,0\n")
+    };
+    assert_eq!(of(&lines.iter().map(csv).collect::<String>()), expected);
+    let json = |(time, pid, message): &(&str, &str, &str)| {
+        let (level, text) = parts(message);
+        format!(
+            "{{\"timestamp\":\"2026-11-21 {time}.250 UTC\",\"pid\":{pid},\"error_severity\":\"{level}\",\"message\":\"{text}\"}}\n"
+        )
+    };
+    assert_eq!(of(&lines.iter().map(json).collect::<String>()), expected);
+}
+
+/// Whoever sends a statement writes what is in it.
+#[test]
+fn a_statement_of_postgresql_forges_nothing() {
+    let begin = "2026-11-21 22:47:35.250 UTC,\"app\",\"db\",1,\"\",692d.1,1,\"x\",2026-11-21 22:00:00 UTC,3/4,0";
+    let forged = "2026-11-21 22:47:36.250 UTC,\"\"app\"\",\"\"db\"\",1,\"\"\"\",692d.1,1,\"\"x\"\",2026-11-21 22:00:00 UTC,3/4,0,LOG,00000,\"\"database system was interrupted\"\",";
+    let text = format!(
+        "{begin},LOG,00000,\"statement: select '\n{forged}\n'\",,,\n{begin},FATAL,53300,\"sorry, too many clients already\",,,\n"
+    );
+    let (_, all) = events(&text);
+    assert_eq!(all.iter().map(|(_, kind, _)| *kind).collect::<Vec<_>>(), [EventKind::ServerTrouble]);
+    let text = "2026-11-21 22:47:35.000 UTC [1] LOG:  connection received\n2026-11-21 22:47:35.000 UTC [1] x LOG:  database system was interrupted FATAL:  y\n\
+                2026-11-21 22:47:35.000 UTC [1] DETAIL:  Failed process was running: x LOG:  database system was interrupted\n";
+    assert_eq!(events(text).1, []);
+}
+
+#[test]
+fn hours_of_one_digit_and_older_forms_of_mysql_are_read() {
+    for (text, engine) in [
+        (
+            "2026-11-21  8:47:35 0 [Note] /usr/sbin/mariadbd: ready for connections.\n2026-11-21  8:47:36 55 [Warning] Too many connections\n",
+            Engine::MariaDb,
+        ),
+        (
+            "261121  8:47:35 [Note] /usr/sbin/mysqld: ready for connections.\n261121  8:47:36 [ERROR] Out of memory; check if mysqld\n",
+            Engine::MySql,
+        ),
+    ] {
+        let (of, all) = events(text);
+        let kinds: Vec<_> = all.iter().map(|(at, kind, _)| ((at + 14 * 3_600_000) / 1000, *kind)).collect();
+        assert_eq!(
+            (of, &kinds[..]),
+            (engine, &[(0, EventKind::ServerStarted), (1, EventKind::ServerTrouble)][..]),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn an_alert_log_as_xml_tells_the_same() {
+    let message = |second: u32, text: &str| {
+        format!(
+            "<msg time='2026-11-21T22:47:{second}.000+00:00' org_id='oracle' comp_id='rdbms'\n client_id='' type='UNKNOWN' level='16'\n host_id='db1' pid='1'>\n <txt>{text}\n </txt>\n</msg>\n"
+        )
+    };
+    let text = [
+        message(35, "Starting ORACLE instance (normal)"),
+        message(36, "  PAGESIZE  AVAILABLE_PAGES  EXPECTED_PAGES  ALLOCATED_PAGES  ERROR(s)"),
+        message(36, "     2048K                0            2049                0        NONE"),
+        message(37, "ORA-04031: unable to allocate 4096 bytes (&quot;x&quot;)"),
+    ]
+    .concat();
+    let (engine, all) = events(&text);
+    let kinds: Vec<_> = all.iter().map(|(at, kind, _)| (*at, *kind)).collect();
+    assert_eq!(engine, Engine::Oracle);
+    assert_eq!(
+        kinds,
+        [(0, EventKind::ServerStarted), (1000, EventKind::WithoutHugePages), (2000, EventKind::ServerTrouble)]
+    );
 }

@@ -21,6 +21,12 @@ const LONGEST: usize = 1 << 20;
 /// Elements in elements: sadf's are at most eight.
 const DEEPEST: usize = 64;
 
+/// Whether a text may be sadf's: other programs write XML and JSON too, and quotations and notes begin with the same letters.
+pub(in crate::readers) fn begins(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    text.starts_with("<?xml") || text.contains("sysstat") || text.contains("nodename")
+}
+
 /// Reads what sadf printed as XML or JSON; a series for each host in it.
 ///
 /// # Errors

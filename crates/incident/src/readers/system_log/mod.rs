@@ -16,6 +16,7 @@ use self::oom::Report;
 use self::prefix::{Line, When};
 use super::calendar::midnight;
 use super::lines;
+use super::object;
 use super::server_log;
 use crate::event::{Event, EventKind};
 use crate::series::{Mark, MarkKind};
@@ -32,6 +33,9 @@ const BACK: i64 = 180 * 86_400_000;
 /// The year that stands for one that is not told: it has a 29th of February.
 const SOME_YEAR: i64 = 2000;
 
+/// How the reason begins why a log without a calendar is refused.
+pub(super) const SINCE_BOOT: &str = "its times are seconds since the kernel started";
+
 /// Whether the first lines are those of such a log.
 pub(super) fn begins(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
@@ -43,7 +47,7 @@ pub(super) fn begins(text: &[u8]) -> bool {
             break;
         }
         all += 1;
-        known += u32::from(Line::parse(line).is_some());
+        known += u32::from(Line::parse(line).is_some() || exported(line).is_some());
     }
     known > 0 && known * 2 >= all
 }
@@ -58,7 +62,15 @@ fn is_separator(line: &str) -> bool {
 /// # Errors
 /// Its times are seconds since the kernel started, which nothing in it puts on a calendar; or it cannot be read.
 pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
-    let mut reader = Reader::new(source);
+    read_from(stream, source, None)
+}
+
+/// The same, with the kernel's start for lines that tell seconds since then.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_from(stream: &mut dyn Read, source: &str, start: Option<Moment>) -> Result<Series, Refused> {
+    let mut reader = Reader { start, ..Reader::new(source) };
     let end = lines::each(stream, LONGEST_LINE, |line| reader.line(line));
     let mut series = reader.finished()?;
     if let Some(problem) = end.problem() {
@@ -72,12 +84,26 @@ pub(super) fn event(message: &str) -> Option<Event> {
     Report::default().line(message).or_else(|| kernel::event(message))
 }
 
+/// A line of `journalctl -o json`, as `-o short-unix` has it.
+fn exported(line: &str) -> Option<String> {
+    let members = object::members(line)?;
+    let get = |name: &str| object::get(&members, name);
+    let at: u64 = get("__REALTIME_TIMESTAMP")?.parse().ok()?;
+    let tag = get("SYSLOG_IDENTIFIER").or_else(|| get("_COMM")).unwrap_or("-");
+    let number = get("_PID").filter(|_| tag != "kernel").map_or_else(String::new, |pid| format!("[{pid}]"));
+    let host = get("_HOSTNAME").filter(|host| !host.is_empty() && !host.contains(' ')).unwrap_or("-");
+    let message = get("MESSAGE")?.replace('\n', " ");
+    Some(format!("{}.{:06} {host} {tag}{number}: {message}", at / 1_000_000, at % 1_000_000))
+}
+
 struct Reader {
     series: Series,
     report: Option<(Report, usize)>,
     /// Years that the log has gone on since [`SOME_YEAR`].
     year: i64,
     last: Option<Moment>,
+    /// When the kernel started, where somebody says it.
+    start: Option<Moment>,
     since_boot: bool,
     left_out: usize,
 }
@@ -89,20 +115,26 @@ impl Reader {
             report: None,
             year: SOME_YEAR,
             last: None,
+            start: None,
             since_boot: false,
             left_out: 0,
         }
     }
 
     fn line(&mut self, line: &str) {
-        let Some(line) = Line::parse(line) else { return };
+        let exported = line.starts_with('{').then(|| exported(line)).flatten();
+        let Some(line) = Line::parse(exported.as_deref().unwrap_or(line)) else { return };
         let at = match &line.when {
             When::At(stamp) => stamp.by(&mut self.series),
             When::OfSomeYear(month, day, of_day) => match self.of_some_year(*month, *day, *of_day) {
                 Some(at) => at,
                 None => return,
             },
-            When::SinceBoot => return self.since_boot = true,
+            When::SinceBoot(milliseconds) => {
+                self.since_boot = true;
+                let Some(start) = self.start else { return };
+                Moment(start.0.saturating_add(*milliseconds))
+            }
         };
         self.last = Some(at);
         self.series.covers(at);
@@ -165,13 +197,16 @@ impl Reader {
     fn finished(mut self) -> Result<Series, Refused> {
         if self.series.span().is_none() {
             return Err(Refused(if self.since_boot {
-                "its times are seconds since the kernel started, which no calendar knows: take dmesg -T, or journalctl -k -o short-iso"
-                    .into()
+                format!("{SINCE_BOOT}, which no calendar knows: take dmesg -T, or journalctl -k -o short-iso")
             } else {
                 "no line of it has a time".into()
             }));
         }
-        if self.since_boot {
+        if self.since_boot && self.start.is_some() {
+            self.series.problem(
+                "its times are seconds since the kernel started, which is shown as 1970-01-01: dmesg -T has the times",
+            );
+        } else if self.since_boot {
             self.series.problem("lines whose times are seconds since the kernel started are left out");
         }
         if self.left_out > 0 {

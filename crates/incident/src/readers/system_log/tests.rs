@@ -281,3 +281,58 @@ proptest::proptest! {
         proptest::prop_assert!(all[0].2.len() < 4000);
     }
 }
+
+/// What each tool makes of one line of the kernel.
+#[test]
+fn the_kernels_lines_are_read_as_every_tool_has_them() {
+    let text = "INFO: task oracle:4711 blocked for more than 120 seconds.";
+    for (what, before, host) in [
+        ("dmesg -T in German", "[Sa Nov 21 22:47:35 2026] ", None),
+        ("dmesg -T with the caller", "[Sat Nov 21 22:47:35 2026] [ T4711] ", None),
+        ("dmesg -d", "[Sat Nov 21 22:47:35 2026 <    0.000001>] ", None),
+        ("rsyslog with the caller", "2026-11-21T22:47:35.000000+00:00 db7 kernel: [ 4321.000001][   C0] ", Some("db7")),
+        ("RFC 5424", "<3>1 2026-11-21T22:47:35.000000+00:00 db7 kernel - - - ", Some("db7")),
+        ("journalctl -o short-unix", "1795301255.000000 db7 kernel: ", Some("db7")),
+        ("a date without a zone", "2026-11-21 22:47:35 db7 kernel: ", Some("db7")),
+    ] {
+        let line = format!("{before}{text}\n");
+        assert!(begins(line.as_bytes()), "{what}");
+        let series = read(&mut line.as_bytes(), "log").unwrap();
+        let events: Vec<_> = series.events().map(|(at, event)| (at.0, event.kind)).collect();
+        assert_eq!((events, series.host.as_deref()), (vec![(1_795_301_255_000, EventKind::HungTask)], host), "{what}");
+    }
+    let json = format!(
+        "{{\"__REALTIME_TIMESTAMP\":\"1795301255000000\",\"_HOSTNAME\":\"db7\",\"SYSLOG_IDENTIFIER\":\"kernel\",\"MESSAGE\":\"{text}\"}}\n"
+    );
+    assert!(begins(json.as_bytes()));
+    assert_eq!(read(&mut json.as_bytes(), "log").unwrap().events().count(), 1);
+    for (month, before) in
+        [(12, "Dez 21 22:47:35"), (11, "nov. 21 22:47:35"), (11, "11月 21 22:47:35"), (3, "mars 21 22:47:35")]
+    {
+        let series = read(&mut format!("{before} db7 kernel: {text}\n").as_bytes(), "log").unwrap();
+        let at = series.events().next().map(|(at, _)| crate::readers::calendar::date(at.0 / 1000).unwrap().1);
+        assert_eq!(at, Some(month), "{before}");
+    }
+}
+
+/// Seconds since the kernel started are read where nothing else has to be put beside them.
+#[test]
+fn seconds_since_the_start_are_told_as_such() {
+    let text = "INFO: task oracle:4711 blocked for more than 120 seconds.";
+    for before in [
+        "[ 4321.000001] ",
+        "<3>[ 4321.000001] ",
+        "[ 4321.000001][ T4711] ",
+        "[ 4321.000001] db7 kernel: ",
+        "[ 4321.000001 <    0.000001 >] db7 kernel: ",
+        "3,1234,4321000001,-;",
+    ] {
+        let line = format!("{before}{text}\n");
+        assert!(begins(line.as_bytes()), "{before}");
+        assert!(read(&mut line.as_bytes(), "log").unwrap_err().0.starts_with(SINCE_BOOT));
+        let series = read_from(&mut line.as_bytes(), "log", Some(Moment(0))).unwrap();
+        let events: Vec<_> = series.events().map(|(at, event)| (at.0, event.kind)).collect();
+        assert_eq!(events, [(4_321_000, EventKind::HungTask)], "{before}");
+        assert!(series.problems.iter().any(|problem| problem.what.contains("1970-01-01")));
+    }
+}

@@ -21,6 +21,12 @@ use crate::{Clock, Metric, Refused, Series};
 /// No line of sar is longer: a table of interrupts has a column a processor.
 const LONGEST_LINE: u64 = 1 << 20;
 const HALF_DAY: i64 = DAY / 2;
+/// Tables that are told apart; `sar -A` has some forty.
+const MOST_TABLES: usize = 256;
+/// Seconds that a table may go back by without being another day's.
+const BACK: i64 = 3900;
+/// The host's name in a first line that stands in for one that is missing.
+pub(crate) const HEADLESS: &str = "-";
 /// What to do about a language whose dates or times are not read.
 const READABLE: &str = "`LC_ALL=C sar -A -f FILE` prints one that is, and the binary file is read as well";
 /// What is shown of them.
@@ -89,6 +95,30 @@ pub(crate) fn is_heading(line: &str) -> bool {
     known(columns) >= 2 && columns.iter().all(|word| number(word).is_none())
 }
 
+/// Whether a word is a heading of sar's, or like one.
+pub(crate) fn is_word(word: &str) -> bool {
+    columns::heading(word).is_some() || (word.starts_with('%') && word.len() > 1) || word.ends_with("/s")
+}
+
+/// Whether a word is a number as sar prints them.
+pub(crate) fn is_number(word: &str) -> bool {
+    number(word).is_some()
+}
+
+/// How many words the time takes that a line begins with; three numbers alone are none.
+pub(crate) fn leading_time(line: &str) -> Option<usize> {
+    let words: Vec<&str> = line.split_whitespace().take(8).collect();
+    if !words.iter().take(2).any(|word| word.contains([':', '時', '时', '시'])) {
+        return None;
+    }
+    time::leading(&words).map(|(_, count)| count)
+}
+
+/// Seconds since midnight of words that are a time of day, all of them.
+pub(crate) fn time_alone(words: &[&str]) -> Option<i64> {
+    time::parse(words).map(|time| time.second)
+}
+
 /// How many words are headings that are read.
 fn known(words: &[&str]) -> usize {
     words.iter().filter(|word| columns::heading(word).is_some()).count()
@@ -144,6 +174,11 @@ struct Reader {
     first: Option<i64>,
     latest: Option<i64>,
     table: Table,
+    seen: Vec<Seen>,
+    /// A restart that no headings have followed yet.
+    restarted: Option<i64>,
+    /// Whether nothing but a stand-in for a first line says the day.
+    headless: bool,
     /// Whose table was seen that is not sar's.
     other: Option<&'static str>,
     /// The first date and the first time of day that could not be read.
@@ -162,6 +197,16 @@ struct Table {
     time: usize,
     /// The moment of the line before.
     before: i64,
+    /// Which of the tables that were seen.
+    place: usize,
+}
+
+/// A table since the last first line.
+struct Seen {
+    headings: Vec<String>,
+    /// Where it began, and how far it has come.
+    start: i64,
+    latest: i64,
 }
 
 impl Reader {
@@ -175,6 +220,9 @@ impl Reader {
             first: None,
             latest: None,
             table: Table::default(),
+            seen: Vec::new(),
+            restarted: None,
+            headless: false,
             other: None,
             undated: None,
             untimed: None,
@@ -242,6 +290,10 @@ impl Reader {
         self.first = self.first.map(|first| first + moved);
         self.latest = self.latest.map(|latest| latest + moved);
         self.table.before += moved;
+        self.restarted = self.restarted.map(|restarted| restarted + moved);
+        for seen in &mut self.seen {
+            (seen.start, seen.latest) = (seen.start + moved, seen.latest + moved);
+        }
         if moved != 0
             && let Some(host) = self.hosts.last_mut()
         {
@@ -270,7 +322,9 @@ impl Reader {
         let architecture = rest.split_whitespace().next().map(|word| word.trim_matches('_'));
         let architecture = architecture.filter(|word| !word.is_empty() && !word.starts_with('('));
         self.midnight = day.midnight;
-        (self.first, self.latest) = (None, None);
+        (self.first, self.latest, self.restarted) = (None, None, None);
+        self.headless = name == HEADLESS;
+        self.seen.clear();
         self.table = Table::default();
         let place = self.hosts.iter().position(|host| host.series.host.as_deref() == Some(name));
         let place = place.unwrap_or_else(|| {
@@ -292,9 +346,10 @@ impl Reader {
         }
     }
 
-    /// A time that comes behind all so far.
+    /// A time that comes behind the line before in its table, or behind all so far.
     fn after_latest(&self, time: i64) -> i64 {
-        after(self.latest.unwrap_or(self.midnight), time)
+        let before = Some(self.table.before).filter(|_| !self.table.columns.is_empty());
+        after(before.or(self.latest).unwrap_or(self.midnight), time)
     }
 
     fn mark(&mut self, at: i64, kind: MarkKind) {
@@ -310,7 +365,7 @@ impl Reader {
     fn restart(&mut self, time: i64, more: &[&str]) {
         let at = self.after_latest(time);
         self.mark(at, MarkKind::Restart);
-        (self.first, self.latest) = (None, Some(at));
+        (self.latest, self.restarted) = (self.latest.max(Some(at)), Some(at));
         self.table = Table::default();
         let count = more.first().and_then(|word| word.strip_prefix('(')).and_then(processors);
         if let Some(host) = self.hosts.last_mut()
@@ -325,19 +380,14 @@ impl Reader {
         if let Some(other) = other(columns) {
             // A process's share is not the host's.
             self.other = Some(other);
-            self.table = Table { before: self.table.before, ..Table::default() };
+            self.table = Table { before: self.table.before, place: usize::MAX, ..Table::default() };
             return;
         }
-        let latest = self.latest.unwrap_or(self.midnight);
-        // A table goes back to where others began, or on from where they are.
-        let mut at = if self.first.is_none() {
-            after(latest, time)
-        } else {
-            let day = (latest - time).div_euclid(DAY);
-            time + day * DAY
-        };
-        if let Some(first) = self.first.filter(|first| at - first == DAY) {
-            at = first;
+        let headings: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
+        let at = self.begins(time, &headings);
+        let place = self.seen.iter().position(|seen| seen.headings == headings);
+        if place.is_none() && self.seen.len() < MOST_TABLES {
+            self.seen.push(Seen { headings, start: at, latest: at });
         }
         self.first = self.first.or(Some(at));
         self.latest = self.latest.max(Some(at));
@@ -351,7 +401,42 @@ impl Reader {
             Some(_) => None,
             None => columns::heading(heading),
         });
-        self.table = Table { columns: headings.collect(), item, time: words, before: at };
+        let place = place.unwrap_or(self.seen.len().saturating_sub(1));
+        self.table = Table { columns: headings.collect(), item, time: words, before: at, place };
+    }
+
+    /// The moment of a table's headings. Each table of a file goes through all of it, and through its pages by their headings.
+    fn begins(&mut self, time: i64, headings: &[String]) -> i64 {
+        if let Some(restarted) = self.restarted.take() {
+            return after(restarted, time);
+        }
+        let Some(seen) = self.seen.iter().find(|seen| seen.headings == headings) else {
+            // Another table begins where the first one did, however many days that went on for.
+            if let Some(first) = self.first.filter(|first| (first - time).rem_euclid(DAY) == 0) {
+                return first;
+            }
+            let latest = self.latest.unwrap_or(self.midnight);
+            // Or goes back to somewhere else, or on from where others are.
+            return if self.first.is_none() {
+                after(latest, time)
+            } else {
+                time + (latest - time).div_euclid(DAY) * DAY
+            };
+        };
+        let at = after(seen.latest, time);
+        // The same table over again where no first line says the day: the next day's. A clock that was put back for winter goes
+        // back by an hour.
+        let again = self.headless && (at < seen.latest && (at <= seen.start || seen.latest - at > BACK));
+        if !again {
+            return at;
+        }
+        let mut at = seen.start - seen.start.rem_euclid(DAY) + time;
+        while at <= seen.latest {
+            at += DAY;
+        }
+        self.first = Some(at);
+        self.seen.clear();
+        at
     }
 
     fn values(&mut self, time: i64, values: &[&str]) {
@@ -365,6 +450,9 @@ impl Reader {
         }
         self.table.before = at;
         self.latest = self.latest.max(Some(at));
+        if let Some(seen) = self.seen.get_mut(self.table.place) {
+            seen.latest = seen.latest.max(at);
+        }
         if let Some(host) = self.hosts.last_mut()
             && let Some(row) = host.row(at, before)
         {
@@ -389,13 +477,23 @@ fn processors(count: &str) -> Option<u32> {
     count.trim_end().trim_end_matches(')').trim_end_matches("CPU").trim().parse().ok()
 }
 
-/// A number, with a comma where the language has one.
+/// A number, with a comma where the language has one; with a unit of `sar --human`, in the KiB that sar counts in without.
 fn number(word: &str) -> Option<f64> {
     let first = word.trim_start_matches('-').bytes().next()?;
     if !first.is_ascii_digit() {
         return None;
     }
-    word.parse().ok().or_else(|| word.replacen(',', ".", 1).parse().ok())
+    let plain = |word: &str| word.parse().ok().or_else(|| word.replacen(',', ".", 1).parse().ok());
+    let factor = match word.bytes().last()? {
+        b'%' => 1.0,
+        b'B' => 1.0 / 1024.0,
+        b'k' => 1.0,
+        b'M' => 1024.0,
+        b'G' => 1_048_576.0,
+        b'T' => 1_073_741_824.0,
+        _ => return plain(word),
+    };
+    plain(word.get(..word.len() - 1)?).map(|value: f64| value * factor)
 }
 
 #[cfg(test)]
@@ -472,5 +570,77 @@ mod tests {
         let marks: Vec<_> = series.marks.iter().map(|mark| (mark.at, mark.kind.clone())).collect();
         assert_eq!(marks, [(Moment::from_seconds(1_793_836_800 + 600), MarkKind::Restart)]);
         assert_eq!(series.samples()[0].at, Moment::from_seconds(1_793_836_800 + 1800));
+    }
+
+    fn table(columns: &str, times: &[&str], values: &str) -> String {
+        let rows = times.iter().skip(1).map(|time| format!("{time}     {values}\n"));
+        format!("\n{}     {columns}\n{}", times[0], rows.collect::<String>())
+    }
+
+    fn hours(series: &Series) -> Vec<i64> {
+        series.samples().iter().map(|sample| (sample.at.0 / 1000 - 1_793_836_800) / 3600).collect()
+    }
+
+    const CPU: (&str, &str) = ("CPU     %user     %nice   %system", "all     57.29     32.66     10.05");
+    const FORKS: (&str, &str) = ("proc/s   cswch/s", "1.00   2.00");
+
+    #[test]
+    fn tables_of_a_file_of_many_days_lie_on_each_other() {
+        let times = ["00:00:00", "08:00:00", "16:00:00", "00:00:00", "08:00:00", "16:00:00", "00:00:00"];
+        let text = format!(
+            "Linux 6.1.0 (db1) \t11/05/26 \t_x86_64_\t(2 CPU)\n{}{}",
+            table(CPU.0, &times, CPU.1),
+            table(FORKS.0, &times, FORKS.1)
+        );
+        let series = read(&mut text.as_bytes(), "sar.txt").unwrap().remove(0);
+        assert_eq!(hours(&series), [8, 16, 24, 32, 40, 48]);
+        assert!((0..6).all(|row| series.value(Metric::Forks, row) == Some(1.0)));
+        // A page that begins with its headings is of the same table.
+        let pages = [table(CPU.0, &times[..4], CPU.1), table(CPU.0, &times[3..], CPU.1)].concat();
+        let text =
+            format!("Linux 6.1.0 (db1) \t11/05/26 \t_x86_64_\t(2 CPU)\n{pages}{}", table(FORKS.0, &times, FORKS.1));
+        assert_eq!(hours(&read(&mut text.as_bytes(), "sar.txt").unwrap()[0]), [8, 16, 24, 32, 40, 48]);
+    }
+
+    #[test]
+    fn the_same_tables_again_without_a_first_line_are_another_days() {
+        let times = ["08:00:00", "09:00:00", "10:00:00"];
+        let day = [table(CPU.0, &times, CPU.1), table(FORKS.0, &times, FORKS.1)].concat();
+        let text = format!("Linux - ({HEADLESS}) 2026-11-05\n{day}{day}");
+        let series = read(&mut text.as_bytes(), "sar.txt").unwrap().remove(0);
+        assert_eq!(hours(&series), [9, 10, 33, 34]);
+        assert_eq!(series.value(Metric::Forks, 3), Some(1.0));
+    }
+
+    #[test]
+    fn a_restart_is_told_in_each_table_and_is_one() {
+        let table = |(columns, values): (&str, &str)| {
+            let before = table(columns, &["00:00:00", "00:30:00"], values);
+            let behind = table(columns, &["02:00:00", "12:00:00", "23:00:00"], values);
+            format!("{before}\n01:00:00  LINUX RESTART\t(2 CPU)\n{behind}")
+        };
+        let text = format!("Linux 6.1.0 (db1) \t11/05/26 \t_x86_64_\t(2 CPU)\n{}{}", table(CPU), table(FORKS));
+        let series = read(&mut text.as_bytes(), "sar.txt").unwrap().remove(0);
+        let marks: Vec<_> = series.marks.iter().map(|mark| mark.at).collect();
+        assert_eq!(marks, [Moment::from_seconds(1_793_836_800 + 3600)]);
+        assert_eq!(hours(&series), [0, 12, 23]);
+        assert!((0..3).all(|row| series.value(Metric::Forks, row) == Some(1.0)));
+    }
+
+    #[test]
+    fn units_of_sar_human_are_of_kib() {
+        for (word, value) in [
+            ("2.2G", 2.2 * 1_048_576.0),
+            ("86.3M", 86.3 * 1024.0),
+            ("12.0k", 12.0),
+            ("24.0%", 24.0),
+            ("0.0B", 0.0),
+            ("2,5T", 2.5 * 1_073_741_824.0),
+        ] {
+            assert!((number(word).unwrap() - value).abs() < 1e-6, "{word}");
+        }
+        for word in ["24/s", "2.2X", "G", "k", "-", "1.2.3M"] {
+            assert_eq!(number(word), None, "{word}");
+        }
     }
 }
