@@ -81,7 +81,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l to -d 'Sen
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l credentials -d 'File with the keys for s3://, in the format of ~/.aws/credentials: the profile `default` with `aws_access_key_id` and `aws_secret_access_key`, and if needed `aws_session_token`, `region` and `endpoint_url`' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -l root -d 'Capture from an earlier capture instead of from this host' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -s h -l help -d 'Print help'
-complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l credentials -d 'File with the keys for s3://BUCKET/PREFIX, in the format of ~/.aws/credentials, as for `capture --to`' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l credentials -d 'File with the keys for s3:// or gs://, in the format of ~/.aws/credentials, as for `capture --to`; for az:// in that of ~/.azure/config' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -s o -l out -d 'Folder to write the tables to. Captures that are already in it are not counted again' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l label -d 'The cluster that these hosts belong to, as a column of every table' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l expect -d 'File with the names of the hosts that should be in the tables, one per line; `#` starts a comment. Hosts that are missing, or whose last capture is stale, are listed and become rows of the table `failures`' -r -F
