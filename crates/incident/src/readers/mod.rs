@@ -109,7 +109,7 @@ pub(crate) fn read_as(stream: impl Read, source: &str, how: How) -> Result<Vec<S
     let mut whole = Kept { stream: Cursor::new(head).chain(&mut stream), bytes: Vec::new() };
     let read = read_known(format, &mut whole, source, judged);
     let why = match &read {
-        Ok(all) if all.iter().all(|series| series.span().is_none() && series.marks.is_empty()) => Some(None),
+        Ok(all) if is_empty(all) => Some(None),
         Ok(_) => None,
         Err(refused) => Some(Some(refused.clone())),
     };
@@ -124,6 +124,11 @@ pub(crate) fn read_as(stream: impl Read, source: &str, how: How) -> Result<Vec<S
         }
         None => read,
     }
+}
+
+/// Whether nothing came of a file.
+fn is_empty(all: &[Series]) -> bool {
+    all.iter().all(|series| series.span().is_none() && series.marks.is_empty())
 }
 
 /// A stream of which the beginning is kept, as much as anybody pastes.

@@ -21,6 +21,8 @@ pub(super) const MOST: usize = 16 << 20;
 const MOST_BEFORE: usize = 400;
 /// Bytes that tell a format, and how often one may turn out to be none.
 const HEAD: usize = 64 << 10;
+/// The same behind the first line.
+const HEAD_BEHIND: usize = 4 << 10;
 const MOST_TRIED: usize = 8;
 /// When something began of which nobody says it: no host's own time.
 const NO_TIME: Moment = Moment(0);
@@ -59,10 +61,14 @@ pub(super) fn read(bytes: &[u8], source: &str, pasted: Pasted, why: Option<Refus
     // What is known by itself, once it is clean.
     for from in (0..lines.len()).take(MOST_BEFORE) {
         let line = lines.get(from).map_or("", String::as_str);
-        if line.trim().is_empty() || !may_begin(line) {
+        // No format begins with numbers alone.
+        let numbers = line.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_whitespace());
+        if numbers || !may_begin(line) {
             continue;
         }
-        let Some(format) = Format::of(head(lines.get(from..).unwrap_or_default()).as_bytes()) else { continue };
+        // What may stand anywhere in the beginning was looked for with the first line.
+        let most = if from == 0 { HEAD } else { HEAD_BEHIND };
+        let Some(format) = Format::of(head(lines.get(from..).unwrap_or_default(), most).as_bytes()) else { continue };
         // Text that looks like something at every line is read as often as this, and no more.
         tried += 1;
         if tried > MOST_TRIED {
@@ -70,6 +76,7 @@ pub(super) fn read(bytes: &[u8], source: &str, pasted: Pasted, why: Option<Refus
         }
         let text = plain(from);
         let mut all = match read_known(format, &mut text.as_bytes(), source, false) {
+            Ok(all) if super::is_empty(&all) => continue,
             Ok(all) => all,
             Err(refused) if pasted.alone && pasted.began.is_none() && since_boot(&refused) => {
                 vec![super::system_log::read_from(&mut text.as_bytes(), source, Some(NO_TIME))?]
@@ -134,10 +141,10 @@ fn lacking(lines: &[String]) -> Option<&'static str> {
 }
 
 /// As much of some lines as tells a format.
-fn head(lines: &[String]) -> String {
+fn head(lines: &[String], most: usize) -> String {
     let mut head = String::new();
     for line in lines.iter().take_while(|line| may_begin(line)) {
-        if head.len() + line.len() > HEAD {
+        if head.len() + line.len() > most {
             break;
         }
         head.push_str(line);

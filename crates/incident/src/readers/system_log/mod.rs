@@ -140,7 +140,8 @@ impl Reader {
         self.series.covers(at);
         if let Some(host) = line.host.filter(|_| self.series.host.is_none()) {
             self.series.relayed = true;
-            self.series.host = Some(host.to_owned());
+            // A dash stands for a name that nobody said.
+            self.series.host = Some(host.to_owned()).filter(|host| host != "-");
         }
         let event = if line.tag == "kernel" {
             self.kernel(line.message)
