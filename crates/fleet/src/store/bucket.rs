@@ -31,7 +31,7 @@ impl Captures {
     /// Of `s3://BUCKET/PREFIX`.
     pub(crate) fn of(target: &str, keys: Option<&Keys>) -> Result<Self, Unusable> {
         let Target::Bucket(name, prefix) = Target::given(target)? else {
-            return Err(Unusable::Address("captures are read from s3:// alone".to_owned()));
+            return Err(Unusable::Address("captures can only be read from s3://".to_owned()));
         };
         let keys = keys.ok_or(Unusable::NoKeys)?.clone();
         Ok(Self { bucket: super::target::bucket(&name, &keys)?, prefix, keys, agent: agent() })
@@ -51,9 +51,13 @@ impl Captures {
                 let mut answer = answered(self.agent.get(list.sign(SIGNED_FOR).as_str()).call())?;
                 let text = answer.body_mut().with_config().limit(LARGEST_PAGE).read_to_string();
                 let text =
-                    text.map_err(|_| Why { what: "its list breaks off".to_owned(), passes: true, denied: false })?;
+                    text.map_err(|_| Why { what: "its list is cut off".to_owned(), passes: true, denied: false })?;
                 let page = ListObjectsV2::parse_response(&text);
-                page.map_err(|_| Why { what: "its list is not S3's".to_owned(), passes: false, denied: false })
+                page.map_err(|_| Why {
+                    what: "its list is not in S3's format".to_owned(),
+                    passes: false,
+                    denied: false,
+                })
             });
             let page = match page {
                 Ok(page) => page,
