@@ -44,14 +44,14 @@ complete -c hugewise -n "__fish_hugewise_needs_command" -s h -l help -d 'Print h
 complete -c hugewise -n "__fish_hugewise_needs_command" -s V -l version -d 'Print version'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "check" -d 'Show what is wrong on this host, and why (the default)'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "capture" -d 'Save what check reads, without secrets, so that you can check this host elsewhere'
-complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "collect" -d 'Read the captures of many hosts into tables, and sum up what they say'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "collect" -d 'Read captures from many hosts into tables, and summarise them'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "size" -d 'Calculate how many huge pages your servers need, running or described'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "plan" -d 'Show the changes that would fix this host, as a diff, without making them'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "apply" -d 'Apply a plan, keeping a journal so that it can be undone'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "undo" -d 'Undo an apply and restore every byte and every value'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "verify" -d 'Prove that each instance has all of its memory on huge pages, or show what keeps it off'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "investigate" -d 'Explain a past freeze from sar, OSWatcher, vmstat, atop, PCP, nmon or sosreports'
-complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "report" -d 'Write all of it as one page to mail: what is wrong, the plan, the sizing, past incidents'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "report" -d 'Write one page that you can mail: what is wrong, the plan, the sizing, past incidents'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "record" -d 'Record this host every second, so that a freeze can be explained afterwards'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "lab" -d 'Measure what page size does to page tables, logins, sorts and access on this host'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "run" -d 'Start a program with its private memory on huge pages'
@@ -247,7 +247,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_se
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and not __fish_seen_subcommand_from page-tables logins sort access pool workload" -f -a "workload" -d 'A read-only workload on a PostgreSQL started for it: transactions, latency, page tables'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l engine -d 'What the sessions connect to' -r -f -a "standin\t'Stand-in processes that share memory'
 postgresql\t'A PostgreSQL started for this, whose sessions scan a table of the size of --segment'"
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l sessions -d 'Sessions at the end' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l sessions -d 'Number of sessions to reach' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l segment -d 'Size of the shared segment' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l touch -d 'Percentage of the segment that each session touches when it logs in' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l kind -d 'Kind of segment' -r -f -a "system-v\t'System V shared memory (shmget), as Oracle uses it'
@@ -276,12 +276,12 @@ never\t'Never'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l random -d 'Sessions touch pages spread over the segment instead of from its start'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l write -d 'Sessions write to what they touch'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l interleave -d 'Spread the segment over all NUMA nodes'
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l plan -d 'Only show what it would do and need'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -l plan -d 'Only show what the experiment would do and need'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -s y -l yes -d 'Don\'t ask before changing pools or switches'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from page-tables" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l sessions -d 'Sessions that log in at once' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l paced -d 'Sessions that log in one by one; 0 for none' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l interval -d 'Milliseconds between two of those logins' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l interval -d 'Milliseconds between two of these logins' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l segment -d 'Size of the shared segment' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l touch -d 'Percentage of the segment that each session touches when it logs in' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l kind -d 'Kind of segment' -r -f -a "system-v\t'System V shared memory (shmget), as Oracle uses it'
@@ -310,12 +310,12 @@ never\t'Never'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l random -d 'Sessions touch pages spread over the segment instead of from its start'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l write -d 'Sessions write to what they touch'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l interleave -d 'Spread the segment over all NUMA nodes'
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l plan -d 'Only show what it would do and need'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -l plan -d 'Only show what the experiment would do and need'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -s y -l yes -d 'Don\'t ask before changing pools or switches'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from logins" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l rows -d 'Rows to sort' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l row-bytes -d 'Bytes of a row' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l extents -d 'Sizes of the extents in which memory is taken, powers of two' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l row-bytes -d 'Bytes per row' -r
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l extents -d 'Sizes of the extents in which memory is allocated; powers of two' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l pages -d 'Page sizes to compare; the first is the baseline: 4k, thp, thp-64k, 2m, 1g' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l runs -d 'Rounds; each measures every page size once' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l warm-ups -d 'Warm-up rounds, which are not counted' -r
@@ -329,7 +329,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l color -d 'When to colour text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l plan -d 'Only show what it would do and need'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -l plan -d 'Only show what the experiment would do and need'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -s y -l yes -d 'Don\'t ask before changing pools or switches'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from sort" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l segment -d 'Memory to touch. Default: what the host can easily spare, at most 8 GiB' -r
@@ -346,7 +346,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l color -d 'When to colour text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l plan -d 'Only show what it would do and need'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -l plan -d 'Only show what the experiment would do and need'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -s y -l yes -d 'Don\'t ask before changing pools or switches'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from access" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l size -d 'Size of the pool. Default: a quarter of what the host can spare, at most 4 GiB' -r
@@ -364,7 +364,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 always\t'Always'
 never\t'Never'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l no-fragments -d 'Skip the part that fragments free memory on purpose'
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l plan -d 'Only show what it would do and need'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -l plan -d 'Only show what the experiment would do and need'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -s y -l yes -d 'Don\'t ask before changing pools or switches'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from pool" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l sessions -d 'Concurrent sessions' -r
@@ -383,7 +383,7 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_s
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l color -d 'When to colour text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
 always\t'Always'
 never\t'Never'"
-complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l plan -d 'Only show what it would do and need'
+complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l plan -d 'Only show what the experiment would do and need'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -s y -l yes -d 'Don\'t ask before changing pools or switches'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l pages -d 'Transparent huge pages (thp), or the pool of 2M or 1G pages' -r
@@ -398,7 +398,7 @@ never\t'Never'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l hugetext -d 'Also put its code (text) on huge pages, as far as kernel and program allow'
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l report -d 'At the end, report on standard error what it used: time, memory, how much of it on huge pages, page faults'
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l compare -d 'Run it alternately without and with huge pages, discard its output, and report the gain'
-complete -c hugewise -n "__fish_hugewise_using_subcommand run" -s q -l quiet -d 'Don\'t print how it is done'
+complete -c hugewise -n "__fish_hugewise_using_subcommand run" -s q -l quiet -d 'Don\'t print how the program gets its huge pages'
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l listen -d 'Address and port to listen on; port 0 picks a free one' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand serve" -l web-config -d 'TLS and passwords, in the exporter-toolkit\'s format (web.yml)' -r -F

@@ -1,4 +1,4 @@
-//! Metrics of many hosts: the rules and the dashboard hold to values worked out by hand, and the centre gets ten series a host.
+//! Metrics for many hosts: the rules and the dashboard hold to values worked out by hand, and the centre gets ten series a host.
 
 #![allow(
     clippy::unwrap_used,
@@ -43,8 +43,8 @@ const BY_HAND: &[(&str, &[(&str, f64)])] = &[
         "Servers wholly on huge pages B",
         &[("{moment=\"now\"}", 2.0), ("{moment=\"restart\"}", 1.0), ("{moment=\"reboot\"}", 1.0)],
     ),
-    ("Servers that will stand worse A", &[("{}", 2.0)]),
-    ("Servers that will stand worse B", &[("{}", 1.0)]),
+    ("Servers that will be worse off A", &[("{}", 2.0)]),
+    ("Servers that will be worse off B", &[("{}", 1.0)]),
     (
         "Findings",
         &[

@@ -70,7 +70,7 @@ pub(crate) fn asked(instance: &Instance) -> Link {
             link(LinkState::Broken, "AMM: an SGA in /dev/shm cannot use huge pages".into())
         }
         Asked::Cannot if instance.mechanism == Mechanism::None => {
-            link(LinkState::Broken, format!("{} has no way to them; THP at most", instance.engine))
+            link(LinkState::Broken, format!("{} cannot use them; THP at most", instance.engine))
         }
         Asked::Cannot => link(LinkState::Broken, setting(instance, "this memory cannot use huge pages")),
         Asked::Unknown => link(LinkState::Unknown, setting(instance, "its settings could not be read")),

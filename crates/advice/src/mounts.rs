@@ -56,7 +56,7 @@ pub(crate) fn remedy(host: &Host, instance: &Instance) -> Remedy {
     let path = mount.map(|mount| mount.path.as_str()).or(named);
     match (path.and_then(|path| held_back(host, path)), mount) {
         // Of two lines for one folder the first one counts.
-        (Some(place), _) => Remedy::by_hand(format!("have the boot mount its hugetlbfs: take noauto out of {place}")),
+        (Some(place), _) => Remedy::by_hand(format!("have the boot mount its hugetlbfs: remove noauto from {place}")),
         (None, Some(mount)) => Remedy::by_commands(NO_LINE, keep(mount)),
         (None, None) => Remedy::by_hand(NO_LINE),
     }

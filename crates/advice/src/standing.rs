@@ -71,7 +71,7 @@ pub fn standing(host: &Host, instance: &Instance, named: bool) -> Standing {
 fn exempt(instance: &Instance) -> Option<&'static str> {
     let amm = chain::is_amm(instance);
     if instance.mechanism == Mechanism::None && !amm {
-        return Some("has no way to huge pages of a pool");
+        return Some("cannot use huge pages from a pool");
     }
     if cause::is_asm_with_amm(instance) {
         return Some("an ASM instance manages its memory automatically, as it should");

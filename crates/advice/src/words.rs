@@ -46,6 +46,11 @@ pub fn at_least(size: Bytes) -> String {
     if whole { short } else { format!("{} MiB", PageCount(size.get().div_ceil(1 << 20))) }
 }
 
+/// `1 process`, `66 processes`.
+pub(crate) fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 /// `9.4 %`.
 pub fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)

@@ -20,35 +20,35 @@ use lines::Language;
 enum Forbidden {
     #[error("a pool's pages are counted back, and the plan does not say which pool this is")]
     UnnamedPool,
-    #[error("it is no pool")]
+    #[error("it is not a pool")]
     NoPool,
-    #[error("{0:?} there is nothing that a plan sets")]
+    #[error("no plan sets {0:?} there")]
     Value(String),
-    #[error("it is no drop-in of hugewise")]
+    #[error("it is not one of hugewise's drop-ins")]
     NotOurs,
-    #[error("others than root could write it")]
+    #[error("users other than root could write it")]
     Loose,
-    #[error("it is no text")]
+    #[error("it is not text")]
     NoText,
-    #[error("it has signs that no setting has")]
+    #[error("it has characters that no setting has")]
     Signs,
-    #[error("line {number}: {line:?} is nothing that a plan sets there")]
+    #[error("line {number}: no plan sets {line:?} there")]
     Line { number: usize, line: String },
     #[error("no program")]
     NoProgram,
-    #[error("the program lies in none of the system's folders")]
+    #[error("the program is not in a system folder")]
     Folder,
-    #[error("hugewise runs nothing like that")]
+    #[error("hugewise runs no such command")]
     Command,
     #[error("a server's client does not run as root")]
     ClientOfRoot,
     #[error("it does not run as {0}")]
     User(String),
-    #[error("only a server's client lies there")]
+    #[error("only a server's client may be there")]
     NoClient,
-    #[error("it has no business with {0}")]
+    #[error("it has nothing to do with {0}")]
     Rewrites(String),
-    #[error("the plan does not name the file that it rewrites, so that nobody could put it back")]
+    #[error("the plan does not name the file that it rewrites, so nobody could restore it")]
     Unnamed,
     #[error("{command}: {why}")]
     Undo { command: String, why: Box<Forbidden> },

@@ -100,7 +100,7 @@ fn has_room(plan: &Plan, system: &dyn System, needs: &[Vec<Need>]) -> Result<(),
         return Err(Error::Refused {
             reasons: vec![format!(
                 "the pools would grow by {growth} now; of {available} of available memory (/proc/meminfo) that would leave \
-                 {left}, less than the {floor} that have to stay for page cache and whatever is not counted"
+                 {left}, less than the {floor} that must stay for page cache and whatever is not counted"
             )],
         });
     }

@@ -86,8 +86,8 @@ pub(crate) fn leaves_room(plan: &Plan, system: &dyn System) -> Result<(), Error>
     if Bytes(all.get().saturating_add(floor.get())) > total {
         return Err(Error::Refused {
             reasons: vec![format!(
-                "the next boot would bring pools of {all}, and this host has {total} (/proc/meminfo), of which {floor} have \
-                 to stay for page cache and whatever is not counted"
+                "the next boot would bring pools of {all}, and this host has {total} (/proc/meminfo), of which {floor} must \
+                 stay for page cache and whatever is not counted"
             )],
         });
     }

@@ -95,7 +95,7 @@ impl FileView<'_> {
     fn text(&self) -> String {
         match self.content {
             Content::Text(text) => text.clone(),
-            Content::Base64(bytes) => format!("{} bytes that are no text\n", bytes.0.len()),
+            Content::Base64(bytes) => format!("{} bytes that are not text\n", bytes.0.len()),
         }
     }
 }

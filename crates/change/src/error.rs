@@ -124,7 +124,7 @@ impl fmt::Display for Error {
             }
             Self::NothingToUndo => f.write_str("nothing to undo. 'hugewise undo --list' shows past changes"),
             Self::NoSuchJournal(id) => {
-                write!(f, "no apply {id} in {}: 'hugewise undo --list' shows their numbers", crate::JOURNALS)
+                write!(f, "there is no apply {id} in {}; 'hugewise undo --list' shows the numbers", crate::JOURNALS)
             }
             Self::AlreadyUndone(id) => write!(f, "apply {id} has been undone already"),
             Self::Unreadable(journal) => journal.fmt(f),

@@ -96,7 +96,7 @@ pub struct StepOutcome {
     pub id: String,
     /// Its title.
     pub title: String,
-    /// What it still asks for.
+    /// What it still needs to take effect.
     pub risk: Risk,
     /// How it ended.
     pub result: StepResult,
@@ -147,7 +147,7 @@ pub struct Undone {
 pub struct Restored {
     /// Path or command line.
     pub what: String,
-    /// What became of it.
+    /// What happened to it.
     pub result: RestoreResult,
 }
 

@@ -33,7 +33,7 @@ pub(crate) fn read(system: &dyn System, path: &str, pool: Option<PoolRef>) -> Re
     }
     let count = |text: &str, path: &str| {
         let number = text.trim().parse::<u64>();
-        number.map_err(|_| Failure::new(path, format!("{:?} is no number of pages", text.trim())))
+        number.map_err(|_| Failure::new(path, format!("{:?} is not a number of pages", text.trim())))
     };
     let surplus_path = format!("{}/surplus_hugepages", pool.folder());
     let surplus = system.text(&surplus_path)?.map_or(Ok(0), |text| count(&text, &surplus_path))?;

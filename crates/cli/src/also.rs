@@ -42,7 +42,7 @@ impl Also {
             let same_name = host.name.known().is_some_and(|name| there.name.known() == Some(name));
             if same_id.unwrap_or(same_name) {
                 let message =
-                    format!("{}: this is a capture of this same host; --also takes another node's", path.display());
+                    format!("{}: this is a capture of the same host; --also takes another node's", path.display());
                 return Err(Failure::new(message));
             }
             let node = there.name.known().cloned().unwrap_or_else(|| path.display().to_string());

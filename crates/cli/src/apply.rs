@@ -176,7 +176,7 @@ fn read(source: &dyn Source, path: &Path) -> Result<Plan, Failure> {
     let failure = |why: &str| Failure::new(format!("{}: {why}", path.display()));
     let absolute = std::path::absolute(path).map_err(|error| failure(&error.to_string()))?;
     if let Some(instead) = Given::at(path).instead_of("apply", path) {
-        return Err(failure(&format!("not a plan; {instead}")));
+        return Err(Failure::new(format!("{} is not a plan: {instead}", path.display())));
     }
     let place = absolute.to_str().ok_or_else(|| failure("the path is not UTF-8; hugewise cannot read it"))?;
     let bytes = match source.read_part(place, None, MOST) {
@@ -184,7 +184,7 @@ fn read(source: &dyn Source, path: &Path) -> Result<Plan, Failure> {
         Observed::Known(_) => return Err(failure("this file is too large for a plan")),
         Observed::Absent => {
             let make = format!("sudo hugewise plan --out {}", shell::word(&path.to_string_lossy()));
-            return Err(failure(&format!("no such file; '{make}' writes a plan there")));
+            return Err(failure(&format!("no such file; to make a plan there, run '{make}'")));
         }
         other => return Err(failure(&other.reason().unwrap_or_default())),
     };

@@ -12,12 +12,12 @@ pub(crate) enum Wrong {
     #[error(transparent)]
     Size(#[from] NoSize),
     /// Whoever writes a number alone means another unit.
-    #[error("{bytes} bytes? write {instead}")]
+    #[error("{bytes} has no unit; write {instead}")]
     Bare { bytes: u64, instead: String },
     #[error("{0:?} is not a page size; {SIZES}")]
     PageSize(String),
     /// A number alone that is a page size with the unit that people leave out.
-    #[error("{number} bytes? write {instead}; {SIZES}")]
+    #[error("{number} has no unit; write {instead}; {SIZES}")]
     BarePage { number: u64, instead: &'static str },
     #[error("{0:?} is not a percentage: use a whole number from 0 to 100")]
     Percent(String),

@@ -53,20 +53,20 @@ impl Given {
         let word = shell::word(&path.to_string_lossy());
         let takes_host = !matches!(asked, "apply" | "investigate" | "watch");
         let said = match self {
-            Self::Plan if asked != "apply" => format!("that is a plan: hugewise apply {word}"),
+            Self::Plan if asked != "apply" => format!("it is a plan; run hugewise apply {word}"),
             Self::Archive(what) if !matches!(asked, "investigate" | "watch") => {
-                format!("that is {what}: hugewise investigate {word}")
+                format!("it is {what}; run hugewise investigate {word}")
             }
-            Self::Host if !takes_host => format!("that is a captured host: hugewise check --root {word}"),
+            Self::Host if !takes_host => format!("it is a captured host; run hugewise check --root {word}"),
             Self::Hosts(first) if takes_host => {
                 let first = path.join(first);
                 let first = shell::word(&first.to_string_lossy());
-                format!("that is a folder of captured hosts, and {asked} takes one: hugewise {asked} --root {first}")
+                format!("it is a folder of captured hosts, and {asked} takes one; run hugewise {asked} --root {first}")
             }
             Self::Tar if asked == "apply" => {
-                format!("that is a tar: hugewise check --root {word} if hugewise capture or sosreport made it")
+                format!("it is a tar; if hugewise capture or sosreport made it, run hugewise check --root {word}")
             }
-            Self::Folder if takes_host => format!("if collectors write there: hugewise investigate {word}"),
+            Self::Folder if takes_host => format!("if collectors write there, run hugewise investigate {word}"),
             _ => return None,
         };
         Some(plain::clean(&said).into_owned())

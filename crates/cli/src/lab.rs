@@ -87,7 +87,7 @@ pub(crate) struct Common {
     /// Keep at least this much memory free, if that is more than hugewise keeps free anyway.
     #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
     keep_free: Option<Bytes>,
-    /// Only show what it would do and need.
+    /// Only show what the experiment would do and need.
     #[arg(long)]
     plan: bool,
     /// Don't ask before changing pools or switches.

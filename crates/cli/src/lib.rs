@@ -64,7 +64,7 @@ enum Command {
     Check(check::Arguments),
     /// Save what check reads, without secrets, so that you can check this host elsewhere.
     Capture(capture::Arguments),
-    /// Read the captures of many hosts into tables, and sum up what they say.
+    /// Read captures from many hosts into tables, and summarise them.
     #[command(after_help = collect::AFTER_HELP)]
     Collect(collect::Arguments),
     /// Calculate how many huge pages your servers need, running or described.
@@ -85,7 +85,7 @@ enum Command {
     /// Explain a past freeze from sar, OSWatcher, vmstat, atop, PCP, nmon or sosreports.
     #[command(after_help = investigate::AFTER_HELP)]
     Investigate(investigate::Arguments),
-    /// Write all of it as one page to mail: what is wrong, the plan, the sizing, past incidents.
+    /// Write one page that you can mail: what is wrong, the plan, the sizing, past incidents.
     #[command(after_help = report::AFTER_HELP)]
     Report(report::Arguments),
     /// Record this host every second, so that a freeze can be explained afterwards.

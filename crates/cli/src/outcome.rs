@@ -62,7 +62,7 @@ pub(crate) fn open(root: Option<&Path>) -> Result<Box<dyn Source>, Failure> {
         // What other commands take is said by name.
         let instead = root.and_then(|_| Given::at(&path).instead_of("check", &path));
         match instead {
-            Some(instead) => Failure::new(format!("{} is not a captured host; {instead}", path.display())),
+            Some(instead) => Failure::new(format!("{} is not a captured host: {instead}", path.display())),
             None => Failure::new(format!("cannot read {error}")),
         }
     })
@@ -101,7 +101,7 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
 
     use rustix::fs::{FileType, lstat};
-    let name = path.file_name().ok_or_else(|| io::Error::other("is no name of a file"))?;
+    let name = path.file_name().ok_or_else(|| io::Error::other("is not a file name"))?;
     let is_other = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile;
     if lstat(path).is_ok_and(is_other) {
         return Err(io::Error::other(
@@ -134,9 +134,9 @@ fn open_ours(path: &Path, options: &mut std::fs::OpenOptions) -> io::Result<std:
     use rustix::fs::{FileType, OFlags, lstat};
     let link = lstat(path).ok().filter(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
     match link {
-        Some(link) if link.st_uid != 0 && link.st_uid != rustix::process::geteuid().as_raw() => {
-            Err(io::Error::other(format!("is a link of user {}, which is not followed", link.st_uid)))
-        }
+        Some(link) if link.st_uid != 0 && link.st_uid != rustix::process::geteuid().as_raw() => Err(io::Error::other(
+            format!("is a link that belongs to user {}, so hugewise does not follow it", link.st_uid),
+        )),
         Some(_) => options.open(path),
         // One that comes between is not followed either.
         None => options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path),

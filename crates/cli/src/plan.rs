@@ -226,7 +226,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     match text {
         Ok(text) => outcome::print(&text)?,
         Err(refused @ formats::Unwritable::Refused(_)) => {
-            return outcome::complain(&format!("{refused}; --force plans and writes it all the same"), Outcome::Found);
+            return outcome::complain(&format!("{refused}; --force plans and writes it anyway"), Outcome::Found);
         }
         Err(unwritable) => return Err(Failure::new(unwritable.to_string())),
     }

@@ -18,7 +18,7 @@ pub(crate) const AFTER_HELP: &str = "\
 Records until SIGTERM or SIGINT. The recording can be read while it is being written:
 
   sudo hugewise record     records in the foreground
-  hugewise record status   is it running, and what is missing
+  hugewise record status   shows whether it is running, and what is missing
   hugewise investigate /var/lib/hugewise/record
   hugewise watch --replay /var/lib/hugewise/record
   hugewise record export --format oswatcher --out FOLDER

@@ -152,7 +152,7 @@ fn incidents(arguments: &Arguments) -> Result<Option<Investigation>, Failure> {
             || Failure::new(error.to_string()),
             |host| {
                 let word = shell::word(&host.to_string_lossy());
-                Failure::new(format!("{} is a captured host: hugewise report --root {word}", host.display()))
+                Failure::new(format!("{} is a captured host: run hugewise report --root {word}", host.display()))
             },
         )
     })?;

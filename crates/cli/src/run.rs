@@ -21,8 +21,7 @@ use crate::format::Format;
 use crate::outcome::{self, Failure, Outcome};
 use crate::terminal::{self, ColorChoice};
 
-pub(crate) const AFTER_HELP: &str = "\
-  hugewise run -- sort -S 4G big.txt -o sorted.txt
+pub(crate) const AFTER_HELP: &str = "  hugewise run -- sort -S 4G big.txt -o sorted.txt
   hugewise run --pages 2M --need 6G --report -- ./analysis
   hugewise run --compare -- python3 model.py
 
@@ -55,7 +54,7 @@ pub(crate) struct Arguments {
     /// Write the report to this file instead.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Don't print how it is done.
+    /// Don't print how the program gets its huge pages.
     #[arg(short, long)]
     quiet: bool,
     /// When to colour the report of --compare.
@@ -99,7 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             let (code, message) = match error.kind() {
                 io::ErrorKind::NotFound => (NOT_FOUND, format!("{name}: no such program")),
                 io::ErrorKind::PermissionDenied => {
-                    (NOT_EXECUTABLE, format!("{name}: it may not be executed, or not read"))
+                    (NOT_EXECUTABLE, format!("{name}: no permission to execute it, or to read it"))
                 }
                 _ => (NOT_EXECUTABLE, format!("{name}: {error}")),
             };
@@ -179,10 +178,12 @@ fn prepare(instructions: &mut Instructions) -> Inherited {
     let thp_kept_away = launch::thp_is_kept_away().unwrap_or(false);
     if thp_kept_away {
         match launch::keep_thp_away(false) {
-            Ok(()) => {
-                instructions.done.push("THP had been taken from this process (PR_SET_THP_DISABLE); given back".into())
+            Ok(()) => instructions
+                .done
+                .push("THP was disabled for this process (PR_SET_THP_DISABLE); hugewise enabled it again".into()),
+            Err(error) => {
+                instructions.caveats.push(format!("THP is disabled for this process and stays disabled: {error}"))
             }
-            Err(error) => instructions.caveats.push(format!("THP is taken from this process, and stays so: {error}")),
         }
     }
     Inherited { memlock, thp_kept_away }

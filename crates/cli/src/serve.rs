@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         insecure_bind: arguments.insecure_bind,
     };
     if options.insecure_bind && !options.listen.ip().is_loopback() {
-        let what = "--insecure-bind: whoever reaches this address can read what is served, or listen in";
+        let what = "--insecure-bind: anybody who can reach this address can read everything, or listen in";
         outcome::complain(what, Outcome::Fine)?;
     }
     http::run(&options, tell).map_err(|error| Failure::new(error.to_string()))?;
@@ -84,7 +84,7 @@ fn tell(news: News) {
             let _ = outcome::print(format!("listening at {scheme}://{address}\n").as_bytes());
         }
         News::KeptConfig(what) => {
-            let _ = outcome::complain(&format!("the web configuration before holds: {what}"), Outcome::Fine);
+            let _ = outcome::complain(&format!("the previous web configuration stays in force: {what}"), Outcome::Fine);
         }
     }
 }

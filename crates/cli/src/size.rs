@@ -385,7 +385,7 @@ fn nothing(
         return outcome::complain(&message, Outcome::Incomplete);
     }
     if let Some(why) = host.unseen() {
-        let message = format!("nothing to size of what could be seen, and there may be more servers: {why}");
+        let message = format!("nothing to size among the servers that could be seen, and there may be more: {why}");
         return outcome::complain(&message, Outcome::Incomplete);
     }
     if instances.iter().any(|instance| is_unknown(instance, unread)) {

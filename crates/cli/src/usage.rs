@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::error::{ContextKind, ContextValue};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 use hugewise_model::escape::shell;
 
@@ -15,6 +15,10 @@ use crate::{CommandLine, described};
 pub(crate) fn explain(wrong: &clap::Error, arguments: &[OsString]) -> Result<Outcome, Failure> {
     if wrong.use_stderr() {
         let mut text = wrong.render().to_string().replace("\n\n\n", "\n\n");
+        // Without these words the help would read as if it were what went wrong.
+        if wrong.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            text = format!("a command is missing\n\n{text}");
+        }
         if let Some(tip) = Asked::new(wrong, arguments).and_then(|asked| asked.tip()) {
             text = with_tip(&text, &tip);
         }
@@ -46,7 +50,7 @@ impl<'a> Asked<'a> {
     fn new(wrong: &'a clap::Error, arguments: &'a [OsString]) -> Option<Self> {
         let word = wrong.get(ContextKind::InvalidArg).or_else(|| wrong.get(ContextKind::InvalidSubcommand))?;
         let ContextValue::String(word) = word else { return None };
-        let unknown = [clap::error::ErrorKind::UnknownArgument, clap::error::ErrorKind::InvalidSubcommand];
+        let unknown = [ErrorKind::UnknownArgument, ErrorKind::InvalidSubcommand];
         if !unknown.contains(&wrong.kind()) {
             return None;
         }

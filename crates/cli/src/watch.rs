@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        let instead = "hugewise check prints the same once, hugewise serve is for other programs";
+        let instead = "hugewise check prints the same once, and hugewise serve gives it to other programs";
         return Err(Failure::new(format!("watch needs a terminal; {instead}")));
     }
     let palette = terminal::layout(arguments.color, false).palette;

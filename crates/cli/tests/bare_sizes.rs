@@ -46,7 +46,7 @@ fn a_number_alone_is_refused_by_every_option_that_takes_a_size() {
         let words: Vec<&str> = subcommand.split(' ').chain([argument.as_str()]).collect();
         let (code, said) = hugewise(&words);
         assert_eq!(code, Some(2), "{subcommand} {argument}: {said}");
-        let wanted = if option == "--page-size" { "\"34\" is not a page size" } else { "34 bytes? write 34G" };
+        let wanted = if option == "--page-size" { "\"34\" is not a page size" } else { "34 has no unit; write 34G" };
         assert!(said.contains(wanted) && said.contains(option), "{subcommand} {argument}: {said}");
     }
 }
@@ -55,8 +55,8 @@ fn a_number_alone_is_refused_by_every_option_that_takes_a_size() {
 fn what_to_write_is_what_was_likely_meant() {
     for (number, wanted) in [
         ("1.5", "write 1.5G"),
-        (" 34 ", "34 bytes? write 34G"),
-        ("8192", "8192 bytes? write 8192M, or 8192B"),
+        (" 34 ", "34 has no unit; write 34G"),
+        ("8192", "8192 has no unit; write 8192M, or 8192B"),
         ("36507222016", "write 36507222016B"),
     ] {
         let (code, said) = hugewise(&["size", "--segment", number]);
@@ -71,10 +71,10 @@ fn units_are_read_as_ever() {
         let (code, said) = hugewise(&words);
         assert_eq!((code, said.as_str()), (Some(0), ""), "{size}");
     }
-    // Nothing is no size, with or without its unit.
+    // Zero is not a size, with or without a unit.
     for zero in ["0", "0G"] {
         let (code, said) = hugewise(&["size", "--segment", zero]);
-        assert!(code == Some(2) && said.contains("is nothing"), "{zero}: {said}");
+        assert!(code == Some(2) && said.contains("is zero"), "{zero}: {said}");
     }
 }
 

@@ -175,7 +175,7 @@ fn a_word_of_the_command_line_is_no_file() {
     let check = Host::run_on(host.0.path(), &["check", "-v"]).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(check.contains("2 settings set the pool") && !check.contains("2 files"), "{check}");
     assert!(check.contains("sysctl.vm.nr_hugepages=100 on the kernel's command line"), "{check}");
-    assert!(check.contains("take sysctl.vm.nr_hugepages=100 out of /etc/default/grub"), "{check}");
+    assert!(check.contains("remove sysctl.vm.nr_hugepages=100 from /etc/default/grub"), "{check}");
 }
 
 #[test]

@@ -256,7 +256,7 @@ fn other_peoples_tools_get_what_they_read() {
     let nowhere = ["record", "export", path, "--format", "csv", "--out", &out("no.csv"), "--from", "2031-01-01"];
     let nowhere = run(&nowhere);
     assert_eq!(nowhere.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("no sample lies between --from and --to"));
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("no sample is between --from and --to"));
     assert!(!Path::new(&out("no.csv")).exists());
     // Between two samples, as where the recorder was off.
     let (second, part) =

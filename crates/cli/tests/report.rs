@@ -109,7 +109,7 @@ fn archives_tell_of_incidents() {
     // A captured host is no archive, and is told how to be named.
     let said = hugewise(&["report", host.to_str().unwrap()]);
     assert_eq!((said.code, said.out.as_str()), (2, ""));
-    assert!(said.err.contains("is a captured host: hugewise report --root "), "{}", said.err);
+    assert!(said.err.contains("is a captured host: run hugewise report --root "), "{}", said.err);
     // An archive that cannot be read is no report without one.
     let said = on("report", &host, &["/nowhere.sar"]);
     assert_eq!((said.code, said.out.as_str()), (2, ""));

@@ -87,7 +87,7 @@ fn sessions_of_a_bare_segment_share_tables_by_chance_and_the_report_says_what_on
     assert_eq!(row["page_tables_least_bytes"], each + inner);
     let sets = (row["page_tables_bytes"].as_f64().unwrap() - f64::from(each)) / f64::from(inner);
     assert!((sets - 227.19).abs() < 0.01, "{sets}");
-    let note = "share tables where they map a segment at one address";
+    let note = "sessions that map a segment at one address share tables";
     let said = |size| hugewise(&words(size)).out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said("5GiB").contains(note));
     assert!(!said("1GiB").contains(note));

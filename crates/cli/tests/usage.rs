@@ -40,8 +40,9 @@ fn an_option_of_another_command_is_answered_with_that_command() {
         ("check --restart 15/main", "--restart is an option of plan and apply: 'hugewise plan --restart 15/main'"),
         ("investigate --root sa21", "investigate takes the path alone: 'hugewise investigate sa21'"),
         ("check --json", "write '--format json'"),
-        ("size --sga 34", "34 bytes? write 34G"),
+        ("size --sga 34", "34 has no unit; write 34G"),
         ("size --sga 34G", "--sga describes a server: put --engine oracle before it"),
+        ("lab", "a command is missing\n\nMeasure what"),
         ("check PROD", "to name an instance, write 'hugewise check --instance PROD'"),
     ] {
         let (code, text) = said(&line.split(' ').collect::<Vec<_>>());
@@ -65,23 +66,23 @@ fn a_path_of_another_kind_is_answered_with_the_command_that_takes_it() {
     let fleet = folder.path().join("fleet").to_str().unwrap().to_owned();
     let missing = folder.path().join("no.json").to_str().unwrap().to_owned();
     for (line, tip) in [
-        (&["check", "--root", &sar][..], format!("that is a sar file: hugewise investigate {sar}")),
-        (&["check", &sar], format!("that is a sar file: hugewise investigate {sar}")),
-        (&[&packed], format!("that is a sar file: hugewise investigate {packed}")),
+        (&["check", "--root", &sar][..], format!("it is a sar file; run hugewise investigate {sar}")),
+        (&["check", &sar], format!("it is a sar file; run hugewise investigate {sar}")),
+        (&[&packed], format!("it is a sar file; run hugewise investigate {packed}")),
         (&["plan", "--root", &packed], format!("hugewise investigate {packed}")),
-        (&["check", "--root", &plan], format!("that is a plan: hugewise apply {plan}")),
+        (&["check", "--root", &plan], format!("it is a plan; run hugewise apply {plan}")),
         (&["check", "--root", &fleet], format!("hugewise check --root {fleet}/db1")),
         (&["size", &host], format!("hugewise size --root {host}")),
-        (&["check", &settings], format!("if collectors write there: hugewise investigate {settings}")),
+        (&["check", &settings], format!("if collectors write there, run hugewise investigate {settings}")),
     ] {
         let (code, text) = said(line);
         assert!(code == Some(2) && text.contains(&tip), "{line:?}: {text}");
     }
     // Of an apply, where nothing may be changed, only what it says before.
     for (given, tip) in [
-        (&missing, format!("no such file; 'sudo hugewise plan --out {missing}' writes a plan there")),
-        (&sar, format!("that is a sar file: hugewise investigate {sar}")),
-        (&host, format!("that is a captured host: hugewise check --root {host}")),
+        (&missing, format!("no such file; to make a plan there, run 'sudo hugewise plan --out {missing}'")),
+        (&sar, format!("it is a sar file; run hugewise investigate {sar}")),
+        (&host, format!("it is a captured host; run hugewise check --root {host}")),
     ] {
         let (code, text) = said(&["apply", given]);
         assert_eq!(code, Some(2), "{given}: {text}");

@@ -162,7 +162,7 @@ pub struct Kind {
 }
 
 /// What is said of a kind that was never [`tried`](Kind::tried).
-pub const UNTRIED: &str = "known from its vendor's documents, not tried on a real server";
+pub const UNTRIED: &str = "based on its vendor's documents, not tested on a real server";
 
 /// A message of a server, or a setting that people meet with one, and what it has to do with huge pages.
 #[derive(Debug)]

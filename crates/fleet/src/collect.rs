@@ -405,7 +405,7 @@ impl Keeper<'_> {
                 None => ("absent", "no capture of it is in the tables".to_owned()),
                 Some(Some(at)) if at < since => {
                     let day = hugewise_report::date::day(at).unwrap_or_default();
-                    ("stale", format!("its last capture is of {day}"))
+                    ("stale", format!("its last capture is from {day}"))
                 }
                 Some(_) => continue,
             };

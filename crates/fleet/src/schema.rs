@@ -93,15 +93,14 @@ use Kind::{Flag, Integer, Number, Text, Time};
 /// Columns that every table begins with.
 pub const COMMON: &[Column] = &[
     needed("schema_version", Integer, "version of these tables"),
-    needed("capture", Text, "SHA-256 of the capture; the same in all tables, so join by it"),
-    maybe("host", Text, "name that the host gives itself; null where its capture has none"),
-    maybe("cluster", Text, "what `--label` said"),
+    needed("capture", Text, "SHA-256 of the capture; the same in all tables, so join on it"),
+    maybe("host", Text, "name that the host gives itself; null if its capture has none"),
+    maybe("cluster", Text, "the value of `--label`"),
     maybe("captured_at", Time, "when the facts were read on the host"),
 ];
 
 const ENGINE: Column = needed("engine", Text, "kind of server: `oracle`, `postgresql`, ...");
-const NAME: Column =
-    needed("instance", Text, "what its people call it; unique among the engine's instances on the host");
+const NAME: Column = needed("instance", Text, "its name, unique among the engine's instances on the host");
 
 /// Places of the tables in [`TABLES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,7 +138,7 @@ pub const TABLES: [&Table; 9] =
 
 const HOSTS: Table = Table {
     name: "hosts",
-    row: "a capture of a host",
+    row: "one capture of a host",
     own: &[
         needed("path", Text, "where the capture was found"),
         maybe("os", Text, "operating system"),
@@ -147,7 +146,7 @@ const HOSTS: Table = Table {
         maybe("architecture", Text, "`uname -m`"),
         maybe("processors", Integer, "online processors"),
         maybe("base_page_bytes", Integer, "size of a base page"),
-        maybe("default_huge_page_bytes", Integer, "size of a huge page where a program names none"),
+        maybe("default_huge_page_bytes", Integer, "default size of a huge page, for programs that name none"),
         maybe("memory_bytes", Integer, "`MemTotal`"),
         maybe("memory_free_bytes", Integer, "`MemFree`"),
         maybe("memory_available_bytes", Integer, "`MemAvailable`"),
@@ -157,13 +156,13 @@ const HOSTS: Table = Table {
         maybe("thp_enabled", Text, "transparent huge pages: `always`, `madvise`, `never`"),
         maybe("thp_defrag", Text, "when an allocation may wait for compaction"),
         maybe("thp_shmem_enabled", Text, "the switch for shared memory"),
-        needed("instances", Integer, "database servers of the host, whether they run or not"),
+        needed("instances", Integer, "database servers on the host, running or not"),
         needed("errors", Integer, "findings that hurt now, or will at the next start"),
         needed("warnings", Integer, "findings that will hurt under load"),
         needed("infos", Integer, "findings worth knowing"),
-        needed("undecided_rules", Integer, "verdicts that are missing, because facts are not known"),
-        needed("unread_facts", Integer, "facts that are there and could not be read"),
-        maybe("torn", Text, "where the capture breaks off; null where it is whole"),
+        needed("undecided_rules", Integer, "verdicts that are missing because facts are"),
+        needed("unread_facts", Integer, "facts that exist but could not be read"),
+        maybe("torn", Text, "where the capture breaks off; null if it is whole"),
     ],
 };
 
@@ -174,10 +173,10 @@ const POOLS: Table = Table {
         needed("page_bytes", Integer, "page size"),
         maybe("node", Integer, "NUMA node; null for the whole host, so filter by it before you sum"),
         maybe("total_pages", Integer, "pages in the pool"),
-        maybe("free_pages", Integer, "pages not handed out, the reserved ones included"),
-        maybe("reserved_pages", Integer, "pages promised and not yet touched; for the whole host only"),
+        maybe("free_pages", Integer, "free pages, including the reserved ones"),
+        maybe("reserved_pages", Integer, "pages reserved but not yet touched; for the whole host only"),
         maybe("surplus_pages", Integer, "pages above the configured number"),
-        maybe("overcommit_pages", Integer, "surplus pages that may be had on demand; for the whole host only"),
+        maybe("overcommit_pages", Integer, "surplus pages that the pool may take on demand; for the whole host only"),
         maybe("committed_pages", Integer, "total - free + reserved; for the whole host only"),
         maybe("available_pages", Integer, "free - reserved; for the whole host only"),
     ],
@@ -185,15 +184,15 @@ const POOLS: Table = Table {
 
 const INSTANCES: Table = Table {
     name: "instances",
-    row: "a database server of a host",
+    row: "one database server on a host",
     own: &[
         ENGINE,
         NAME,
-        needed("running", Flag, "whether it runs"),
+        needed("running", Flag, "whether it is running"),
         maybe("version", Text, "server version"),
         needed("owner", Text, "operating system user"),
         maybe("unit", Text, "the systemd service that it runs in"),
-        needed("containered", Flag, "whether it lives in another mount namespace than the reader"),
+        needed("containered", Flag, "whether it runs in another mount namespace than hugewise"),
         maybe("sessions", Integer, "client sessions now"),
         maybe("max_sessions", Integer, "sessions that the settings allow"),
         needed(
@@ -207,15 +206,15 @@ const INSTANCES: Table = Table {
         maybe("demand_pages", Integer, "pages that it needs to be wholly on huge pages"),
         maybe("demand_source", Text, "how that is known: `engine`, `measured`, `estimated`"),
         maybe("page_tables_bytes", Integer, "page tables of all its processes"),
-        maybe("at_max_sessions", Integer, "the most sessions, for which the next two columns are"),
+        maybe("at_max_sessions", Integer, "the largest number of sessions; the next two columns are for it"),
         maybe("at_max_base_page_tables_bytes", Integer, "page tables expected then, with its memory on base pages"),
         maybe(
             "at_max_huge_page_tables_bytes",
             Integer,
             "page tables expected then, with its memory on pages of `demand_page_bytes`",
         ),
-        maybe("touched_bytes", Integer, "at most so much of its segments has been touched"),
-        maybe("memlock_bytes", Integer, "soft limit of locked memory; null where it is unlimited or not known"),
+        maybe("touched_bytes", Integer, "how much of its segments has been touched, at most"),
+        maybe("memlock_bytes", Integer, "soft memlock limit; null if it is unlimited or not known"),
         needed("segments", Integer, "stretches of memory that huge pages could back"),
         needed("segments_bytes", Integer, "their size as mapped"),
     ],
@@ -233,23 +232,23 @@ const MOMENTS: Table = Table {
             "`now`, `restart` (of this server alone) or `reboot` (of the host, with its servers in the worst order)",
         ),
         needed("state", Text, "`all`, `partly`, `none`, `does_not_start`, `not_running`, `unknown`, `not_counted`"),
-        maybe("why", Text, "what that rests on; null where there is nothing to say"),
+        maybe("why", Text, "the evidence for that; null if there is nothing to say"),
     ],
 };
 
 const CASES: Table = Table {
     name: "cases",
-    row: "a cause, with what follows from it",
+    row: "one cause, with what follows from it",
     own: &[
         needed("case_number", Integer, "from 0, worst first"),
-        needed("level", Text, "the worst of the case: `error`, `warn`, `info`"),
+        needed("level", Text, "the worst level in the case: `error`, `warn`, `info`"),
         needed("code", Text, "code of the rule that is the cause; `hugewise rules` lists them"),
-        needed("name", Text, "the same as a word: `no-pool`"),
+        needed("name", Text, "its name: `no-pool`"),
         maybe("instance_title", Text, "`oracle PROD`; null for the host as a whole"),
         needed("summary", Text, "one sentence"),
         needed("cost", Text, "what it costs"),
         needed("symptoms", Integer, "findings that follow from it"),
-        maybe("symptom_codes", Text, "their rules, with a blank between; null where there are none"),
+        maybe("symptom_codes", Text, "their rules, separated by blanks; null if there are none"),
     ],
 };
 
@@ -265,42 +264,42 @@ const FINDINGS: Table = Table {
         needed("name", Text, "`no-pool`"),
         maybe("instance_title", Text, "`oracle PROD`; null for the host as a whole"),
         needed("summary", Text, "one sentence"),
-        needed("evidence", Text, "facts that it rests on, a line each"),
-        maybe("cost", Text, "what it costs; null where no number is known"),
-        needed("fix", Text, "what ends it, in words, a line each"),
+        needed("evidence", Text, "facts that it is based on, one per line"),
+        maybe("cost", Text, "what it costs; null if no number is known"),
+        needed("fix", Text, "what ends it, in words, one per line"),
     ],
 };
 
 const CLOCK: Column =
-    needed("clock", Text, "`utc`, or `wall` where the archive has the host's wall clock and does not say its zone");
+    needed("clock", Text, "`utc`, or `wall` if the archive has the host's wall clock and does not give its zone");
 
 const INCIDENTS: Table = Table {
     name: "incidents",
-    row: "an incident that `hugewise investigate` finds in the archives of a host's collectors; it is of the day on which it began",
+    row: "one incident that `hugewise investigate` finds in the archives of a host's collectors, under the day on which it began",
     own: &[
         needed("began_at", Time, "when it began"),
         needed("ended_at", Time, "when it ended"),
         CLOCK,
-        needed("verdict", Text, "what it is taken for: `reclaim-by-page-tables`, `login-storm`, ..."),
-        needed("confidence", Text, "how sure that is: `high`, `medium`, `low`"),
-        needed("summary", Text, "the same in a sentence with its figures"),
-        needed("signatures", Text, "kinds of trouble that met in it, a line each"),
-        maybe("who", Text, "programs that grew or were stuck, a line each; null where no source lists processes"),
-        maybe("elsewhere", Text, "the same on other hosts at the same time, a line each"),
-        maybe("other_days", Text, "whether it was there at the same hours of other days, a line each"),
-        maybe("next", Text, "what to do next, a line each"),
+        needed("verdict", Text, "the verdict: `reclaim-by-page-tables`, `login-storm`, ..."),
+        needed("confidence", Text, "how certain that is: `high`, `medium`, `low`"),
+        needed("summary", Text, "the same as a sentence with its figures"),
+        needed("signatures", Text, "kinds of trouble that coincide in it, one per line"),
+        maybe("who", Text, "programs that grew or were stuck, one per line; null if no source lists processes"),
+        maybe("elsewhere", Text, "the same on other hosts at the same time, one per line"),
+        maybe("other_days", Text, "whether it was there at the same hours of other days, one per line"),
+        maybe("next", Text, "what to do next, one per line"),
     ],
 };
 
 const SERIES: Table = Table {
     name: "series",
-    row: "a metric of a collector in one hour; metrics by which no incident is judged are left out",
+    row: "one metric of a collector in one hour; metrics that no incident is judged by are left out",
     own: &[
         needed("hour", Time, "when the hour begins"),
         CLOCK,
         needed("collector", Text, "`sysstat`, `atop`, `pcp`, `recorder`, ..."),
-        needed("metric", Text, "its name, with the unit at the end"),
-        needed("samples", Integer, "samples of that hour that have it"),
+        needed("metric", Text, "its name, ending in the unit"),
+        needed("samples", Integer, "samples in that hour that have it"),
         needed("least", Number, "the smallest"),
         needed("mean", Number, "their mean"),
         needed("most", Number, "the largest"),
@@ -309,42 +308,42 @@ const SERIES: Table = Table {
 
 const FAILURES: Table = Table {
     name: "failures",
-    row: "a path of which nothing, or not all, could be read, or a host of `--expect` that is missing",
+    row: "one path that could not be read, or not completely, or one host of `--expect` that is missing",
     own: &[
-        needed("path", Text, "what was given, or was found below it; the name of a host that is missing"),
+        needed("path", Text, "the path that was given, or found below it; the name of a host that is missing"),
         needed(
             "class",
             Text,
-            "`denied`, `not_a_capture`, `torn`, `too_large`, `unreadable`, `defect`; `absent`, `stale` of a host that was expected",
+            "`denied`, `not_a_capture`, `torn`, `too_large`, `unreadable`, `defect`; for a host that was expected: `absent`, `stale`",
         ),
         needed("message", Text, "what went wrong"),
         needed("failed_at", Time, "when it was tried"),
-        needed("rows_kept", Flag, "whether what could be read is in the other tables: so of a torn capture"),
+        needed("rows_kept", Flag, "whether what could be read is in the other tables, as it is for a torn capture"),
     ],
 };
 
 /// docs/schema/tables.md.
 pub fn page() -> String {
     let mut text = format!(
-        "# The tables of a fleet\n\n\
-         `hugewise collect PATH... --out LAKE` writes these tables, version {VERSION}. Within a version columns are added at \
-         the end of a table, never changed. This page is generated from the code that writes them.\n\n\
+        "# Fleet tables\n\n\
+         `hugewise collect PATH... --out LAKE` writes these tables, version {VERSION}. Within a version, columns are only \
+         added at the end of a table, never changed. This page is generated from the code that writes them.\n\n\
          A table is a folder of Parquet files: `LAKE/TABLE/day=2026-11-25/bucket=07/part-....parquet`. `day` is the day of \
          `captured_at` in UTC (in `failures` that of `failed_at`); it is `__HIVE_DEFAULT_PARTITION__`, which SQL engines \
-         read as null, where a capture does not say when it was made. `bucket` is 00 to {:02}, the same for all captures of \
-         a host; engines disagree on whether it is a number. Both are in the path alone: read with hive partitioning, and they \
-         are columns. A table without a row has no folder. Times are in UTC, \
+         read as null, if a capture does not say when it was made. `bucket` is 00 to {:02}, the same for all captures of \
+         a host; engines disagree on whether it is a number. Both are only in the path: with hive partitioning they become \
+         columns. A table without rows has no folder. Times are in UTC, \
          sizes in bytes, and a fact that is not known is null, never zero.\n\n\
-         A row is there once, whatever was killed or tried again. `LAKE/_manifest` says which captures are in the \
-         tables; leave it alone. A host that was captured twice has its rows twice, with another `capture`: take the \
-         latest `captured_at`. Rows of `incidents` and `series` are of a host's day: `capture` stands for what its archives say \
-         of that day, and `captured_at` is how far they reach within it. A day that was collected before it had ended \
-         is there again once it has: take the latest `captured_at` of each host, day, and in `series` collector.\n",
+         Each row is there once, whatever was killed or tried again. `LAKE/_manifest` says which captures are in \
+         the tables; leave it alone. A host that was captured twice has its rows twice, with different values of `capture`: take \
+         the latest `captured_at`. Rows of `incidents` and `series` belong to one day of a host: `capture` identifies what its \
+         archives say about that day, and `captured_at` is how far into the day they reach. A day that was collected before it ended appears \
+         again when it is collected later: take the latest `captured_at` of each host, day, and in `series` collector.\n",
         BUCKETS - 1
     );
     section(&mut text, "In every table", "", COMMON);
     for table in TABLES {
-        section(&mut text, table.name, &format!("A row is {}.\n\n", table.row), table.own);
+        section(&mut text, table.name, &format!("Each row is {}.\n\n", table.row), table.own);
     }
     text
 }

@@ -215,15 +215,15 @@ impl Summary {
             self.failures.len()
         );
         let gib = |bytes: u64| Bytes(bytes).to_string();
-        let _ = writeln!(text, "page tables: {} in all", gib(self.page_tables_bytes));
+        let _ = writeln!(text, "page tables: {} in total", gib(self.page_tables_bytes));
         if self.page_tables_unknown > 0 {
-            let _ = writeln!(text, "  {} did not tell theirs", captures(self.page_tables_unknown));
+            let _ = writeln!(text, "  {} did not report theirs", captures(self.page_tables_unknown));
         }
         for it in &self.most_page_tables {
             let _ = writeln!(text, "  {}  {}", it.host, gib(it.bytes));
         }
         if self.given_back_bytes > 0 {
-            let _ = writeln!(text, "huge pages would give back: {} with all sessions", gib(self.given_back_bytes));
+            let _ = writeln!(text, "huge pages would save: {} with all sessions", gib(self.given_back_bytes));
             for it in &self.most_given_back {
                 let _ = writeln!(text, "  {}  {}", it.host, gib(it.bytes));
             }
@@ -245,7 +245,7 @@ impl Summary {
             let _ = writeln!(text, "incident {verdict}: {count}");
         }
         if self.undecided > 0 {
-            let _ = writeln!(text, "{} did not say enough to judge everything", captures(self.undecided));
+            let _ = writeln!(text, "{} had too few facts to judge everything", captures(self.undecided));
         }
         for (hosts, what) in [(&self.absent, "no capture of"), (&self.stale, "stale")] {
             if !hosts.is_empty() {

@@ -30,40 +30,40 @@ pub struct Progress {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A zone that this machine does not have.
-    #[error("{0}: no zone of that name in /usr/share/zoneinfo; an offset such as +02:00 will do as well")]
+    #[error("{0}: there is no such zone in /usr/share/zoneinfo; you can also give an offset such as +02:00")]
     Zone(String),
     /// An offset that no zone has.
     #[error("{0}: {1}")]
     Offset(String, String),
     /// What is no time.
-    #[error("{0}: no time such as 2026-11-21T08:00:00+01:00, \"2026-11-21 08:00\", 2026-11-21 or 08:00")]
+    #[error("{0} is not a time; write 2026-11-21T08:00:00+01:00, \"2026-11-21 08:00\", 2026-11-21 or 08:00")]
     Time(String),
     /// What is no interval between lines.
-    #[error("--interval {0}: seconds such as 3s, up to a day")]
+    #[error("--interval {0}: give seconds, such as 3s, up to a day")]
     Interval(String),
     /// What is no offset of a host's clock.
-    #[error("--offset {0}: HOST=SECONDS such as db2=+3s where the clock of db2 is 3 s ahead, up to a day")]
+    #[error("--offset {0}: give HOST=SECONDS, up to a day, such as db2=+3s if the clock of db2 is 3 s ahead")]
     HostOffset(String),
     /// An offset of the clock of a host that is not there.
-    #[error("--offset {0}: no host of that name is in what was read")]
+    #[error("--offset {0}: no host of that name was read")]
     NoHost(String),
     /// A host that is asked for and is not there, and some that are.
     #[error("no host is named {0}; found {1}")]
     NotFound(String, String),
     /// A time that clocks pass over, or that is beyond them.
-    #[error("a time that no clock shows")]
+    #[error("not a time that a clock can show")]
     NoClock,
     /// The end of what is asked is not behind its beginning.
     #[error("--from is not before --to")]
     Backwards,
     /// Nothing was sampled in what is asked: the first and the last sample that there is.
-    #[error("no sample lies between --from and --to: they are of {0} to {1}")]
+    #[error("no sample is between --from and --to: the samples run from {0} to {1}")]
     Outside(String, String),
     /// Nothing was sampled at all.
-    #[error("no sample is in there")]
+    #[error("it has no samples")]
     NoSample,
     /// Where this host's collectors usually write there is nothing: these places.
-    #[error("no archives of a collector are here: looked for {0}. Name a file, a folder, a tar or a sosreport")]
+    #[error("found no collector's archives here; looked for {0}. Name a file, a folder, a tar or a sosreport")]
     NoArchives(String),
     /// Nothing could be read of what was given or found, and why.
     #[error("{0}")]

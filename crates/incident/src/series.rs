@@ -225,7 +225,7 @@ impl Series {
     fn is_full(&mut self, of: &str) {
         if !self.full {
             self.full = true;
-            let what = format!("has more than {of}; what comes from here on is left out");
+            let what = format!("has more than {of}; the rest is left out");
             self.problems.push(Problem { at: self.samples.last().map(|last| last.at), what });
         }
     }

@@ -282,13 +282,13 @@ pub struct Incident {
     pub summary: String,
     /// How sure.
     pub confidence: Confidence,
-    /// What would make it surer: the source or setting that is missing.
+    /// What would make it more certain: the source or setting that is missing.
     pub raised_by: Vec<String>,
     /// What speaks against it.
     pub against: Vec<String>,
-    /// What to do next, commands among it.
+    /// What to do next, including commands.
     pub next: Vec<String>,
-    /// Programs that grew in it, or were stuck in it, where a source lists processes.
+    /// Programs that grew or were stuck during it, if a source lists processes.
     pub who: Vec<String>,
     /// The same on other hosts at the same time.
     pub elsewhere: Vec<String>,
@@ -305,7 +305,7 @@ pub struct Source {
     pub path: String,
     /// The format; `None` where it could not be read.
     pub format: Option<Format>,
-    /// Of the tool that wrote it.
+    /// Version of the tool that wrote it.
     pub version: Option<String>,
     /// The host, where the source says it.
     pub host: Option<String>,
@@ -437,7 +437,7 @@ pub struct Investigation {
     pub sources: Vec<Source>,
     /// The hosts, by name.
     pub hosts: Vec<History>,
-    /// What was found in folders and tars and is in no known format, counted.
+    /// How many files in folders and tars are in no known format.
     pub passed_over: Vec<String>,
     /// What could not be told of any host.
     pub unknown: Vec<String>,

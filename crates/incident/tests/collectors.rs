@@ -241,7 +241,7 @@ fn atops_own_files_say_what_their_atop_prints() {
 fn a_file_of_atop_that_is_torn_or_unknown_is_refused_or_told() {
     let whole = fixture("atop-2.11.xz");
     assert!(readers::read(&whole[..64], "atop").unwrap_err().0.contains("ends within its header"));
-    assert!(readers::read(&whole[..500], "atop").unwrap_err().0.contains("no sample"));
+    assert!(readers::read(&whole[..500], "atop").unwrap_err().0.contains("no atop sample"));
     let plain = {
         let mut plain = Vec::new();
         let mut stream = hugewise_host::compressed::open(whole.as_slice()).unwrap();

@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::variant::Variant;
 
-/// Which way a metric is good.
+/// Which direction of a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
-    /// Times, memory, faults.
+    /// Lower is better: times, memory, faults.
     Lower,
-    /// Rates, bandwidth, pages had.
+    /// Higher is better: rates, bandwidth, pages obtained.
     Higher,
 }
 
@@ -81,15 +81,15 @@ pub struct Run {
     pub experiment: String,
     /// What ran it: `standin`, `postgresql`, `memory`.
     pub engine: String,
-    /// The pages that the memory stood on.
+    /// The pages that the memory was on.
     pub pages: Variant,
-    /// Sessions that were there, where the experiment has sessions.
+    /// Sessions connected, if the experiment has sessions.
     pub sessions: Option<u32>,
-    /// Size of the segment or working set in bytes, where there is one.
+    /// Size of the segment or working set in bytes, if there is one.
     pub segment_bytes: Option<u64>,
     /// What was measured.
     pub metric: String,
-    /// What else tells this run from others of the same metric.
+    /// What else distinguishes this run from others of the same metric.
     pub case: Option<String>,
     /// Unit of all values: `s`, `ns`, `B`, `B/s`, `1/s`, `1`.
     pub unit: String,
@@ -108,7 +108,7 @@ pub struct Run {
     pub(crate) rounds: Vec<usize>,
 }
 
-/// How many times better one kind of pages did than another, on the same metric under the same circumstances.
+/// How many times better one kind of page did than another, on the same metric under the same conditions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ratio {
     /// The experiment.
@@ -121,11 +121,11 @@ pub struct Ratio {
     pub sessions: Option<u32>,
     /// As in the runs that are compared.
     pub segment_bytes: Option<u64>,
-    /// The pages that did so many times better,
+    /// The pages that did better by this factor,
     pub pages: Variant,
     /// than these.
     pub against: Variant,
-    /// Of the two medians: below 1 where `pages` did worse.
+    /// Ratio of the two medians: below 1 if `pages` did worse.
     pub median: f64,
     /// The smallest of the ratios of each round's medians.
     pub min: f64,

@@ -44,7 +44,7 @@ impl AtBoot {
         }
     }
 
-    /// What says so.
+    /// The evidence for that.
     pub fn why(&self) -> &str {
         match self {
             Self::Yes(why) | Self::No(why) | Self::Unknown(why) => why,

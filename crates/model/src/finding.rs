@@ -55,7 +55,7 @@ pub struct Finding {
     pub code: RuleId,
     /// `no-pool`.
     pub name: &'static str,
-    /// How bad.
+    /// How bad it is.
     pub level: Level,
     /// The instance it is about; `None` for the host as a whole.
     pub instance: Option<InstanceId>,

@@ -313,7 +313,7 @@ impl Pool {
         Some(used + self.reserved.get()?)
     }
 
-    /// Pages that a new mapping can have: free - reserved.
+    /// Pages available to a new mapping: free - reserved.
     pub fn available(&self) -> Option<PageCount> {
         Some(self.free.get()?.saturating_sub(self.reserved.get()?))
     }

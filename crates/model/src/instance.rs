@@ -299,7 +299,7 @@ pub struct Segment {
     pub size: Bytes,
     /// Kernel page size of the mapping.
     pub page_size: Observed<PageSize>,
-    /// Whether that is more than the base page.
+    /// Whether that is larger than a base page.
     pub huge: Observed<bool>,
     /// Processes that map it.
     pub mappers: u64,
@@ -383,9 +383,9 @@ impl NextStart {
 /// The pages that an instance needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Of this size.
+    /// Their size.
     pub page_size: PageSize,
-    /// So many.
+    /// The number of pages.
     pub pages: PageCount,
     /// How the number was found.
     pub source: DemandSource,

@@ -189,7 +189,7 @@ impl fmt::Display for Lack {
     }
 }
 
-/// A fact that is there and could not be read.
+/// A fact that exists but could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Unread {
     /// The file, interface or question: `/proc/4711/maps`.

@@ -153,7 +153,7 @@ impl PageSize {
 impl TryFrom<u64> for PageSize {
     type Error = String;
     fn try_from(bytes: u64) -> Result<Self, Self::Error> {
-        Self::new(bytes).ok_or_else(|| format!("{bytes} bytes is no page size"))
+        Self::new(bytes).ok_or_else(|| format!("{bytes} bytes is not a page size"))
     }
 }
 

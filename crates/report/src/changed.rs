@@ -55,9 +55,9 @@ impl Proof {
 pub struct Expectation {
     /// The finding.
     pub expected: Expected,
-    /// What became of it.
+    /// What happened to it.
     pub proof: Proof,
-    /// What is said of it now; empty where it is gone.
+    /// What the finding says now; empty if it is gone.
     pub says: String,
 }
 
@@ -82,7 +82,7 @@ pub struct AppliedReport<'a> {
     pub expectations: &'a [Expectation],
     /// The servers that it has restarted.
     pub restarted: &'a [Restarted],
-    /// What the next boot, login or start of a server will not find as it was to be.
+    /// Changes that the next boot, login or start of a server will not find in place.
     pub unkept: &'a [Unkept],
     /// Everything that is there and could not be read now, sorted.
     pub unread: &'a [Unread],

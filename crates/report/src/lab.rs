@@ -17,12 +17,12 @@ pub struct LabReport<'a> {
     pub forecasts: &'a [Forecast],
 }
 
-/// A forecast beside what was measured.
+/// A forecast next to what was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forecast {
     /// The pages.
     pub pages: Variant,
-    /// So many sessions.
+    /// The number of sessions.
     pub sessions: u32,
     /// On a segment of this size.
     pub segment: Bytes,

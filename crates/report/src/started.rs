@@ -48,7 +48,7 @@ const ZONES: [(&str, &str); 38] = [
 /// Why the time of a start cannot be told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoTime {
-    #[error("what the log gives is no date and time of the calendar")]
+    #[error("what the log gives is not a valid date and time")]
     Senseless,
     #[error("the log gives no time zone")]
     NoZone,

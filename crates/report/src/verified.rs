@@ -23,7 +23,7 @@ pub struct Verified<'a> {
     pub verdict: &'a Standing,
     /// Whether it is about one instance that was named: then others do not matter.
     pub named: bool,
-    /// Everything that is there and could not be read.
+    /// Everything that exists but could not be read.
     pub unread: &'a [Unread],
 }
 

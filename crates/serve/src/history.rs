@@ -19,7 +19,7 @@ const MOST_POOLS: usize = 8;
 /// How far back a history goes, and how fine it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The least time between two points.
+    /// The shortest time between two points.
     pub gap: Duration,
     /// No more points than this are kept.
     pub points: usize,

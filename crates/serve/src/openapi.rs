@@ -21,7 +21,7 @@ pub fn openapi() -> String {
     let mut events = document("Readings as they are made; `data` of an event `reading` is one document.", &text);
     let mut metrics = document("All metrics.", &text);
     if let Some(size) = size.as_object_mut() {
-        size.insert("400".into(), error("The question makes no sense."));
+        size.insert("400".into(), error("The request is not valid."));
         size.insert("404".into(), error("Nothing here to size, or no pages of that size."));
     }
     if let Some(of) = events.pointer_mut("/200/content") {
@@ -44,7 +44,7 @@ pub fn openapi() -> String {
         "security": [{}, {"basic": []}],
         "paths": {
             "/api/v1/check": {"get": operation("check", "What `hugewise check` says, now.", &json!([]), &document("The host, its servers, and what is wrong.", &schemas.check))},
-            "/api/v1/size": {"get": operation("size", "What `hugewise size` says, for what runs here.", &size_parameters(), &size)},
+            "/api/v1/size": {"get": operation("size", "What `hugewise size` says about the servers that run here.", &size_parameters(), &size)},
             "/api/v1/history": {"get": operation("history", "The last hours.", &json!([]), &document("Points, oldest first.", &schemas.history))},
             "/api/v1/events": {"get": operation("events", "Readings as they are made.", &json!([]), &events)},
             "/metrics": {"get": operation("metrics", "What Prometheus scrapes.", &json!([]), &metrics)},
@@ -80,7 +80,7 @@ fn size_parameters() -> Value {
         ),
         parameter(
             "headroom",
-            "Pages beyond the demand, in percent of it.",
+            "Spare pages, as a percentage of the demand.",
             json!({"type": "integer", "minimum": 0, "maximum": 100, "default": 0})
         ),
         parameter(

@@ -37,7 +37,7 @@ pub fn write(reading: &Reading, path: &Path) -> io::Result<()> {
 /// Whether a file can take that place. What is behind a link counts too: /dev/stdout is one.
 ///
 /// # Errors
-/// It is no name of a file that the collector reads, or something else has it.
+/// It is not a file name that the collector reads, or something else has it.
 pub fn check(path: &Path) -> io::Result<()> {
     if path.extension() != Some(OsStr::new("prom")) {
         return Err(io::Error::other("node_exporter reads only files whose names end in .prom"));

@@ -27,13 +27,13 @@ pub struct FileState {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Content {
-    /// They are UTF-8.
+    /// The bytes are UTF-8.
     Text(String),
-    /// They are not.
+    /// The bytes are not UTF-8.
     Base64(Base64),
 }
 
-/// Bytes that are no text, in base64.
+/// Bytes that are not text, in base64.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]

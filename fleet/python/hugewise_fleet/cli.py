@@ -24,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (LakeError, OSError) as error:
         print(f"hugewise-fleet: {error}", file=sys.stderr)
     except ImportError as error:
-        print(f"hugewise-fleet: {error.name} is not installed: hugewise-fleet needs its [spark] extra for this engine", file=sys.stderr)
+        print(f"hugewise-fleet: {error.name} is not installed; for this engine install hugewise-fleet[spark]", file=sys.stderr)
     return 2
 
 
@@ -35,17 +35,17 @@ def _parser() -> argparse.ArgumentParser:
     whole = commands.add_parser("report", help="answer every question")
     one = commands.add_parser("ask", help="answer one question")
     listed = commands.add_parser("questions", help="list the questions")
-    read = commands.add_parser("collect", help="read captures on a Spark cluster; on one machine, hugewise collect does it")
-    read.add_argument("captures", metavar="CAPTURES", help="captures and folders of them, as Spark names them: /captures, s3a://bucket/captures")
+    read = commands.add_parser("collect", help="read captures on a Spark cluster; on one machine, use hugewise collect")
+    read.add_argument("captures", metavar="CAPTURES", help="captures, or folders of captures, as Spark paths: /captures, s3a://bucket/captures")
     read.add_argument("lake", metavar="LAKE", help="where the tables go")
-    read.add_argument("--engine", default="spark", help="spark (of spark-submit), or a master as spark://host:7077")
+    read.add_argument("--engine", default="spark", help="spark (for spark-submit), or a master such as spark://host:7077")
     read.add_argument("--label", metavar="CLUSTER", help="the cluster that these hosts belong to")
-    read.add_argument("--partitions", type=int, metavar="N", help="parts that the captures are read in")
-    read.add_argument("--program", default=reading.program(), help="hugewise on the executors, where it is not on their path")
+    read.add_argument("--partitions", type=int, metavar="N", help="number of parts to read the captures in")
+    read.add_argument("--program", default=reading.program(), help="path of hugewise on the executors, if it is not in their PATH")
     read.set_defaults(run=_collect)
     for command in (whole, one):
         command.add_argument("lake", metavar="LAKE", help="the folder that hugewise collect --out wrote")
-        command.add_argument("--engine", default="duckdb", help="duckdb, spark (of spark-submit), or a master as spark://host:7077")
+        command.add_argument("--engine", default="duckdb", help="duckdb, spark (for spark-submit), or a master such as spark://host:7077")
         command.add_argument("--out", type=Path, metavar="FILE", help="write to this file instead")
     whole.add_argument("--format", choices=("text", "json", "html"), default="text")
     one.add_argument("question", choices=[each.name for each in all_questions()], metavar="QUESTION")
@@ -83,7 +83,7 @@ def _collect(asked: argparse.Namespace) -> int:
         # Executors that end before their driver does are missed and started anew.
         spark.stop()
     for path in large:
-        print(f"hugewise-fleet: {path} was not read: it has more than 1 GiB; hugewise collect reads it, or make smaller bundles of it", file=sys.stderr)
+        print(f"hugewise-fleet: {path} was not read: it is larger than 1 GiB; use hugewise collect, or split it into smaller bundles", file=sys.stderr)
     _write(None, "".join(f"{table}: {rows} rows\n" for table, rows in written.items()) or "nothing new\n")
     return 3 if large else 0
 

@@ -41,7 +41,7 @@ impl std::fmt::Display for Overruled {
     /// What has to be done for the plan's line to count: it goes on behind a colon.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::By { place, pages } => write!(f, "take out {place}, which has the last word and sets {pages}"),
+            Self::By { place, pages } => write!(f, "remove {place}, which has the last word and sets {pages}"),
             Self::Masked { service, link } => {
                 write!(f, "unmask {service} ({link}), without which no such file counts")
             }
@@ -204,7 +204,7 @@ mod tests {
         let with = |file: &'static str, pages: &'static str| {
             said(move |case| case.host.configuration.sysctl = Observed::Known(vec![in_file(file, pages)]))
         };
-        let out = |file: &str| Some(format!("take out {file}:1, which has the last word and sets 100"));
+        let out = |file: &str| Some(format!("remove {file}:1, which has the last word and sets 100"));
         assert_eq!(with("/etc/sysctl.d/zzz-last.conf", "100"), out("/etc/sysctl.d/zzz-last.conf"));
         assert_eq!(with("/usr/lib/sysctl.d/zzz.conf", "100"), out("/usr/lib/sysctl.d/zzz.conf"));
         assert_eq!(with("/etc/sysctl.conf", "100"), out("/etc/sysctl.conf"));
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(with("/etc/tmpfiles.d/a.conf", pool), None);
         assert_eq!(with("/usr/lib/tmpfiles.d/a.conf", SETTING), None);
         let first = "/etc/tmpfiles.d/00-a.conf";
-        let out = |file: &str| Some(format!("take out {file}:1, which has the last word and sets 2"));
+        let out = |file: &str| Some(format!("remove {file}:1, which has the last word and sets 2"));
         assert_eq!(with(first, pool), out(first));
         assert_eq!(
             with("/etc/tmpfiles.d/a.conf", "/sys/kernel/mm/hugepages/*/nr_hugepages"),

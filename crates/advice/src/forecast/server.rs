@@ -27,7 +27,7 @@ pub struct Forecast {
     pub least: Bytes,
     /// Were every session to touch all of the memory; what is expected where that is more.
     pub most: Bytes,
-    /// What the part of the memory that a session touches rests on.
+    /// How it is known which part of the memory a session touches.
     pub basis: Basis,
 }
 
@@ -213,7 +213,7 @@ pub fn page_tables_at(host: &Host, instance: &Instance, sessions: u64, page: Pag
 /// A server's page tables at the most sessions that its settings allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtMax {
-    /// So many sessions.
+    /// The number of sessions.
     pub sessions: u64,
     /// On the base page, then on each huge page size of the host, smallest first.
     pub by_page: Vec<Forecast>,

@@ -11,7 +11,7 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Error,
     docs: Docs {
         what: "An Oracle instance under automatic memory management (MEMORY_TARGET or MEMORY_MAX_TARGET) with an SGA \
-               of 256 MiB or more, now or from its next start on. Such an SGA lies in files under /dev/shm. An ASM \
+               of 256 MiB or more, now or from its next start on. Such an SGA consists of files under /dev/shm. An ASM \
                instance with MEMORY_TARGET is not reported: Oracle itself sets it up that way.",
         why: "Memory under /dev/shm never comes from the pool, whatever USE_LARGE_PAGES says, and every process \
               needs page tables for the whole SGA.",

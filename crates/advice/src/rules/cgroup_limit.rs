@@ -2,7 +2,7 @@ use hugewise_model::{Asked, Bytes, Finding, HugePageUse, Instance, Level, PageCo
 
 use crate::cgroup::Shortage;
 use crate::situation::Obstacle;
-use crate::words::{apart, at_least, boot_name, shell_word};
+use crate::words::{apart, at_least, boot_name, counted, shell_word};
 use crate::{Docs, Facts, Missing, Rule, cause, cgroup};
 
 pub(crate) static RULE: Rule = Rule {
@@ -63,7 +63,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     for lack in &lacks {
         let (file, path, limit, charged) = (lack.file(), &lack.path, lack.limit, lack.charged);
         evidence.push(format!("hugetlb {file} of {path}: {limit}, {charged} charged"));
-        evidence.extend(lack.failures.filter(|count| *count > 0).map(|count| format!("limit hit {count} times")));
+        let hits = lack.failures.filter(|count| *count > 0);
+        evidence.extend(hits.map(|count| format!("limit hit {}", counted(count, "time", "times"))));
     }
     evidence.dedup();
     let mut remedies = raises(&lacks);

@@ -13,7 +13,7 @@ pub(crate) static RULE: Rule = Rule {
                deliberate. Elasticsearch is held to its vendor's advice: it is a warning from 32 GiB on, whatever \
                the size, and if the heap may take more than half of memory. JVMs without -Xmx are not checked.",
         why: "Below 32 GiB HotSpot writes a reference in 4 bytes, above it in 8. A heap of 33 GiB holds less than \
-              one of 31. And a search engine lives on the page cache: memory that its heap takes is missing there.",
+              one of 31. And a search engine depends on the page cache: a larger heap leaves less memory for it.",
         cost: "object references double in size; the heap takes page cache away",
         fix: "Keep -Xmx below the limit of compressed references, just under 32 GiB. Run two JVMs instead of one \
               larger heap.",
@@ -36,7 +36,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
             None if wasted => Level::Info,
             None => return Ok(None),
         };
-        let what = format!("a heap of up to {most}: from {end} on each reference takes 8 bytes instead of 4");
+        let what = format!("a heap of up to {most}: at {end} or more, each reference takes 8 bytes instead of 4");
         let fix = format!("give it a heap below {end}, so that it can use compressed references");
         return Ok(Some(finding(instance, level, &what, fix)));
     }

@@ -32,7 +32,7 @@ pub(crate) static RULE: Rule = Rule {
         sources: &[
             "Linux fs/hugetlbfs/inode.c can_do_hugetlb_shm(), before and since 5.16",
             "Linux mm/mlock.c user_shm_lock(): locked_shm of the user",
-            "Tried with system calls on Linux 5.10, 6.1, 6.12 and 7.2; what is known of distributions: docs/memlock.md",
+            "Tested with system calls on Linux 5.10, 6.1, 6.12 and 7.2; what is known of distributions: docs/memlock.md",
             "systemd.exec(5): LimitMEMLOCK",
             "limits.conf(5): memlock is in KiB",
             "Oracle Database Installation Guide 19c for Linux, \"Configuring HugePages\"; oracle-database-preinstall-19c",

@@ -4,7 +4,7 @@ use hugewise_model::{Finding, HugePageUse, Instance, Lack, Level, PageCount, Rem
 
 use crate::cause::{PAGE_TABLES_HURT, cure, is_big};
 use crate::forecast::{self, Basis};
-use crate::words::percent;
+use crate::words::{counted, percent};
 use crate::{Docs, Facts, Missing, Rule, demand};
 
 pub(crate) static RULE: Rule = Rule {
@@ -64,7 +64,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let mut evidence = vec![format!("{} per session ({})", at_max.per_session, basis(at_max.basis))];
     evidence.push(format!("{sessions} sessions allowed by its settings; /proc/meminfo MemTotal: {total}"));
     if let Some(now) = instance.page_tables.get() {
-        evidence.push(format!("{now} now in {} processes (/proc/PID/status VmPTE)", instance.pids.len()));
+        let processes = counted(instance.pids.len() as u64, "process", "processes");
+        evidence.push(format!("{now} now in {processes} (/proc/PID/status VmPTE)"));
     }
     let huge = demand::page_size(host, instance).and_then(|page| forecast::page_tables_at(host, instance, max, page));
     let cost = huge.map(|huge| format!("{weighed} of page tables on base pages, {} on huge pages", huge.total));

@@ -3,7 +3,7 @@ use hugewise_model::page_tables::{ERROR, NOTE, NOTE_BYTES, WARN};
 use hugewise_model::{Bytes, Finding, HugePageUse, Instance, Level, Remedy};
 
 use crate::cause;
-use crate::words::percent;
+use crate::words::{counted, percent};
 use crate::{Docs, Facts, Missing, Rule, demand, forecast};
 
 /// So many instances are named.
@@ -56,7 +56,11 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         summary.push_str(&format!("; {} has {most} of them", instance.title()));
     }
     for (tables, instance) in causes.iter().take(NAMED) {
-        let mut line = format!("{}: {tables} in {} processes", instance.title(), instance.pids.len());
+        let mut line = format!(
+            "{}: {tables} in {}",
+            instance.title(),
+            counted(instance.pids.len() as u64, "process", "processes")
+        );
         if let Some(each) = forecast::per_process(instance) {
             line.push_str(&format!(", {each} each"));
         }
@@ -70,7 +74,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         Some(instance) => vec![Remedy::Consider(format!("put {} on huge pages", instance.title()))],
         None => vec![Remedy::Consider("find the processes that have them: VmPTE in /proc/PID/status".into())],
     };
-    remedies.push(Remedy::Consider("or let fewer sessions in, through a connection pool".into()));
+    remedies.push(Remedy::Consider("or allow fewer sessions, through a connection pool".into()));
     Ok(vec![Finding { short, evidence, remedies, ..RULE.finding(level, None, summary) }])
 }
 

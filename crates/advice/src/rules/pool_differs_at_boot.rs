@@ -11,8 +11,8 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Warn,
     docs: Docs {
         what: "A pool that is larger now than the next boot will make it. Also, as a note: several files that set a \
-               pool to different numbers. The note says which one wins. There is none if the winner is a file of \
-               hugewise's own, because its plan said what it overrides. The order at boot:\n\n\
+               pool to different numbers. The note says which one wins. There is no note if hugewise's own file \
+               wins, because its plan said what it overrides. The order at boot:\n\n\
                - the kernel command line\n\
                - sysctl.d by file name, where the last one wins\n\
                - tmpfiles.d\n\
@@ -29,7 +29,7 @@ pub(crate) static RULE: Rule = Rule {
                - pool-short-of-request: files that ask for more than there is\n\
                - pool-written-at-boot: a pool that something else writes at boot",
         why: "A pool that was set by hand at run time is gone after the reboot. The server that was on huge pages \
-              falls back, usually on the night of a planned maintenance.",
+              falls back, usually on the night of planned maintenance.",
         cost: "after the next reboot servers find fewer huge pages than now",
         fix: "Write the pool's present size to a file that the boot reads last. That changes nothing now.",
         sources: &[
@@ -94,7 +94,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
             let losers = steps.iter().filter(|step| PageCount(step.value) != next);
             let out = |step: &boot::Step<u64>| {
                 let what = boot::word_at(&step.place).unwrap_or("it");
-                Remedy::by_hand(format!("take {what} out of {}", boot::place_to_edit(host, &step.place)))
+                Remedy::by_hand(format!("remove {what} from {}", boot::place_to_edit(host, &step.place)))
             };
             losers.map(out).collect()
         };

@@ -19,8 +19,8 @@ pub(crate) static RULE: Rule = Rule {
                memory, plus page cache and slabs that can be freed, minus what the low watermarks keep. Sizing \
                guides for Oracle stop at 70 to 80 %. Reclaim rests at the high watermark and never starts at twice \
                that.",
-        why: "The pool can't be reclaimed or swapped. Sessions, page cache, page tables and the kernel itself live \
-              on what is left. When that runs out, the host stalls in reclaim or kills processes, with gigabytes \
+        why: "The pool can't be reclaimed or swapped. Sessions, page cache, page tables and the kernel itself must \
+              make do with what is left. When that runs out, the host stalls in reclaim or kills processes, with gigabytes \
               idle in the pool.",
         cost: "the host stalls or kills processes once the rest of memory runs out",
         fix: "Shrink the pool to what its servers use, or give the host more memory. Pages in use stay where they \

@@ -25,11 +25,11 @@ pub(crate) static RULE: Rule = Rule {
         why: "The server runs well until somebody restarts it. Its pool was made smaller or a setting was changed, \
               and nothing shows it until then.",
         cost: "everything looks fine until somebody restarts the server",
-        fix: "Before you restart it, give the pool what the server will ask for, or take the setting back.",
+        fix: "Before you restart it, give the pool what the server will ask for, or revert the setting.",
         sources: &[
             "Documentation/admin-guide/mm/hugetlbpage.rst: surplus pages are freed as they come back",
             "postgresql.org: huge_pages; Oracle MOS 361323.1",
-            "Oracle Database Reference, LOCK_SGA; shmctl(2): SHM_LOCK, tried on Linux 5.10 to 7.2 (docs/memlock.md)",
+            "Oracle Database Reference, LOCK_SGA; shmctl(2): SHM_LOCK, tested on Linux 5.10 to 7.2 (docs/memlock.md)",
         ],
     },
     check: |facts| RULE.of_each(facts, look),

@@ -26,7 +26,7 @@ pub(crate) static RULE: Rule = Rule {
               every pool. Keep memlock large enough as well: Oracle compares it.",
         sources: &[
             "Linux fs/hugetlbfs/inode.c can_do_hugetlb_shm()",
-            "Tried with system calls on Linux 5.10, 6.1, 6.12 and 7.2; what is known of distributions: docs/memlock.md",
+            "Tested with system calls on Linux 5.10, 6.1, 6.12 and 7.2; what is known of distributions: docs/memlock.md",
         ],
     },
     check: |facts| RULE.of_each(facts, look),

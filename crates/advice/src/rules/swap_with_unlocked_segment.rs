@@ -2,6 +2,7 @@ use hugewise_model::instance::SegmentKind;
 use hugewise_model::{Bytes, Finding, HugePageUse, Instance, Level, Observed, Remedy, Segment};
 
 use crate::cause::is_big;
+use crate::words::counted;
 use crate::{Docs, Facts, Missing, Rule, cause, demand};
 
 /// Less swap in use than this is what every host has that has been up for a while.
@@ -63,8 +64,10 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
         short = format!("{own} of its memory is in swap");
         evidence.push(format!("/proc/sysvipc/shm swap of its segments: {own}"));
     }
-    evidence
-        .extend(open.iter().map(|segment| format!("{}: {}, {} mappers", segment.name, segment.size, segment.mappers)));
+    evidence.extend(open.iter().map(|segment| {
+        let processes = counted(segment.mappers, "process", "processes");
+        format!("{}: {}, mapped by {processes}", segment.name, segment.size)
+    }));
     let mut remedies = cause::cure(facts, instance);
     let what = "until it is on huge pages, which are never swapped, keep the kernel from swapping: vm.swappiness=1";
     remedies.push(Remedy::Consider(what.into()));

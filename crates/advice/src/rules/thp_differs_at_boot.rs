@@ -16,7 +16,7 @@ pub(crate) static RULE: Rule = Rule {
                two values comes last, the rule doesn't decide.\n\n\
                If nothing sets it, the kernel's own default applies: how the running kernel was built \
                (CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS, _MADVISE or _NEVER in /boot/config-*). If that file is missing, \
-               hugewise goes by what the distribution builds such a kernel with; that is a note, not a warning. For \
+               hugewise uses the distribution's default for such a kernel; that is a note, not a warning. For \
                other kernels hugewise can't tell, and the rule is silent.",
         why: "A switch that was set by hand is gone after the reboot. If a tuned profile sets it back, it looks like \
               a setting that doesn't stick.",

@@ -200,7 +200,7 @@ mod tests {
         let finding = findings.iter().find(|it| it.code.as_str() == "HW603").unwrap();
         assert!(finding.summary.contains(&format!("{place} has noauto")), "{}", finding.summary);
         let remedy =
-            hugewise_model::Remedy::by_hand(format!("have the boot mount its hugetlbfs: take noauto out of {place}"));
+            hugewise_model::Remedy::by_hand(format!("have the boot mount its hugetlbfs: remove noauto from {place}"));
         assert_eq!(finding.remedies, [remedy]);
     }
 

@@ -323,7 +323,7 @@ impl<'h> NextBoot<'h> {
         } else {
             let (servers, all) = (asking().count(), asking().map(|one| one.pages).sum::<PageCount>());
             format!(
-                " of the {pool} that the boot brings ({place}), where others start first: {servers} servers ask for {all}"
+                " of the {pool} that the boot brings ({place}), if others start first: {servers} servers ask for {all}"
             )
         };
         let sure = left(self.surely(page).map_or(*pool, |early| early.min(*pool)));

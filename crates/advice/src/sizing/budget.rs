@@ -14,7 +14,7 @@ const FLOOR_PERCENT: u64 = 5;
 /// ... and never less than this.
 const SMALLEST_FLOOR: Bytes = Bytes::from_mib(256);
 
-/// The host's memory, dealt out. What is not known counts as nothing and is named in `unknown`.
+/// How the host's memory is divided. What is not known counts as nothing and is named in `unknown`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
     /// All of it.
@@ -45,7 +45,7 @@ pub struct Budget {
     pub left: Option<Bytes>,
     /// What is missing where it does not fit; zero where it does.
     pub short: Bytes,
-    /// Facts that are not known and count as nothing.
+    /// Facts that are not known and are counted as zero.
     pub unknown: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ impl Budget {
 pub struct Refusal {
     /// In words with numbers, one line each.
     pub reasons: Vec<String>,
-    /// The pools that were wanted.
+    /// The pools that were asked for.
     pub wanted: Vec<PoolTarget>,
     /// Memory that is missing.
     pub short: Bytes,
@@ -120,7 +120,7 @@ fn at(
         ..Budget::default()
     };
     if ask.elsewhere {
-        budget.unknown.push("what else lives on that host, and what its kernel holds".into());
+        budget.unknown.push("what else runs on that host, and what its kernel uses".into());
     } else {
         if let Some(why) = ask.host.unseen() {
             budget.unknown.push(format!("servers that could not be seen ({why})"));
@@ -244,7 +244,7 @@ pub(super) fn refusal(
     }
     if unplaced > Bytes::ZERO {
         reasons.push(format!(
-            "{unplaced} of the pools find no place: no node may give more than {} % of its memory",
+            "{unplaced} of the pools cannot be placed: no node may give more than {} % of its memory",
             demand::LARGEST_POOL_PERCENT
         ));
     }

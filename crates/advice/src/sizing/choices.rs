@@ -6,7 +6,7 @@ use hugewise_model::{Bytes, Host, PageCount, PageSize};
 use super::wanted::{self, Plan, Wanted};
 use super::{Ask, sessions};
 
-/// One huge page size, were all servers on it.
+/// One huge page size, as if all servers were on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageSizeRow {
     /// The size.
@@ -17,9 +17,9 @@ pub struct PageSizeRow {
     pub pages: Option<PageCount>,
     /// Memory lost as each segment is rounded up to whole pages.
     pub waste: Option<Bytes>,
-    /// The most sessions that are configured or asked for.
+    /// The largest number of sessions configured or asked for.
     pub sessions: u64,
-    /// Page tables at so many.
+    /// Page tables at that number of sessions.
     pub page_tables_at_max: Bytes,
     /// Memory that one processor's last data translation buffer reaches with pages of this size.
     pub tlb_reach: Option<Bytes>,
@@ -87,7 +87,7 @@ fn note(ask: &Ask<'_>, plan: &Plan<'_>, page: PageSize, offered: &[PageSize]) ->
         })
         .collect();
     if ask.host.processors.tlb.known().is_some_and(|levels| !levels.is_empty()) && tlb_reach(ask.host, page).is_none() {
-        against.push("this processor names no buffer for 1 GiB entries".into());
+        against.push("this processor reports no TLB entries for 1 GiB pages".into());
     }
     match against.as_slice() {
         [] => "worth it: set aside at boot, before memory is fragmented".into(),

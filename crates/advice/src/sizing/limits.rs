@@ -24,7 +24,7 @@ pub struct LimitNeed<T> {
     /// Whether this kernel looks at it when these servers ask for their memory. `None` where kernels
     /// of this release come in both kinds.
     pub checked: Option<bool>,
-    /// What that rests on.
+    /// The evidence for that.
     pub evidence: String,
     /// Titles of the servers that it concerns.
     pub instances: Vec<String>,
@@ -148,7 +148,7 @@ fn shmmax(ask: &Ask<'_>, sysv: &[&Wanted<'_>]) -> LimitNeed<Bytes> {
         now,
         enough: now.map(|now| now >= needed),
         checked: Some(true),
-        evidence: "shmget: EINVAL for a larger segment; servers then cut their memory into more of them".into(),
+        evidence: "shmget: EINVAL for a larger segment; servers then split their memory into more segments".into(),
         instances: titles(sysv),
     }
 }
@@ -199,12 +199,14 @@ fn group(ask: &Ask<'_>, sysv: &[&Wanted<'_>]) -> LimitNeed<u32> {
     let all_have = rights.iter().all(|(_, right)| matches!(right, Right::Has(_)));
     let one_lacks = rights.iter().any(|(_, right)| matches!(right, Right::Lacks(_)));
     let by_accounts = || now.zip(needed).map(|(now, needed)| now == needed);
-    let said: Vec<String> = rights
+    let mut said: Vec<String> = rights
         .iter()
         .map(|(_, right)| match right {
             Right::Has(what) | Right::Lacks(what) | Right::Unknown(what) => one_line(what),
         })
         .collect();
+    // Servers of one owner have one answer.
+    said.dedup();
     let is_described = |it: &Instance| it.pid == 0 && !it.is_asleep();
     let described = sysv.iter().all(|wanted| is_described(wanted.instance));
     let memlock = match permission::memlock(ask.host) {

@@ -97,9 +97,9 @@ pub struct Sizing {
     pub limited: Vec<LeftOut>,
     /// Sessions, page tables, memory left: by sessions, then by page size.
     pub forecast: Vec<ForecastRow>,
-    /// Limits that the demand asks for.
+    /// Limits that the demand depends on.
     pub limits: LimitsNeeded,
-    /// The host's memory, dealt out.
+    /// How the host's memory is divided.
     pub budget: Budget,
     /// The same at the most sessions that the servers are configured for, each with all the private memory that its settings
     /// grant. None where neither is known.
@@ -148,7 +148,7 @@ pub struct Sized {
     pub demand_pages: PageCount,
     /// Where the number comes from.
     pub source: DemandSource,
-    /// What it needs on pages of other sizes beside these.
+    /// What it needs on pages of other sizes as well.
     pub beside: Vec<Demand>,
     /// Pages that its next start may take beyond its demand, as no two starts take the same.
     pub by_chance: PageCount,
@@ -210,7 +210,7 @@ impl std::fmt::Display for SizeError {
             Self::Headroom(percent) => {
                 write!(f, "a headroom of {percent} % is more than the demand itself: at most 100")
             }
-            Self::NoMemory => f.write_str("a host without memory holds nothing"),
+            Self::NoMemory => f.write_str("a host cannot have zero memory"),
             Self::Sessions(sessions) => {
                 write!(f, "{sessions} sessions: Linux has no more than {} processes", MOST_SESSIONS)
             }

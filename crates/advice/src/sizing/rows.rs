@@ -23,12 +23,12 @@ pub struct ForecastRow {
     pub configured_max: bool,
     /// Page size of all the servers' memory in this line.
     pub page_size: PageSize,
-    /// Page tables of all the servers' processes. Where each process maps the memory at an address of its own, as many
-    /// as are expected on the average of addresses.
+    /// Page tables of all the servers' processes. If each process maps the memory at an address of its own, this is the
+    /// average over the addresses.
     pub page_tables: Bytes,
-    /// Of the same processes, where those of each server map its memory at one address.
+    /// The same, if all processes of a server map its memory at one address.
     pub page_tables_least: Bytes,
-    /// Were every session to touch all of its server's memory.
+    /// What it would be if every session touched all of its server's memory.
     pub page_tables_most: Bytes,
     /// Seconds that one login waits until it has touched all of the server's memory, on the server where it is slowest, with a
     /// processor to itself. `None` where no server has its sessions do that.

@@ -71,7 +71,7 @@ pub(super) struct AllTables {
     pub(super) expected: Bytes,
     /// Where all processes of a server map its memory at one address.
     pub(super) least: Bytes,
-    /// Were every session to touch all of its server's memory.
+    /// What it would be if every session touched all of its server's memory.
     pub(super) most: Bytes,
     /// Measured where it is of every server, and then on the fewest sessions of one.
     pub(super) basis: Basis,

@@ -34,7 +34,7 @@ pub enum Unplanned {
     },
     /// It does not run, and who wants it starts it by hand.
     #[error(
-        "it does not run, and the boot does not start it ({why}); --instance {} sizes it",
+        "it is not running, and the boot does not start it ({why}); --instance {} sizes it",
         shell_word(.handle)
     )]
     Waits {
@@ -50,7 +50,7 @@ pub enum Unplanned {
     #[error("automatic memory management: an SGA in /dev/shm cannot use huge pages{}", off_amm(.0.as_ref()))]
     Amm(Option<Demand>),
     /// Memory of a kind that no pool serves.
-    #[error("this memory has no way to huge pages of a pool")]
+    #[error("this memory cannot use huge pages from a pool")]
     NoWay,
     /// It is on transparent huge pages by choice.
     #[error("it takes transparent huge pages by its own settings")]

@@ -11,7 +11,7 @@ use crate::forecast::background;
 /// Private memory of one server's processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Whose.
+    /// The server.
     pub instance: InstanceId,
     /// What they hold now; none where that is not known, or none of them runs.
     pub held: Option<Bytes>,

@@ -17,13 +17,13 @@ pub enum NotYet {
     #[error("no pages are planned for it")]
     Unplanned,
     /// The pool does not have its pages, now or after the next boot.
-    #[error("its {0} pages are not there both now and after the next boot")]
+    #[error("its {0} pages are missing now or after the next boot")]
     Pages(PageSize),
     /// Servers that are to have pages of another size hold some of these until their restart.
     #[error("servers that will move to another page size hold {0} of {1} until their restart")]
     Held(PageCount, PageSize),
     /// One page too few keeps it down, and its pages are not counted.
-    #[error("its pages are an estimate until it has said or mapped them")]
+    #[error("its page count is an estimate until the server has reported or mapped its pages")]
     Estimate,
     /// Another server may start first and take its pages.
     #[error("{0} takes from the same pool, and no pages are planned for it")]
@@ -52,7 +52,7 @@ pub enum NotYet {
 /// from a login's start, and down after Clusterware's.
 pub fn when(host: &Host, instance: &Instance) -> &'static str {
     if given::is_limited_by_others(host, instance) {
-        "srvctl gives it pages"
+        "a start with srvctl gets it pages"
     } else if instance.huge_pages == HugePageUse::All {
         "its next start and the next boot are sure to get huge pages too"
     } else {

@@ -115,16 +115,18 @@ pub(super) fn goals(ask: &Ask<'_>) -> (Vec<Goal>, Vec<String>) {
                  (hugewise plan --shrink)",
                 demand::LARGEST_POOL_PERCENT
             )),
-            Some(free) if extra > free => Some(format!("{extra} more are needed, and {free} of memory can be had now")),
+            Some(free) if extra > free => {
+                Some(format!("{extra} more is needed, and {free} of memory is available now"))
+            }
             Some(free) if extra + keep > free => Some(format!(
-                "{extra} more are needed; of {free} that can be had now, {keep} must stay free until the servers have moved"
+                "{extra} more is needed; of the {free} available now, {keep} must stay free until the servers have moved"
             )),
             Some(free) if ask.host.is_gigantic(goal.page_size) && extra.times(2) > free => Some(format!(
-                "{extra} in pages of {} can hardly be found in {free} of memory that has been in use",
+                "{extra} in pages of {} is unlikely to be found in {free} of memory that has been in use",
                 goal.page_size
             )),
             Some(_) if is_beyond_free(ask.host, goal.page_size, extra) => Some(format!(
-                "{extra} in pages of {} can only be found in free memory, and {} are free",
+                "{extra} in pages of {} can only be found in free memory, and {} is free",
                 goal.page_size,
                 demand::found_now(ask.host, goal.page_size).unwrap_or_default()
             )),

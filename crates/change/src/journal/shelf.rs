@@ -28,7 +28,7 @@ impl Shelf {
                 None => shelf.unreadable.push(Unreadable {
                     id: None,
                     path: format!("{JOURNALS}/{name}"),
-                    why: "its name is none that hugewise gives".into(),
+                    why: "hugewise does not use such a name".into(),
                     newer: false,
                 }),
             }
@@ -50,7 +50,7 @@ impl Shelf {
     pub(crate) fn next(&self) -> Result<u64, Failure> {
         let next = self.last + 1;
         if next > MOST {
-            let why = "no number is left after this one";
+            let why = "there is no number after this one";
             return Err(Failure::new(path(self.last), why).advising("move it out of that folder"));
         }
         Ok(next)

@@ -4,7 +4,7 @@ pub use hugewise_system::{Base64, Content, FileMode, FileState, Label};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A file as it is to be.
+/// A file as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewFile {

@@ -19,7 +19,7 @@ pub use file::{Base64, Content, FileMode, FileState, Label, NewFile};
 /// Name and version of the format.
 pub const PLAN_SCHEMA: &str = "hugewise.plan/1";
 
-/// The changes that take a host from here to there.
+/// The changes that take a host from its current state to its target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(title = "hugewise.plan/1")]
@@ -35,7 +35,7 @@ pub struct Plan {
     pub host: HostIdentity,
     /// What is done, in this order.
     pub steps: Vec<Step>,
-    /// Pools that the next boot is to bring, whatever brings them: what apply looks for when it is done.
+    /// Pools that the next boot should bring, whatever sets them: apply checks for these when it is done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub at_boot: Vec<PoolAtBoot>,
     /// What somebody has to do by hand.
@@ -44,7 +44,7 @@ pub struct Plan {
     pub warnings: Vec<String>,
     /// The host's memory with the planned pools.
     pub budget: Budget,
-    /// Why it should not be applied; null where nothing speaks against it.
+    /// Why it should not be applied; null if nothing speaks against it.
     pub refusal: Option<Refusal>,
     /// SHA-256 of everything else here: a plan that was changed by hand is refused.
     pub checksum: String,
@@ -58,13 +58,13 @@ pub struct HostIdentity {
     pub name: String,
     /// /etc/machine-id.
     pub machine_id: Option<String>,
-    /// /proc/sys/kernel/random/boot_id: another one after each boot.
+    /// /proc/sys/kernel/random/boot_id: it changes with each boot.
     pub boot_id: Option<String>,
     /// `uname -r`.
     pub kernel: String,
 }
 
-/// Changes that belong together: they are done, or taken back, as one.
+/// Changes that belong together: they are made, or reversed, as one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
@@ -72,32 +72,32 @@ pub struct Step {
     pub id: String,
     /// One line: what is done.
     pub title: String,
-    /// What has to happen before it works.
+    /// What has to happen before it takes effect.
     pub risk: Risk,
     /// Why.
     pub why: String,
     /// Title of the instance it is for; null for the host.
     pub instance: Option<String>,
-    /// Ids of steps that have to be done whole before: the pool of a server that does not start without it. One that is
+    /// IDs of steps that must be complete before it: the pool of a server that does not start without it. A step that is
     /// not in the plan was not needed.
     pub relies_on: Vec<String>,
-    /// Findings that it is to end.
+    /// Findings that it should end.
     pub expects: Vec<Expected>,
     /// What is changed, in this order.
     pub changes: Vec<Change>,
 }
 
-/// What a step asks of the host before it works.
+/// What has to happen on the host before a step takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Risk {
-    /// Works at once and interrupts nobody.
+    /// Takes effect at once and interrupts nobody.
     Safe,
-    /// Works when the server has been restarted.
+    /// Takes effect when the server is restarted.
     Restart,
-    /// Works when the host has been rebooted.
+    /// Takes effect when the host is rebooted.
     Reboot,
-    /// Cannot be undone: what it removes is gone. No step is; a manual step may be.
+    /// Cannot be undone: what it removes is gone. Only a manual step can be.
     Destructive,
 }
 
@@ -113,7 +113,7 @@ impl Risk {
     }
 }
 
-/// A finding that a step is to end.
+/// A finding that a step should end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
@@ -123,11 +123,11 @@ pub struct Expected {
     pub name: String,
     /// Title of the instance; null for the host.
     pub instance: Option<String>,
-    /// When it is to be gone.
+    /// When it should be gone.
     pub when: When,
 }
 
-/// When a step's effect shows.
+/// When a step takes effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum When {
@@ -156,7 +156,7 @@ impl When {
 pub enum Change {
     /// A value of the kernel.
     Value(ValueChange),
-    /// A file of the configuration.
+    /// A configuration file.
     File(FileChange),
     /// A command that is run.
     Command(CommandChange),
@@ -175,12 +175,12 @@ impl Change {
 pub struct ValueChange {
     /// Its file.
     pub path: String,
-    /// Its value before; of `always [madvise] never` the chosen word, of a pool its pages without surplus ones.
-    /// Null where the file is not there, or the plan was not prepared.
+    /// Its value before; for `always [madvise] never` the chosen word, for a pool its pages without surplus ones.
+    /// Null if the file does not exist, or the plan was not prepared.
     pub before: Option<String>,
     /// Its value after.
     pub after: String,
-    /// Set where the value is a pool's number of pages: the kernel may give fewer.
+    /// Set if the value is a pool's number of pages: the kernel may give fewer.
     pub pool: Option<PoolRef>,
 }
 
@@ -207,7 +207,7 @@ impl PoolRef {
     }
 }
 
-/// A pool as the next boot is to bring it.
+/// A pool as the next boot should bring it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PoolAtBoot {
@@ -225,9 +225,9 @@ pub struct PoolAtBoot {
 pub struct FileChange {
     /// Absolute path.
     pub path: String,
-    /// The file before; null where there is none, or the plan was not prepared.
+    /// The file before; null if there is none, or the plan was not prepared.
     pub before: Option<FileState>,
-    /// The file after; null where it is removed.
+    /// The file after; null if it is removed.
     pub after: Option<NewFile>,
 }
 
@@ -237,8 +237,8 @@ pub struct FileChange {
 pub struct CommandChange {
     /// Program and arguments; the program by its absolute path.
     pub command: Vec<String>,
-    /// What takes it back, after everything before it in the plan still stands; null where restoring `files`, or the
-    /// next restart, is enough.
+    /// The command that reverses it, while everything before it in the plan is still in place; null if restoring
+    /// `files`, or the next restart, is enough.
     pub undo: Option<Vec<String>>,
     /// Run `undo` only after the files and values of the same step are as before (update-grub, daemon-reload), not
     /// before them (ALTER SYSTEM, grubby).
@@ -247,9 +247,9 @@ pub struct CommandChange {
     pub user: Option<String>,
     /// Why it is run.
     pub why: String,
-    /// Files that it rewrites: their bytes are kept before it runs.
+    /// Files that it rewrites: their contents are saved before it runs.
     pub files: Vec<String>,
-    /// It need not run where this holds.
+    /// It need not run if this holds.
     pub unless: Option<FileHolds>,
 }
 
@@ -259,11 +259,11 @@ pub struct CommandChange {
 pub struct FileHolds {
     /// Absolute path.
     pub path: String,
-    /// The line, without blanks at its ends.
+    /// The line, without leading or trailing blanks.
     pub line: String,
 }
 
-/// Something that a person has to do.
+/// A step that a person has to take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Instruction {
@@ -271,9 +271,9 @@ pub struct Instruction {
     pub title: String,
     /// Commands or statements, and `#` lines between them.
     pub text: String,
-    /// What has to happen before it works.
+    /// What has to happen before it takes effect.
     pub risk: Risk,
-    /// Title of the instance; null for the host, and for several, which the title names.
+    /// Title of the instance; null for the host, and for several instances, which the title names.
     pub instance: Option<String>,
 }
 
@@ -281,17 +281,17 @@ pub struct Instruction {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// All of it; null where it is not known.
+    /// The total; null if it is not known.
     pub total_bytes: Option<u64>,
     /// The pools as planned.
     pub pools_bytes: u64,
-    /// What everything else was measured to need: sessions, page tables, other processes, kernel, watermarks.
+    /// What everything else needs, as measured: sessions, page tables, other processes, kernel, watermarks.
     pub needs_bytes: u64,
-    /// What has to stay for page cache and whatever is not counted.
+    /// What must stay for page cache and whatever is not counted.
     pub floor_bytes: u64,
     /// What is left beyond all of these; null without a total.
     pub left_bytes: Option<u64>,
-    /// What is missing; 0 where it fits.
+    /// What is missing; 0 if it fits.
     pub short_bytes: u64,
     /// Facts that were not known and count as nothing.
     pub unknown: Vec<String>,
@@ -319,7 +319,7 @@ pub struct Refusal {
     pub reasons: Vec<String>,
     /// Memory that is missing.
     pub short_bytes: u64,
-    /// The largest pools, all together, that the host can carry.
+    /// The largest total of all pools that the host has room for.
     pub largest_pools_bytes: u64,
 }
 
@@ -414,7 +414,7 @@ pub enum NotAPlan {
     Changed(#[source] serde_json::Error),
     /// It is not what was sealed.
     #[error(
-        "this plan was changed after it was made: its checksum is another. Make a new one (hugewise plan --out), or \
+        "this plan was changed after it was made: its checksum does not match. Make a new one (hugewise plan --out), or \
          apply its changes your own way (hugewise plan --format shell)"
     )]
     Checksum,

@@ -230,7 +230,7 @@ pub(super) fn find_program(source: &dyn Source, names: &[&str]) -> Option<String
 }
 
 fn step(kept: &[String]) -> Step {
-    let why = "the kernel is sure to find pages of that size only before memory is in use";
+    let why = "the kernel is certain to find pages of that size only before memory is in use";
     Step::new("pools-command-line", format!("kernel command line: {}", kept.join(" ")), Risk::Reboot, why)
 }
 

@@ -113,7 +113,7 @@ fn servers(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         let mut lines = commands::ask(ask.host, instance, may_insist || asked == Asked::Try);
         if asked == Asked::Try && !may_insist {
             let when = target::when(ask.host, instance);
-            lines.insert(0, format!("# once {when}, because from then on it does not start without them:"));
+            lines.insert(0, format!("# once {when}; after that it does not start without them:"));
         }
         let what = match asked {
             _ if in_part => "have it ask for huge pages for all of its memory",

@@ -186,7 +186,7 @@ fn may_want(assessment: &Assessment, instance: &Instance) -> bool {
 
 fn left_out(instance: &Instance) -> String {
     let (title, why) = (instance.title(), stranger::why(instance));
-    let text = format!("{title} is left out: {why}; {} plans for it", stranger::plan_for(instance));
+    let text = format!("{title} is left out: {why}; {} includes it", stranger::plan_for(instance));
     hugewise_advice::words::one_line(&text)
 }
 

@@ -7,9 +7,9 @@ use hugewise_model::escape::plain;
 use hugewise_model::observed::Reason;
 
 /// How each of these files begins that apply writes.
-pub const HEADER: &str = "# Made by hugewise. To take it back: hugewise undo\n";
+pub const HEADER: &str = "# Made by hugewise. To undo: hugewise undo\n";
 /// How each begins, whoever wrote it: behind it stands how it is taken back.
-const MADE: &str = "# Made by hugewise. To take it back: ";
+const MADE: &str = "# Made by hugewise. To undo: ";
 
 pub use hugewise_advice::boot::ours::{SYSCTL_POOL, TMPFILES_POOLS};
 /// sysctl.d: vm.hugetlb_shm_group.

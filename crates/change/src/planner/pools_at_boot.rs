@@ -123,8 +123,8 @@ fn other_default(ask: &Ask<'_>) -> Option<String> {
     let then = others.first().copied().and_then(of)?;
     let titles: Vec<String> = others.iter().map(|instance| instance.title()).collect();
     Some(format!(
-        "no pool of the next boot is planned, and nothing that relies on it: its default size is {then}, and {} will take \
-         such pages, as their settings name no size; take default_hugepagesz= out of its command line and plan again, or \
+        "no pool is planned for the next boot, nor anything that relies on it: its default size is {then}, and {} will take \
+         such pages, as their settings name no size; remove default_hugepagesz= from its command line and plan again, or \
          plan after that boot",
         words::list(&titles)
     ))
@@ -161,8 +161,8 @@ fn too_much(ask: &Ask<'_>, pools: Bytes) -> Option<String> {
     let is_too_much = pools > demand::largest_pools(memory) && pools > lives_with;
     is_too_much.then(|| {
         format!(
-            "no pool of the next boot is planned, and nothing that relies on it: all together would take {pools} of \
-             {memory}; lower first what asks for too many"
+            "no pool is planned for the next boot, nor anything that relies on it: together the pools would take {pools} \
+             of {memory}; first lower what asks for too many"
         )
     })
 }
@@ -218,7 +218,7 @@ fn by_steps(ask: &Ask<'_>, draft: &mut Draft<'_>, due: &[Due]) -> Option<BootEnt
                 let page = due.goal.page_size;
                 draft.instruct_for(
                     Remedy::KeepAtBoot(page),
-                    format!("take out {place}, which has the last word on the {page} pool of the next boot"),
+                    format!("remove {place}, which has the last word on the {page} pool of the next boot"),
                     &["# and plan again: hugewise plan".to_owned()],
                     Risk::Safe,
                     None,

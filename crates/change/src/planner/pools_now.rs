@@ -68,10 +68,14 @@ fn step(ask: &Ask<'_>, goal: &Goal) -> Drafted {
     let needed = are(goal.needed);
     let why = match grows {
         true if goal.surplus > PageCount::ZERO => {
-            format!("{needed} needed, {now} {} there to stay, and {} until who has them ends", now.are(), goal.surplus)
+            format!(
+                "{needed} needed, {now} {} there permanently, and {} until their holders end",
+                now.are(),
+                goal.surplus
+            )
         }
         true if pages > goal.needed => {
-            format!("{needed} needed, {pages} {} configured, and {now} {} there to stay", pages.are(), now.are())
+            format!("{needed} needed, {pages} {} configured, and {now} {} there permanently", pages.are(), now.are())
         }
         true => format!("{needed} needed, {now} {} there", now.are()),
         false => format!("{} of {} {} needed; nobody uses the others", goal.needed, now.in_pages(), goal.needed.are()),
@@ -97,7 +101,7 @@ fn step(ask: &Ask<'_>, goal: &Goal) -> Drafted {
 fn kept(ask: &Ask<'_>, goal: &Goal) -> Drafted {
     let (page, surplus, pages) = (goal.page_size, goal.surplus, goal.now + goal.surplus);
     let title = format!("keep {} in the pool, for a total of {pages}", surplus.in_pages_of(page));
-    let why = format!("{} there until who has them ends; to keep them takes no memory now", surplus.are());
+    let why = format!("{} there only until their holders end; keeping them takes no memory now", surplus.are());
     let mut step = Drafted::from(Step::new(kept_id(page), title, Risk::Safe, why));
     // It brings no page to anybody else.
     let its_own = ask.sized().filter(|(instance, sized)| sized.page_size == page && finds_its_own(ask, instance, page));
@@ -163,7 +167,7 @@ fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
         let (first, last) = if verb == "stop" { (others, asm) } else { (asm, others) };
         first.into_iter().chain(last).map(line).collect()
     };
-    let title = format!("{} don't fit beside what runs now", pages.in_pages_of(page));
+    let title = format!("{} don't fit in memory now", pages.in_pages_of(page));
     if goal.crowds {
         // However it is done, it would leave the host too little.
         let lines: Vec<String> = std::iter::once(format!("# {why}")).chain(until_then(ask, goal)).collect();

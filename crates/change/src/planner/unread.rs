@@ -21,7 +21,7 @@ pub(super) fn in_conf(host: &Host, settings: &[(&str, &str)]) -> Vec<String> {
     for (key, value) in settings {
         let mut there = host.configuration.sysctl.known().into_iter().flatten();
         let there = there.rfind(|one| one.key == *key && one.place.file == CONF);
-        let instead = there.map(|one| format!(", in the place of {} in line {}", one.value, one.place.line));
+        let instead = there.map(|one| format!(", instead of {} in line {}", one.value, one.place.line));
         lines.push(format!("# in {CONF}: {key} = {value}{}", instead.unwrap_or_default()));
     }
     lines

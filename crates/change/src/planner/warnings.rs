@@ -55,8 +55,8 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             }
         }
         draft.warn(
-            "an image made of this host (golden image, template, snapshot) takes the pools with it: a smaller host \
-             that starts from it has no memory left",
+            "an image of this host (golden image, template, snapshot) includes the pools: a smaller host started \
+             from it has no memory left",
         );
     }
     if grows.is_empty() {
@@ -111,8 +111,8 @@ fn moving(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             let verb = if movers.len() == 1 { "holds" } else { "hold" };
             let (whom, them) = if movers.len() == 1 { ("it is", "it") } else { ("they are", "them") };
             draft.warn(format!(
-                "{} {verb} {} until {whom} started again: restart {them} before others that need such pages, \
-                 which find too few until then",
+                "{} {verb} {} until {whom} restarted: restart {them} before others that need such pages, or \
+                 those find too few",
                 words::list(&movers),
                 held.in_pages_of(page)
             ));
@@ -164,7 +164,7 @@ fn left_alone(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             draft.leave(
                 Remedy::SetSetting(instance.id()),
                 format!(
-                    "{} does not ask for huge pages, so it stays as it is; --instance {} plans for it",
+                    "{} does not ask for huge pages, so the plan leaves it alone; --instance {} includes it",
                     instance.title(),
                     shell_word(&instance.name)
                 ),
@@ -193,12 +193,12 @@ fn small(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     match small.as_slice() {
         [] => {}
         [one] => draft.warn(format!(
-            "{} has less than {enough} on base pages, so no huge pages are planned for it; --instance {} plans for it",
+            "{} has less than {enough} on base pages, so no huge pages are planned for it; --instance {} includes it",
             one.title(),
             shell_word(&one.name)
         )),
         [_, ..] => draft.warn(format!(
-            "{} have less than {enough} each on base pages, so no huge pages are planned for them; --instance plans for one by \
+            "{} have less than {enough} each on base pages, so no huge pages are planned for them; --instance includes one by \
              name",
             words::list(&titles)
         )),

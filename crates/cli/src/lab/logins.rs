@@ -17,7 +17,7 @@ pub(crate) struct Arguments {
     /// Sessions that log in one by one; 0 for none.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     paced: u32,
-    /// Milliseconds between two of those logins.
+    /// Milliseconds between two of these logins.
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=600_000))]
     interval: u64,
     #[command(flatten)]

@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     /// What the sessions connect to.
     #[arg(long, value_enum, default_value_t = Which::Standin)]
     engine: Which,
-    /// Sessions at the end.
+    /// Number of sessions to reach.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     sessions: u32,
     #[command(flatten)]

@@ -12,10 +12,10 @@ pub(crate) struct Arguments {
     /// Rows to sort.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), default_value_t = Settings::default().rows)]
     rows: u32,
-    /// Bytes of a row.
+    /// Bytes per row.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(16..=65536), default_value_t = Settings::default().row_bytes)]
     row_bytes: u32,
-    /// Sizes of the extents in which memory is taken, powers of two.
+    /// Sizes of the extents in which memory is allocated; powers of two.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = size, default_value = "64K,1M,16M")]
     extents: Vec<Bytes>,
     #[command(flatten)]

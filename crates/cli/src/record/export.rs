@@ -112,7 +112,7 @@ fn span(arguments: &Arguments, rings: &[PathBuf]) -> Result<Span, Failure> {
             return Ok(span);
         }
     }
-    Err(Failure::new("no sample lies between --from and --to: nothing was recorded then"))
+    Err(Failure::new("no sample is between --from and --to: nothing was recorded then"))
 }
 
 /// The rings that are meant: the one, or those of the folder that are there.

@@ -19,10 +19,10 @@ use crate::plans::line;
 const THP: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 
 /// Of an earlier plan: its file is there and has another number.
-const OLD: &str = "# Made by hugewise. To take it back: hugewise undo\nvm.nr_hugepages = 3\n";
+const OLD: &str = "# Made by hugewise. To undo: hugewise undo\nvm.nr_hugepages = 3\n";
 
 /// How files of ours begin.
-const MADE: &str = "# Made by hugewise. To take it back: ";
+const MADE: &str = "# Made by hugewise. To undo: ";
 
 /// A host with something of every kind to change.
 struct Scene {
@@ -244,7 +244,7 @@ fn a_script_leaves_the_memory_that_has_to_stay_and_follows_no_link() {
         assert!(!output.status.success() && errors.contains(said), "{errors}");
         assert_same(&before, &State::etc());
     };
-    fails(&plan, "have to stay free");
+    fails(&plan, "must stay free");
 
     plan.steps = vec![Step::new("pools-boot", "boot", Risk::Safe, "why").change(FileChange::write(drop_in, OLD))];
     std::os::unix::fs::symlink("/etc/passwd", drop_in).unwrap();

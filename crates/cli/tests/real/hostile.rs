@@ -16,8 +16,8 @@ use crate::namespace::{self, State, assert_same};
 use crate::plans::{GRUB, GRUB_CFG, THP, UPDATE_GRUB, plan, update_grub};
 
 const DROP_IN: &str = "/etc/sysctl.d/zz-hugewise-shm-limits.conf";
-const TEXT: &str = "# Made by hugewise. To take it back: hugewise undo\nkernel.shmmax = 18446744073692774399\n";
-const GRUB_TEXT: &str = "# Made by hugewise. To take it back: hugewise undo\n\
+const TEXT: &str = "# Made by hugewise. To undo: hugewise undo\nkernel.shmmax = 18446744073692774399\n";
+const GRUB_TEXT: &str = "# Made by hugewise. To undo: hugewise undo\n\
                          GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hugepages=10\"\n";
 
 /// A machine of its own whose THP is `madvise`, held for as long as the test runs.

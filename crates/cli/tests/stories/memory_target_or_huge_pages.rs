@@ -134,13 +134,9 @@ fn automatic_memory_management_and_huge_pages_exclude_each_other() {
     assert!(before.codes().contains(&"HW202"), "the pool stays free: {:?}", before.codes());
     // One outage: targets that are worked out, pages, limits, a restart.
     let size = played.told("size", &[]);
-    for step in [
-        "take memory_target out",
-        "sga_target=5120M",
-        "pga_aggregate_target=3072M",
-        "hugewise apply",
-        "hugewise verify",
-    ] {
+    for step in
+        ["remove memory_target", "sga_target=5120M", "pga_aggregate_target=3072M", "hugewise apply", "hugewise verify"]
+    {
         assert!(size.contains(step), "{step}: {size}");
     }
     played.host.put(
@@ -208,10 +204,10 @@ fn nobody_insists_before_clusterwares_start_has_huge_pages() {
         (database.release, database.memlock, database.pages) = ("11.2.0.4".into(), memlock, pages);
         let played = Played::of(estate);
         let checked = played.told("check", &[]);
-        let told = "once srvctl gives it pages, make oracle RAC1 require them: use_large_pages=ONLY";
+        let told = "once a start with srvctl gets it pages, make oracle RAC1 require them: use_large_pages=ONLY";
         assert!(checked.contains(told), "{checked}");
         let plan = by_hand(&played.host.plan(&[]));
-        assert!(plan.contains("# once srvctl gives it pages, because"), "{plan}");
+        assert!(plan.contains("# once a start with srvctl gets it pages, because"), "{plan}");
     }
 }
 

@@ -263,12 +263,12 @@ pub(crate) fn planned(
     let then = Seen::asked(&after, options);
     wrong.extend(still_there(&plan, seen, &then, &[When::Now]));
     // What is known once a server runs with its settings, the next plan acts upon.
-    let to_learn = |warning: &String| warning.contains("an estimate until it has said or mapped them");
+    let to_learn = |warning: &String| warning.contains("an estimate until the server has reported or mapped its pages");
     let restarts = |at: &usize| plan.steps.iter().any(|step| step.id == restart_of(&world.servers[*at]));
     // So it does where a restart that was asked for gives other pages back than were held: they are others' to ask for.
     let other_memory = before.keys().any(|at| restarts(at) && has_other_size(world, *at));
     // Memory that a restart gives back is there for pools that did not fit before, as the plan says.
-    let did_not_fit = plan.instructions.iter().any(|it| it.title.ends_with("don't fit beside what runs now"));
+    let did_not_fit = plan.instructions.iter().any(|it| it.title.ends_with("don't fit in memory now"));
     // Or where somebody is told to change a file first, and to plan again.
     let is_overruled = plan.instructions.iter().any(|it| it.text.contains("and plan again"));
     let learnt = other_memory
@@ -405,7 +405,7 @@ fn said_of_limit(server: &Server, plan: &Plan) -> bool {
 /// Whether the plan says that pages of a server's come with the next boot alone.
 fn said_of_size(server: &Server, plan: &Plan) -> bool {
     let unit = unit_of(server);
-    plan.instructions.iter().any(|it| it.title.contains("don't fit beside what runs now") && it.text.contains(&unit))
+    plan.instructions.iter().any(|it| it.title.contains("don't fit in memory now") && it.text.contains(&unit))
 }
 
 /// Servers that stand worse than before.

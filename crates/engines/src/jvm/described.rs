@@ -78,7 +78,7 @@ fn must_be_a_size(name: &str, value: &str) -> Result<(), DescribeError> {
     if !flags::SIZES.contains(&name) || (sized && !zero) {
         return Ok(());
     }
-    let what = format!("{name} is no size: {:?}", shown(name, value));
+    let what = format!("{name} is not a size: {:?}", shown(name, value));
     Err(DescribeError::new(what, "write a whole number of bytes, or one followed by k, m, g or t"))
 }
 
@@ -159,10 +159,10 @@ mod tests {
     fn what_makes_no_sense_is_said() {
         for (command, said) in [
             ("", "the command line is empty"),
-            ("java -Xmx8q Main", "MaxHeapSize is no size: \"8q\""),
-            ("java -Xmx0 Main", "MaxHeapSize is no size: \"0\""),
-            ("java -Xmx-1g Main", "MaxHeapSize is no size: \"-1g\""),
-            ("java -Xmx9223372036854775808 Main", "MaxHeapSize is no size"),
+            ("java -Xmx8q Main", "MaxHeapSize is not a size: \"8q\""),
+            ("java -Xmx0 Main", "MaxHeapSize is not a size: \"0\""),
+            ("java -Xmx-1g Main", "MaxHeapSize is not a size: \"-1g\""),
+            ("java -Xmx9223372036854775808 Main", "MaxHeapSize is not a size"),
             ("java @/none Main", "/none: no such file"),
         ] {
             let error = describe_with(command).unwrap_err().to_string();

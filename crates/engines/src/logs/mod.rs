@@ -65,7 +65,7 @@ impl LogBytes for LogText<'_> {
     }
 }
 
-/// What a log says of the last start in it.
+/// What a log says about the last start in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogReport {
     /// The log.
@@ -76,7 +76,7 @@ pub struct LogReport {
     pub format: &'static str,
     /// When that start was, as the log writes it.
     pub started_at: Option<String>,
-    /// The huge page size that the log speaks of.
+    /// The huge page size that the log names.
     pub page_size: Option<PageSize>,
     /// The huge page size that its server asks for, which whoever knows the server fills in: a log may tell bytes only.
     pub asked_page_size: Option<PageSize>,
@@ -84,19 +84,19 @@ pub struct LogReport {
     pub expected: Option<PageCount>,
     /// Huge pages that it got.
     pub allocated: Option<PageCount>,
-    /// How it went.
+    /// How the start went.
     pub verdict: LogVerdict,
     /// What the verdict alone does not tell: why it is unknown, what a failure's errors mean. May be empty.
     pub reason: String,
-    /// Huge pages with which the start would have been wholly on them.
+    /// How many huge pages the start needed to be wholly on them.
     pub needed: Option<PageCount>,
     /// The same in bytes, where the log tells bytes and perhaps no page size.
     pub needed_bytes: Option<Bytes>,
     /// The soft memlock limit that the server saw.
     pub memlock: Observed<Limit>,
-    /// Errors and warnings, as they are written.
+    /// Errors and warnings, as written.
     pub errors: Vec<String>,
-    /// The log's lines behind all this.
+    /// The log lines that this is based on.
     pub lines: Vec<String>,
 }
 

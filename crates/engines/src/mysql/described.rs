@@ -80,7 +80,7 @@ fn must_be_a_size(setting: &hugewise_model::instance::Setting) -> Result<(), Des
     if cnf::bytes(&setting.value).is_some_and(|bytes| bytes < 1 << 63) {
         return Ok(());
     }
-    let what = format!("{} is no size: {:?}", setting.name, shown(&setting.name, &setting.value));
+    let what = format!("{} is not a size: {:?}", setting.name, shown(&setting.name, &setting.value));
     let todo = "write a whole number of bytes, or one followed by K, M, G or T";
     Err(match &setting.place {
         Some(place) => DescribeError::of(&place.file, what, todo).at(place.line),
@@ -140,7 +140,7 @@ mod tests {
         assert!(said(MapSource::new()).starts_with("/etc/my.cnf: no such file; "));
         assert!(
             said(on_10_11_19("key_buffer_size=64X\n"))
-                .starts_with("/etc/my.cnf:4: key_buffer_size is no size: \"64X\"")
+                .starts_with("/etc/my.cnf:4: key_buffer_size is not a size: \"64X\"")
         );
         assert!(said(on_10_11_19("innodb_buffer_pool_size=-1\n")).starts_with("/etc/my.cnf:4: "));
         assert!(said(on_10_11_19("innodb_buffer_pool_size=8388608T\n")).starts_with("/etc/my.cnf:4: "));

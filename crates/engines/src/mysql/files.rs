@@ -203,7 +203,7 @@ impl Reader<'_, '_> {
             other => {
                 if line > 0 {
                     // "Fatal error in defaults handling. Program aborted!"
-                    let (place, what) = (Place { file: path.to_owned(), line }, "a line that is none".to_owned());
+                    let (place, what) = (Place { file: path.to_owned(), line }, "an invalid line".to_owned());
                     self.settings.fault(Fault { place, what, verdict: Verdict::Refuses });
                 }
                 self.settings.miss(other.map(|_| ()));

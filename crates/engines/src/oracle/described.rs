@@ -156,7 +156,7 @@ pub(super) fn size(instance: &Instance, name: &str) -> Result<Bytes, DescribeErr
     let Some(setting) = instance.settings.get(name) else { return Ok(Bytes::ZERO) };
     let bytes = bytes(&setting.value).filter(|bytes| *bytes < 1 << 63);
     bytes.map(Bytes).ok_or_else(|| {
-        let what = format!("{name} is no size: {:?}", shown(name, &setting.value));
+        let what = format!("{name} is not a size: {:?}", shown(name, &setting.value));
         let todo = "write a whole number of bytes, or one followed by K, M, G or T";
         match &setting.place {
             Some(place) => DescribeError::of(&place.file, what, todo).at(place.line),
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_named_with_its_line() {
         let said = |text| with(text).unwrap_err().to_string();
-        assert!(said("a=1\nsga_target=34X\n").starts_with(&format!("{FILE}:2: sga_target is no size: \"34X\"")));
+        assert!(said("a=1\nsga_target=34X\n").starts_with(&format!("{FILE}:2: sga_target is not a size: \"34X\"")));
         assert!(said("processes=1\n").starts_with("no parameter gives the size"));
         assert!(said(&format!("sga_target=1G\nifile={FILE}\n")).contains("in a loop"));
         let none = Description::Config { engine: Engine::Oracle, path: "/none.ora".into() };

@@ -10,8 +10,8 @@ pub(super) static MESSAGES: &[Message] = &[
                 Error 12 (ENOMEM): neither the pool nor the rest of memory had room for it. With huge pages, the \
                 pool was too small for a release that takes all of them or none, or memlock was too low. Error 22 \
                 (EINVAL): the segment is larger than kernel.shmmax. Error 28 (ENOSPC): it goes beyond kernel.shmall, \
-                or there are more segments than kernel.shmmni. In a shutdown it has been seen when a pool was \
-                drained to its last page.",
+                or there are more segments than kernel.shmmni. It has also been seen during a shutdown, when \
+                a pool was drained to its last page.",
         look: "`hugewise size` compares shmmax, shmall and memlock with what the instance needs. Free memory says \
                little: error 28 comes with gigabytes free.",
         rules: &["HW204", "HW301", "HW304"],
@@ -55,7 +55,7 @@ pub(super) static MESSAGES: &[Message] = &[
         name: "ORA-27137",
         says: "unable to allocate large pages to create a shared memory segment",
         means: "USE_LARGE_PAGES=ONLY is set and the pool can't hold the whole SGA. In its block on large pages, the \
-                alert log says how many unused pages are needed at least.",
+                alert log gives the smallest number of unused pages that it needs.",
         look: "That number, and whether other instances took pages first. `hugewise plan` counts all that start \
                here.",
         rules: &["HW201", "HW204", "HW603"],
@@ -102,9 +102,9 @@ pub(super) static MESSAGES: &[Message] = &[
         name: "ORA-04030",
         says: "out of process memory",
         means: "The process could not get private memory (PGA). The host may have none left, for example because \
-                huge pages take so much that PGA finds no room: nobody gives an idle pool back for it. Or the \
-                process has reached a limit of its own (ulimit -v, -d, a cgroup), or vm.max_map_count, the number of \
-                its mappings: at 64 KiB each, 65,530 of them end at 4 GiB.",
+                huge pages take so much that PGA finds no room: the kernel does not give an idle pool back for \
+                it. Or the process has reached a limit of its own (ulimit -v, -d, a cgroup), or vm.max_map_count, the limit on \
+                its mappings: 65,530 of 64 KiB each reach 4 GiB.",
         look: "`hugewise size` divides memory using PGA_AGGREGATE_TARGET and PGA_AGGREGATE_LIMIT. If the trace file \
                shows a process that ends near 4 GiB in \"Real-Free Memory Allocator Heap\", it has hit \
                vm.max_map_count.",
@@ -118,8 +118,8 @@ pub(super) static MESSAGES: &[Message] = &[
     Message {
         name: "ORA-04031",
         says: "unable to allocate bytes of shared memory",
-        means: "A pool within the SGA is full or fragmented. Huge pages neither cause nor cure it: what the SGA is \
-                backed by makes it no larger.",
+        means: "A pool within the SGA is full or fragmented. Huge pages neither cause nor cure it: the page size \
+                does not make the SGA any larger.",
         look: "V$SGASTAT, V$SHARED_POOL_ADVICE; sga_target.",
         rules: &[],
         sources: &["Oracle Database Error Messages, ORA-04031"],
@@ -138,7 +138,7 @@ pub(super) static MESSAGES: &[Message] = &[
         sources: &[
             "Oracle Database Reference 19c, LOCK_SGA",
             "asktherealtom.ch, \"Set lock_sga to true on Linux (SLES)\": ORA-27102, Error 12, cured by memlock",
-            "shmctl(2): SHM_LOCK; tried on Linux 5.10 to 7.2 by `cargo xtask vm kernels`",
+            "shmctl(2): SHM_LOCK; tested on Linux 5.10 to 7.2 by `cargo xtask vm kernels`",
         ],
     },
     Message {

@@ -32,7 +32,7 @@ const BLOCK_TAIL: usize = 4;
 /// Reads a text parameter file.
 ///
 /// # Errors
-/// A file with zero bytes in it is no text.
+/// A file with zero bytes in it is not text.
 pub fn parse_text(bytes: &[u8]) -> Result<Vec<Assignment>, ParseError> {
     if bytes.contains(&0) {
         return Err(ParseError::whole("zero bytes in a text parameter file"));

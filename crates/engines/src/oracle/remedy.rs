@@ -100,9 +100,9 @@ pub(super) fn off_amm(instance: &Instance) -> String {
         [] => "sga_target instead of memory_target".into(),
         _ if !is_positive(instance, "sga_target") => format!("sga_target instead of {names}"),
         [Setting { place: Some(place), .. }] if !last_start::is_place(&place.file) => {
-            format!("take {names} out ({place})")
+            format!("remove {names} ({place})")
         }
-        _ => format!("take {names} out"),
+        _ => format!("remove {names}"),
     }
 }
 
@@ -159,7 +159,7 @@ fn targets(host: &Host, instance: &Instance) -> Option<Vec<Proposed>> {
     let left = whole.map(|(name, whole)| (name, whole.saturating_sub(sga)));
     let mut pga = left.map_or(Bytes::ZERO, |(_, left)| left).max(held.unwrap_or_default());
     let mut why_pga: Vec<String> =
-        left.iter().map(|(name, left)| format!("{name} leaves {left} beside the SGA")).collect();
+        left.iter().map(|(name, left)| format!("{name} leaves {left} after the SGA")).collect();
     why_pga.extend(held.map(|held| format!("its processes hold {held} of private memory now")));
     if let Some(set) = amount("pga_aggregate_target").filter(|set| *set >= pga) {
         pga = set;
@@ -195,8 +195,8 @@ fn without_amm(host: &Host, instance: &Instance, kept: &Kept) -> Vec<String> {
     match kept {
         Kept::Text(file) => {
             let gone = set_here(instance).map(|setting| match &setting.place {
-                Some(place) => format!("# in {place}: take {} out", setting.name),
-                None => format!("# in {file}: take {} out", setting.name),
+                Some(place) => format!("# in {place}: remove {}", setting.name),
+                None => format!("# in {file}: remove {}", setting.name),
             });
             gone.chain(targets.iter().flat_map(|one| set(host, instance, kept, one.name, &one.value))).collect()
         }
@@ -274,14 +274,11 @@ mod tests {
     fn what_is_taken_out_is_what_is_set() {
         let told = |settings: &[(&str, &str, &str, u64)]| off_amm(&instance(settings));
         let (max, sga) = (("memory_max_target", "20G", FILE, 6), ("sga_target", "12G", FILE, 3));
-        assert_eq!(told(&[max, sga]), format!("take memory_max_target out ({FILE}:6)"));
+        assert_eq!(told(&[max, sga]), format!("remove memory_max_target ({FILE}:6)"));
         assert_eq!(told(&[max]), "sga_target instead of memory_max_target");
         let target = ("memory_target", "16G", FILE, 5);
-        assert_eq!(told(&[target, max, sga]), "take memory_target and memory_max_target out");
-        assert_eq!(
-            told(&[("memory_target", "0", FILE, 5), max, sga]),
-            format!("take memory_max_target out ({FILE}:6)")
-        );
+        assert_eq!(told(&[target, max, sga]), "remove memory_target and memory_max_target");
+        assert_eq!(told(&[("memory_target", "0", FILE, 5), max, sga]), format!("remove memory_max_target ({FILE}:6)"));
         // What is right as it is stays.
         let lines = ask(&Host::default(), &instance(&[max, sga]), false);
         assert!(lines.contains(&format!("# in {FILE}: pga_aggregate_target=8192M")), "{lines:?}");
@@ -330,7 +327,7 @@ mod tests {
     fn memory_target_goes_before_huge_pages_are_asked_for() {
         let text = instance(&[("memory_target", "16G", FILE, 6), ("use_large_pages", "ONLY", FILE, 2)]);
         let told = ask(&Host::default(), &text, true);
-        assert_eq!(told[0], format!("# in {FILE}:6: take memory_target out"));
+        assert_eq!(told[0], format!("# in {FILE}:6: remove memory_target"));
         assert!(told.iter().any(|line| line.contains("sga_target=")), "{told:?}");
         assert!(told.iter().all(|line| !line.contains("use_large_pages") && !line.contains("SPFILE")), "{told:?}");
         let spfile = ask(&Host::default(), &instance(&[("memory_target", "16G", SPFILE, 0)]), false);

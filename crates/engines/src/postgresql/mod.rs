@@ -508,7 +508,7 @@ fn setting(settings: &Settings, asked: Asked) -> Option<Setting> {
 fn asked_page_size(host: &Host, settings: &Settings) -> Observed<PageSize> {
     let bytes = settings
         .value_or("huge_page_size", "0")
-        .parse(|value| conf::memory(&value, 1 << 10).ok_or("huge_page_size is no size"));
+        .parse(|value| conf::memory(&value, 1 << 10).ok_or("huge_page_size is not a size"));
     bytes.and_then(|bytes| match bytes {
         0 => host.default_huge_page.clone(),
         _ => {

@@ -367,7 +367,7 @@ fn a_host_whose_last_capture_is_old_is_stale() {
     assert!(
         rows(folder.path(), "failures")
             .iter()
-            .any(|row| row["message"] == Field::Str("its last capture is of 2026-11-21".into()))
+            .any(|row| row["message"] == Field::Str("its last capture is from 2026-11-21".into()))
     );
 }
 

@@ -17,7 +17,7 @@ pub(super) fn address(text: &str) -> Result<Url, String> {
     match address.scheme() {
         "https" if address.host().is_some() => Ok(address),
         "http" if is_near => Ok(address),
-        "http" => Err("is http://, over which a capture would travel in clear".to_owned()),
+        "http" => Err("is http://, which would send a capture unencrypted".to_owned()),
         _ => Err("is neither https:// nor s3://".to_owned()),
     }
 }

@@ -83,7 +83,7 @@ impl Target {
             Self::Address(address) if address.query().is_none() && address.path().ends_with('/') => {
                 return address
                     .join(name)
-                    .map_err(|why| Unusable::Address(format!("no address can be made of it: {why}")));
+                    .map_err(|why| Unusable::Address(format!("it is not a valid address: {why}")));
             }
             Self::Address(address) => return Ok(address.clone()),
             Self::Bucket(bucket, prefix) => (bucket, prefix),

@@ -94,7 +94,7 @@ pub fn hugetlbfs(mounts: &[Mount], default: &Observed<PageSize>) -> Result<Vec<H
             let option = mount.options.split(',').find_map(|word| word.strip_prefix("pagesize="));
             let page_size = match option {
                 Some(text) => page_size(text)
-                    .map_or_else(|| Observed::Malformed("pagesize= is no page size".into()), Observed::Known),
+                    .map_or_else(|| Observed::Malformed("pagesize= is not a page size".into()), Observed::Known),
                 None => default.clone(),
             };
             HugetlbfsMount { path: mount.path.clone(), page_size, options: mount.options.clone() }

@@ -149,7 +149,7 @@ pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Optio
         let mut notes = Vec::new();
         if let (Some(name), Some(first)) = (&name, taken.first()) {
             let more = if taken.len() > 1 { format!(" and {} more", taken.len() - 1) } else { String::new() };
-            notes.push(format!("{first}{more}: names no host; taken to be from {name}, because of where it is"));
+            notes.push(format!("{first}{more}: names no host; assumed to be from {name}, because of where it is"));
         }
         let setup = setup.map(|(_, setup)| setup);
         let ahead = setup.and_then(|setup| setup.ahead.clone());
@@ -161,7 +161,7 @@ pub(crate) fn sort(pieces: Vec<Piece>, setups: Vec<(String, Setup)>, zone: Optio
             let facts = facts(&setup, true);
             let source = &facts.source;
             let notes = vec![format!(
-                "{source}: holds no collector's archive; hugewise check --root {source} reads how the host was set up"
+                "{source}: holds no collector's archive; to see how the host was set up, run hugewise check --root {source}"
             )];
             let clock = Clock::Utc { offsets: Vec::new() };
             sorted.push(Machine { name, clock, facts: Some(facts), notes, ..Machine::default() });
@@ -268,7 +268,7 @@ fn clocks(
         by_known.sort_unstable();
         by_known.dedup();
         notes.push(format!(
-            "times in {} have no time zone; they are taken to be in that of the other sources",
+            "times in {} have no time zone; they are assumed to be in the other sources' zone",
             by_known.iter().map(|format| format.as_str()).collect::<Vec<_>>().join(", ")
         ));
     }

@@ -351,7 +351,7 @@ fn in_order(mut sources: Vec<Source>, jobs: &[Job], paths: &[PathBuf]) -> Vec<So
 fn nothing(sources: &[Source], paths: &[PathBuf], usual: bool, captured: Option<&str>) -> String {
     if let Some(captured) = captured {
         return format!(
-            "{captured} shows how a host was set up, but holds no collector's archive: hugewise check --root {captured} reads it"
+            "{captured} is a captured host without a collector's archive; run hugewise check --root {captured}"
         );
     }
     if let [only] = sources {

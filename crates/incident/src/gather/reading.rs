@@ -352,7 +352,7 @@ impl<R: Read> Read for Bounded<'_, R> {
 /// Why a file leads to no PCP archive.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoArchive {
-    #[error("is a part of a PCP archive by its content, and its name does not end in .0, .meta or .index")]
+    #[error("looks like part of a PCP archive, but its name does not end in .0, .meta or .index")]
     Nameless,
     #[error("cannot be read: {0}")]
     Lost(#[from] io::Error),

@@ -264,7 +264,8 @@ fn against(verdict: Verdict, facts: &Facts<'_>) -> Vec<String> {
     }
     if facts.no_scans && matches!(verdict, Verdict::KernelCpu | Verdict::Starved) {
         against.push(
-            "scans were counted, and there were none then or in the minutes around: it was not reclaim".to_owned(),
+            "scans were counted, and there were none at that time or in the minutes around it: it was not reclaim"
+                .to_owned(),
         );
     }
     if verdict == Verdict::ReclaimByPageTables
@@ -287,7 +288,7 @@ impl Decision {
         }
     }
 
-    /// What would make it surer.
+    /// What would make it more certain.
     pub(super) fn raised_by(&self, facts: &Facts<'_>) -> Vec<String> {
         let mut raised = Vec::new();
         let storm = matches!(
@@ -336,7 +337,7 @@ impl Decision {
         let own: &[&str] = match self.verdict {
             Verdict::Hang => &[
                 "what the host said last: journalctl -b -1 -e, its console, and the log of its management controller",
-                "whether it was shut down by order: last -x shutdown reboot",
+                "whether somebody shut it down: last -x shutdown reboot",
             ],
             Verdict::DiskStall => &["which disk, and how long each request took: iostat -x, or sar -d"],
             Verdict::UserCpu | Verdict::ForkStorm => &["which programs: a log of top or ps, atop, pidstat"],
@@ -350,7 +351,7 @@ impl Decision {
         raised.extend(own.iter().map(|words| (*words).to_owned()));
         if facts.coarsest >= COARSE {
             raised.push(format!(
-                "samples a minute or less apart: an average of {} s does not tell how high and how long",
+                "samples a minute or less apart: an average over {} s does not show how high the peak was or how long it lasted",
                 facts.coarsest / 1000
             ));
         }

@@ -82,18 +82,18 @@ fn parse(stream: &mut dyn Read, source: &str, zoned: bool) -> Result<Series, Ref
     reader.series.clock = Clock::Utc { offsets: Vec::new() };
     let end = lines::each(stream, LONGEST_LINE, |line| reader.line(line));
     if reader.series.samples().is_empty() {
-        return Err(Refused(end.problem().unwrap_or_else(|| "holds no sample of atop".into())));
+        return Err(Refused(end.problem().unwrap_or_else(|| "holds no atop sample".into())));
     }
     if let Some(problem) = end.problem() {
         reader.series.problem(problem);
     }
     if reader.others > 0 {
         let lines = reader.others;
-        reader.series.problem(format!("{lines} lines are of another host, and left out"));
+        reader.series.problem(format!("{lines} lines are from another host and are left out"));
     }
     if reader.torn > 0 {
         let lines = reader.torn;
-        reader.series.problem(format!("{lines} lines are not whole, and left out"));
+        reader.series.problem(format!("{lines} lines are incomplete and are left out"));
     }
     Ok(reader.series.finished())
 }

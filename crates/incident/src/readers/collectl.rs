@@ -104,8 +104,8 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
             End::Failed(why) => return Err(Refused(why)),
             _ => {
                 return Err(Refused(
-                    "is of collectl and holds no sample of the processors or of memory: its files are read, raw (-f FILE) and for \
-                     plots (-P), and its tables for the terminal are not"
+                    "is from collectl and holds no samples of processors or memory: hugewise reads collectl's files, raw \
+                     (-f FILE) and for plots (-P), but not its tables for the terminal"
                         .into(),
                 ));
             }
@@ -354,7 +354,7 @@ impl Plot {
     fn finished(mut self, head: &Head) -> Series {
         if self.misread > 0 {
             let lines = self.misread;
-            self.series.problem(format!("{lines} lines do not fit the headings, and are left out"));
+            self.series.problem(format!("{lines} lines do not fit the headings and are left out"));
         }
         if head.counts {
             self.series.problem("was written with -on: its counts of an interval are left out");

@@ -71,7 +71,7 @@ const UNKNOWN: &str = "is in no format that hugewise knows; investigate reads wh
 pub(crate) fn read_as(stream: impl Read, source: &str, how: How) -> Result<Vec<Series>, Refused> {
     let How { pasted, judged } = how;
     let unreadable = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => Refused("is cut off, and nothing of it can be unpacked".into()),
+        std::io::ErrorKind::UnexpectedEof => Refused("is cut off, and none of it can be unpacked".into()),
         _ => Refused(format!("cannot be read: {error}")),
     };
     let mut stream = hugewise_host::compressed::open(stream).map_err(unreadable)?;

@@ -96,11 +96,11 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
     let end = lines::each(stream, LONGEST_LINE, |line| reader.line(line));
     if let Some(system) = reader.system {
         return Err(Refused(format!(
-            "was written by nmon on {system}, which is not read: it counts other things than Linux"
+            "was written by nmon on {system}, which is not read: it does not count what Linux counts"
         )));
     }
     if reader.times.is_empty() {
-        let why = if let End::Failed(error) = end { error } else { "has no snapshot of nmon with its time".into() };
+        let why = if let End::Failed(error) = end { error } else { "has no nmon snapshot with a time".into() };
         return Err(Refused(why));
     }
     let mut series = reader.finished();

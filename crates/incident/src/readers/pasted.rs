@@ -85,8 +85,9 @@ pub(super) fn read(bytes: &[u8], source: &str, pasted: Pasted, why: Option<Refus
         };
         if from > 0 {
             let before = if from == 1 { "a line".to_owned() } else { format!("{from} lines") };
-            all.iter_mut()
-                .for_each(|series| series.problem(format!("{before} before it are of no tool, and left out")));
+            all.iter_mut().for_each(|series| {
+                series.problem(format!("{before} before it are from no known tool and are left out"))
+            });
         }
         return Ok(all);
     }
@@ -173,10 +174,9 @@ fn sar(text: &str, source: &str, pasted: Pasted) -> Result<Vec<Series>, Refused>
     for series in &mut all {
         (series.host, series.kernel) = (None, None);
         series.problem(match pasted.began {
-            Some(_) => "begins without sar's first line: its day is the one of --from".to_owned(),
-            None => {
-                "begins without sar's first line, which says the day: shown as 1970-01-01; --from says it".to_owned()
-            }
+            Some(_) => "begins without sar's first line: its day is taken from --from".to_owned(),
+            None => "begins without sar's first line, which has the day: shown as 1970-01-01; give the day with --from"
+                .to_owned(),
         });
     }
     Ok(all)
@@ -214,7 +214,7 @@ fn undated(lines: &[String], source: &str, pasted: Pasted) -> Result<Option<Vec<
     }
     let Some(interval) = pasted.interval.filter(|interval| !interval.is_zero()) else {
         return Err(Refused(
-            "has no times: say how far apart its lines are with --interval 3s, and with --from when they began".into(),
+            "has no times: say with --interval 3s how far apart its lines are, and with --from when they began".into(),
         ));
     };
     let mut clock = Ticks { at: began, interval };
@@ -223,8 +223,7 @@ fn undated(lines: &[String], source: &str, pasted: Pasted) -> Result<Option<Vec<
     for series in &mut all {
         series.problem(match pasted.began {
             Some(_) => "has no times: counted from --from by --interval".to_owned(),
-            None => "has no times: counted by --interval from 1970-01-01, as nobody says when it began; --from does"
-                .to_owned(),
+            None => "has no times: counted by --interval from 1970-01-01; say with --from when it began".to_owned(),
         });
     }
     Ok(Some(all))

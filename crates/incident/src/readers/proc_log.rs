@@ -282,7 +282,7 @@ impl<S: Fn(&str) -> Option<Stamp>> Reader<S> {
     /// The first date of a log whose beginning is lost.
     fn headless(&mut self, stamp: &Stamp) {
         self.block = Block::default();
-        self.series.problem("what stands before the first date is left out");
+        self.series.problem("everything before the first date is left out");
         self.before(stamp);
     }
 
@@ -290,7 +290,7 @@ impl<S: Fn(&str) -> Option<Stamp>> Reader<S> {
         match std::mem::replace(&mut self.order, Order::Unknown) {
             Order::Either(stamp) => self.behind(&stamp),
             Order::Behind if !self.block.is_empty() => {
-                self.series.problem("what stands behind the last date is left out");
+                self.series.problem("everything after the last date is left out");
             }
             _ => self.flush(),
         }

@@ -158,7 +158,7 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
         whole.append(stretch.series);
     }
     if whole.samples().is_empty() {
-        return Err(Refused(summary.cut.unwrap_or_else(|| "holds no sample yet".into())));
+        return Err(Refused(summary.cut.unwrap_or_else(|| "has no samples yet".into())));
     }
     whole.host = Some(about.host.clone()).filter(|host| !host.is_empty());
     whole.kernel = Some(about.kernel.clone());
@@ -173,7 +173,7 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
         whole.problem(format!("is cut off: {cut}"));
     }
     if lost > 0 {
-        whole.problem(format!("{lost} samples stand in no order of time, and are left out"));
+        whole.problem(format!("{lost} samples are out of order and are left out"));
     }
     for lack in about.lacks.iter().filter(|lack| lack.contains("locked memory") || lack.contains("real-time")) {
         whole.problem(format!("was recorded without {lack}: it may have come late"));
@@ -558,7 +558,7 @@ mod tests {
     fn one_that_is_empty_torn_or_of_another_version_is_told() {
         let folder = tempfile::tempdir().unwrap();
         drop(open(folder.path(), 8));
-        assert!(read_file(folder.path()).unwrap_err().0.contains("no sample yet"));
+        assert!(read_file(folder.path()).unwrap_err().0.contains("no samples yet"));
         write(folder.path(), 8, 1..33);
         let path = folder.path().join("seconds.ring");
         let whole = fs::read(&path).unwrap();

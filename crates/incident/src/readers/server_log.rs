@@ -91,7 +91,7 @@ pub fn read(stream: &mut dyn Read, source: &str, engine: Engine) -> Result<Serie
     let Reader { mut series, left_out, .. } = reader;
     if series.span().is_none() {
         let dated = "; -Xlog:gc*:file=gc.log:time,uptime,level,tags writes it";
-        return Err(Refused(format!("no line of it has a time{}", if engine == Engine::Jvm { dated } else { "" })));
+        return Err(Refused(format!("none of its lines has a time{}", if engine == Engine::Jvm { dated } else { "" })));
     }
     if let Some(problem) = end.problem() {
         series.problem(problem);
@@ -154,7 +154,7 @@ const POSTGRESQL: &[Meaning] = &[
         "FATAL:  huge pages not supported",
         "",
         EventKind::ServerFailed,
-        "PostgreSQL was to have huge pages and could not",
+        "PostgreSQL was told to use huge pages and could not",
     ),
     // Told at log_min_messages = debug1 and below alone (PostgreSQL 9.4 and later).
     (

@@ -50,8 +50,8 @@ impl Tool {
         paths.into_iter().find(|path| Path::new(path).is_file()).ok_or_else(|| {
             let Self { name, debian, redhat } = self;
             Refused(format!(
-                "{name} reads these files, and is not installed: it is in the package {debian} of Debian and Ubuntu, \
-                 {redhat} of Red Hat Enterprise Linux"
+                "{name} reads these files, but is not installed: install the package {debian} on Debian and Ubuntu, \
+                 {redhat} on Red Hat Enterprise Linux"
             ))
         })
     }
@@ -98,7 +98,7 @@ impl Tool {
         let ended = ended.unwrap_or(Ok(None)).map_err(|error| Refused(format!("{path}: {error}")))?;
         let last = complaint.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default();
         let complaint = match (ended, unread) {
-            (None, _) => Some(format!("{path} did not end in {} s", PATIENCE.as_secs())),
+            (None, _) => Some(format!("{path} did not end within {} s", PATIENCE.as_secs())),
             (_, Some(error)) => Some(format!("cannot be read to its end: {error}")),
             _ if too_much => Some(format!("{path} printed more than {} MiB: the rest is left out", MOST_PRINTED >> 20)),
             (Some(status), _) if status.success() => None,
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn one_that_fails_or_is_not_there_is_told() {
         let missing = tool("pmrep-of-another-name").run(Cage::new(), Path::new("/"), &[], None, text).unwrap_err();
-        assert!(missing.0.contains("package pcp of Debian") && missing.0.contains("pcp-system-tools"), "{missing}");
+        assert!(missing.0.contains("package pcp on Debian") && missing.0.contains("pcp-system-tools"), "{missing}");
         let failed = tool("cat").run(Cage::new(), Path::new("/"), &["/nowhere".into()], None, text).unwrap();
         assert!(failed.complaint.unwrap().contains("No such file"));
     }

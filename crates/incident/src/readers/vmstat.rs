@@ -102,18 +102,18 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, Refused> {
         }
     }
     if reader.columns.is_empty() {
-        return Err(Refused("does not begin as what vmstat prints".into()));
+        return Err(Refused("does not begin like vmstat's output".into()));
     }
     if reader.series.samples().is_empty() && reader.without_time > 0 {
-        return Err(Refused("has no times: vmstat writes them with -t; --interval 3s and --from say them".into()));
+        return Err(Refused("has no times: run vmstat with -t, or give --interval 3s and --from".into()));
     }
     if reader.without_time > 0 {
         let lines = reader.without_time;
-        reader.series.problem(format!("{lines} lines have no time, or end too early, and are left out"));
+        reader.series.problem(format!("{lines} lines have no time or are cut short, and are left out"));
     }
     if !reader.moves && reader.behind.1 >= STANDS_STILL {
         for metric in [Metric::SwapUsed, Metric::MemFree, Metric::Buffers, Metric::Inactive, Metric::Active] {
-            reader.series.distrust(metric, "this vmstat repeats what it read first, as that of procps 4.0.2 does");
+            reader.series.distrust(metric, "this vmstat repeats its first reading, as the one in procps 4.0.2 does");
         }
     }
     Ok(reader.series.finished())

@@ -168,7 +168,7 @@ fn stepped(rows: &Rows<'_>, step: &Step, metric: Metric, name: &str) -> Signatur
         tables(step.first).zip(tables(step.last)).map(|(before, after)| (before, after, (after - before).abs()));
     let grown = grown.filter(|(before, _, change)| *change >= TABLES && *change >= STEP_PART * before);
     if let Some((before, after, _)) = grown {
-        let words = format!("page tables went from {} to {} with it", bytes(before), bytes(after));
+        let words = format!("page tables went from {} to {} at the same time", bytes(before), bytes(after));
         evidence.push(rows.evidence(step.last, words));
         strength = strength.max(Strength::Clear);
     }

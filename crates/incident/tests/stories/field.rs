@@ -103,7 +103,7 @@ fn the_host_that_froze_twice_in_a_morning() {
     for incident in [first, second] {
         let kinds: Vec<Kind> = incident.signatures.iter().map(|signature| signature.kind).collect();
         assert_eq!(kinds, [Kind::KernelCpu, Kind::FreeMemory, Kind::PageTables, Kind::Pool, Kind::Starved]);
-        says(&incident.raised_by.join("\n"), &["scans by kswapd", "an average of 600 s"]);
+        says(&incident.raised_by.join("\n"), &["scans by kswapd", "an average over 600 s"]);
         says(&incident.next.join("\n"), &["hugewise size", "hugewise plan", "every minute"]);
         assert_eq!(incident.against, [""; 0]);
     }

@@ -50,7 +50,7 @@ fn what_is_cut_off_is_kept_up_to_the_last_whole_record() {
         let clean = cut == head || ends.contains(&cut);
         assert_eq!(torn.problems.is_empty(), clean, "{cut}: {:?}", torn.problems);
         if !clean {
-            assert!(torn.problems[0].what.contains("no whole record"), "{:?}", torn.problems);
+            assert!(torn.problems[0].what.contains("not a whole record"), "{:?}", torn.problems);
         }
     }
 }
@@ -213,7 +213,7 @@ fn an_activity_of_unknown_layout_is_left_out_and_told() {
     assert!(series.column(Metric::MemFree).is_none() && whole.column(Metric::MemFree).is_some());
     assert_eq!(series.column(Metric::CpuSystem), whole.column(Metric::CpuSystem));
     let problems: Vec<String> = series.problems.iter().map(ToString::to_string).collect();
-    assert_eq!(problems, ["activity 7 is laid out in a way that is not known (0x99), and left out"]);
+    assert_eq!(problems, ["activity 7 has an unknown layout (0x99) and is left out"]);
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), &bytes).unwrap();
     let output = std::process::Command::new("sadf").args(["-d"]).arg(file.path()).args(["--", "-r"]).output().unwrap();

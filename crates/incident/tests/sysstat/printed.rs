@@ -63,7 +63,7 @@ fn xml_of_9_1_5_says_what_the_file_says() {
     let series = one(&String::from_utf8(fixture("9.1.5.xml.xz")).unwrap());
     let file = read(&fixture("9.1.5.xz")).unwrap();
     let mut told = series.clone();
-    assert!(told.problems.remove(0).what.contains("taken for UTC"));
+    assert!(told.problems.remove(0).what.contains("assumed to be UTC"));
     same("9.1.5", &told, &file, true);
     let processors = (0..5).map(|row| series.value(Metric::Processors, row).unwrap());
     assert!(processors.eq([2.0; 5]));

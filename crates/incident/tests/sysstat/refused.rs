@@ -35,7 +35,7 @@ fn files_of_other_machines_and_tools_are_refused_by_name() {
     rhel5[36..38].copy_from_slice(&0x2169_u16.to_le_bytes());
     assert!(refusal(&rhel5).contains("RHEL 5"));
 
-    assert_eq!(refusal(b"12:00:01 AM  CPU  %user\n"), "is no sysstat file");
+    assert_eq!(refusal(b"12:00:01 AM  CPU  %user\n"), "is not a sysstat file");
     assert_eq!(refusal(b""), "is too short for a sysstat file");
 }
 

@@ -201,11 +201,11 @@ pub struct Progress {
 /// What an experiment found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outcome {
-    /// What it set out to do.
+    /// What it planned to do.
     pub plan: Outline,
     /// One for each variant and metric.
     pub runs: Vec<Run>,
-    /// Every variant against the first.
+    /// Every variant compared with the first.
     pub ratios: Vec<Ratio>,
     /// What a reader has to know: variants left out, things that this host does not have.
     pub notes: Vec<String>,

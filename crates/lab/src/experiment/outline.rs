@@ -1,4 +1,4 @@
-//! What an experiment is going to do and to take, stated before it begins.
+//! What an experiment will do and need, stated before it begins.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::variant::Variant;
 pub struct Planned {
     /// The pages.
     pub pages: Variant,
-    /// Memory beside the pool.
+    /// Memory outside the pool.
     pub memory_bytes: u64,
     /// Memory on pages of the pool.
     pub pool_bytes: u64,
@@ -27,7 +27,7 @@ pub struct Planned {
     pub left_out: Option<String>,
 }
 
-/// What an experiment is going to do and to take, stated before it begins.
+/// What an experiment will do and need, stated before it begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outline {
     /// The experiment.
@@ -38,7 +38,7 @@ pub struct Outline {
     pub variants: Vec<Planned>,
     /// Rounds that count.
     pub rounds: u32,
-    /// Rounds before them that do not.
+    /// Warm-up rounds, which do not count.
     pub warm_ups: u32,
     /// The order of the variants follows from it.
     pub seed: u64,
@@ -50,9 +50,9 @@ pub struct Outline {
     pub available_bytes: u64,
     /// Memory that stays free.
     pub floor_bytes: u64,
-    /// What of the host changes while it runs, and is put back.
+    /// What it changes on the host while it runs, and then restores.
     pub changes: Vec<String>,
-    /// Why it will not be done.
+    /// Why it will not run.
     pub refusal: Option<String>,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::launch::{Launch, Memlock, Watch, Watched, keep_thp_away, set_memlock, watch};
 use crate::results::median;
 
-/// What is to be said of the difference.
+/// What can be said about the difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -17,9 +17,9 @@ pub enum Verdict {
     Faster,
     /// Every run with huge pages was slower than every run without.
     Slower,
-    /// The runs of both lie among each other: no difference that could be told from chance.
+    /// The runs of both overlap: no difference that can be told from chance.
     None,
-    /// Fewer than three runs of each lie apart by chance too often.
+    /// Fewer than three runs of each: those differ by chance too often.
     Unknown,
 }
 
@@ -27,16 +27,16 @@ pub enum Verdict {
 /// chance once in ten times, and one of each always does.
 const ENOUGH: usize = 3;
 
-/// How many times as quick.
+/// How many times as fast.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gain {
-    /// The median time without, over the median time with.
+    /// The median time without huge pages, divided by the median time with them.
     pub median: f64,
-    /// The least of the ratios of each round.
+    /// The smallest ratio of any round.
     pub min: f64,
     /// The largest of them.
     pub max: f64,
-    /// What it amounts to.
+    /// What that means.
     pub verdict: Verdict,
 }
 

@@ -118,7 +118,7 @@ pub struct Watched {
     pub largest_resident: u64,
     /// Its memory when that was largest; `None` where it ended before anybody looked.
     pub peak: Option<Memory>,
-    /// How often its memory was looked at.
+    /// How often its memory was sampled.
     pub looks: u32,
     /// What became of its text, where that was asked for.
     pub text: Option<memory::Text>,

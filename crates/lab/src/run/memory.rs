@@ -106,14 +106,14 @@ pub(crate) fn of_tree(pid: u32) -> Option<Memory> {
     sum
 }
 
-/// What became of a program's text.
+/// What happened to a program's text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
     /// Bytes of its own and its libraries' text that could lie on huge pages: whole 2 MiB stretches.
     pub eligible: u64,
     /// Bytes of files that are on huge pages afterwards.
     pub huge: u64,
-    /// What the kernel answered where it refused.
+    /// What the kernel answered, if it refused.
     pub refused: Option<String>,
 }
 

@@ -6,20 +6,20 @@ const TOO_LARGE: u64 = 1 << 63;
 /// Digits behind the point that count.
 const DIGITS: usize = 12;
 
-/// Why a text is no size.
+/// Why a text is not a size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSize {
     /// It is not a number with a unit.
-    #[error("{0:?} is no size; write it as 34G, 512M, 1.5GiB or 8192B")]
+    #[error("{0:?} is not a size; write it as 34G, 512M, 1.5GiB or 8192B")]
     Senseless(String),
     /// It is below zero.
-    #[error("{0:?} is negative; a size is more than 0")]
+    #[error("{0:?} is negative; a size must be more than 0")]
     Negative(String),
     /// It is zero, or less than a byte.
-    #[error("{0:?} is nothing; a size is more than 0")]
+    #[error("{0:?} is zero; a size must be more than 0")]
     Nothing(String),
     /// It is 2^63 bytes or more.
-    #[error("{0:?} is too large; a size is less than 8 EiB")]
+    #[error("{0:?} is too large; a size must be less than 8 EiB")]
     TooLarge(String),
 }
 
@@ -99,23 +99,23 @@ mod tests {
     #[test]
     fn what_is_no_size_is_named_with_what_is_wrong() {
         for (text, why) in [
-            ("", "no size"),
-            ("G", "no size"),
-            ("34X", "no size"),
-            ("34 GiB of memory", "no size"),
-            ("1,5G", "no size"),
-            ("1.G", "no size"),
-            (".5G", "no size"),
-            ("1.2.3G", "no size"),
-            ("0x10G", "no size"),
-            ("1e9", "no size"),
-            ("+1G", "no size"),
-            ("--1G", "no size"),
-            ("-x", "no size"),
-            ("٣G", "no size"),
-            ("0", "nothing"),
-            ("0.0G", "nothing"),
-            ("0.1", "nothing"),
+            ("", "not a size"),
+            ("G", "not a size"),
+            ("34X", "not a size"),
+            ("34 GiB of memory", "not a size"),
+            ("1,5G", "not a size"),
+            ("1.G", "not a size"),
+            (".5G", "not a size"),
+            ("1.2.3G", "not a size"),
+            ("0x10G", "not a size"),
+            ("1e9", "not a size"),
+            ("+1G", "not a size"),
+            ("--1G", "not a size"),
+            ("-x", "not a size"),
+            ("٣G", "not a size"),
+            ("0", "zero"),
+            ("0.0G", "zero"),
+            ("0.1", "zero"),
             ("-34G", "negative"),
             ("9223372036854775808", "too large"),
             ("8192P", "too large"),

@@ -25,10 +25,10 @@ const PLAY: &str = "  hosts: \"{{ hugewise_host | mandatory('say on which host: 
 /// Where it should not be applied, or has text that no script should have.
 pub fn ansible(plan: &Plan, force: bool) -> Result<String, Unwritable> {
     writable(plan, force)?;
-    let how = "Run again it changes nothing: ansible-playbook -i INVENTORY -e hugewise_host=NAME THIS_FILE\n\
+    let how = "Running it again changes nothing: ansible-playbook -i INVENTORY -e hugewise_host=NAME THIS_FILE\n\
                On another host it does nothing, unless -e hugewise_any_host=true is given.\n";
     let mut text = header(plan, how);
-    text += &comment::line("", &format!("Values as they were before are kept in {} there.", kept(plan)));
+    text += &comment::line("", &format!("The previous values are kept in {} on the host.", kept(plan)));
     text += "---\n";
     text += &format!("- name: {}\n{PLAY}", name("huge pages of", &plan.host.name));
     text += "  vars:\n";
@@ -77,7 +77,10 @@ fn looked_at(plan: &Plan) -> Result<String, Unwritable> {
     if !paths.is_empty() {
         lines += &format!("no_links {paths}\n");
     }
-    let mut text = tool(&yaml::quoted("it is the host of the plan, has the memory, and no link is in the way"), &lines);
+    let mut text = tool(
+        &yaml::quoted("check that this is the plan's host, that it has the memory, and that no link is in the way"),
+        &lines,
+    );
     text += "      environment:\n        HUGEWISE_ANY_HOST: ";
     text += "\"{{ 'yes' if hugewise_any_host | default(false) | bool else 'no' }}\"\n";
     text += "      changed_when: false\n      check_mode: false\n";

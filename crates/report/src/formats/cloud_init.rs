@@ -17,7 +17,7 @@ use super::{
 pub fn cloud_init(plan: &Plan, force: bool) -> Result<String, Unwritable> {
     writable(plan, force)?;
     let mut text = String::from("#cloud-config\n");
-    let how = "User data for hosts like it: done once, at an instance's first boot.\n\
+    let how = "User data for similar hosts: it runs once, at an instance's first boot.\n\
                A host with too little memory for these pools is left as it is.\n";
     text += &header(plan, how);
     for step in &plan.steps {

@@ -41,7 +41,7 @@ impl fmt::Display for Unwritable {
                 write!(f, "this plan should not be applied: {}", plain::clean(&reasons.join("; ")))
             }
             Self::Characters(text) => {
-                write!(f, "\"{}\" has characters that have no place in a script", plain::name(text))
+                write!(f, "\"{}\" has characters that a script cannot contain", plain::name(text))
             }
         }
     }
@@ -157,7 +157,7 @@ fn about(indent: &str, step: &Step) -> String {
 fn written<'a>(change: &FileChange, after: &'a NewFile, copy: &str) -> Cow<'a, Content> {
     let how = match change.before {
         None => "remove this file".to_owned(),
-        Some(_) => format!("put the copy in its place that is kept {copy}"),
+        Some(_) => format!("put back the copy that is kept {copy}"),
     };
     match &after.content {
         Content::Text(text) => match ours::taken_back_by(text, &how) {

@@ -15,10 +15,10 @@ use super::{
 /// Where it should not be applied, or has text that no script should have.
 pub fn shell(plan: &Plan, force: bool) -> Result<String, Unwritable> {
     writable(plan, force)?;
-    let how = "Run it as root; run again it changes nothing. It stops at the first thing that goes wrong.";
+    let how = "Run it as root. Running it again changes nothing. It stops at the first error.";
     let mut text = String::from("#!/bin/sh\n");
     text += &header(plan, how);
-    text += &comment::line("", &format!("Values and files as they were before are kept in {}.", kept(plan)));
+    text += &comment::line("", &format!("The previous values and files are kept in {}.", kept(plan)));
     text += &comment::line("", "On another host it does nothing, unless HUGEWISE_ANY_HOST=yes is in its environment.");
     text += "\n";
     text += &tools(plan, force);

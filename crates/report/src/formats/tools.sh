@@ -39,7 +39,7 @@ fits() {
   [ "$pools" -gt 0 ] || return 0
   [ -n "$total" ] || fail "the memory of this host is not known"
   [ $((pools + rest)) -le "$total" ] ||
-    fail "pools of $pools kB do not fit: this host has $total kB, and $rest kB have to stay free beside them"
+    fail "pools of $pools kB do not fit: this host has $total kB, and $rest kB must stay free beside them"
 }
 
 # no_links PATH...
@@ -104,7 +104,7 @@ set_pool() {
   free=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB$/\1/p' /proc/meminfo)
   grows=$((($2 - now) * page))
   if [ "$grows" -gt 0 ] && [ "$floor" -gt 0 ] && [ -n "$free" ] && [ $((grows + floor)) -gt "$free" ]; then
-    fail "$1: $2 pages take $grows kB more, of $free kB available, and $floor kB have to stay free"
+    fail "$1: $2 pages take $grows kB more, of $free kB available, and $floor kB must stay free"
   fi
   keep_folder
   printf '%s\t%s\n' "$1" "$now" >>"$kept/values"

@@ -48,7 +48,7 @@ fn page(investigation: &Investigation) -> String {
         @for (number, history) in told { (host(number, history, columns, &heading(investigation, history, "What happened"))) }
         @if !investigation.unknown.is_empty() {
             section {
-                h2 { "What cannot be told" }
+                h2 { "What could not be determined" }
                 ul { @for what in &investigation.unknown { li { (clean(what)) } } }
             }
         }
@@ -69,7 +69,7 @@ pub(super) fn part(investigation: &Investigation) -> Markup {
         (contents(investigation))
         @for (number, history) in told { (host(number, history, columns, &heading(investigation, history, ""))) }
         @if !investigation.unknown.is_empty() {
-            h3 { "What cannot be told" }
+            h3 { "What could not be determined" }
             ul { @for what in &investigation.unknown { li { (clean(what)) } } }
         }
         h3 { "Sources" }
@@ -218,7 +218,7 @@ fn host(number: usize, history: &History, columns: u32, heading: &str) -> Markup
                         output aria-live="polite" {}
                     }
                     p.faint.help hidden {
-                        "Drag over a stretch of time to see it closer. Arrow keys move, + and \u{2212} zoom, 0 shows all; the wheel \
+                        "Drag across a period to zoom in. Arrow keys move, + and \u{2212} zoom, 0 shows all; the wheel \
                          zooms after a click, and so do two fingers."
                     }
                     @for chart in &charts.drawn { (chart) }
@@ -248,7 +248,8 @@ fn about(history: &History, span: (Moment, Moment)) -> String {
         hugewise_incident::Clock::Wall { .. } => false,
     };
     let zone = prose::clock_words(&history.clock, span.0);
-    let change = if changes { "; the host's clock was put forward or back meanwhile, the charts' was not" } else { "" };
+    let change =
+        if changes { "; the host's clock was set forward or back meanwhile; the charts do not follow it" } else { "" };
     format!("{}; {zone}{change}; {samples} samples of {from}", prose::window(span.0, span.1, &history.clock))
 }
 

@@ -46,9 +46,9 @@ fn page(report: &LabReport<'_>) -> String {
         p {
             (plan.rounds) " rounds after " (plan.warm_ups) " that did not count, pages in random order (seed "
             (plan.seed) "), " (Unit::Seconds.show(outcome.seconds)) " in all. A mark is the median, its line the range "
-            "from the least to the largest value."
+            "from the smallest to the largest value."
         }
-        @if let Some(stopped) = &outcome.stopped { p.bad { "It ended before its time: " (stopped) } }
+        @if let Some(stopped) = &outcome.stopped { p.bad { "It ended early: " (stopped) } }
         @for (pages, why) in left_out { p { (pages) " is left out: " (why) } }
         @for chart in charts(report) { (figure(&chart)) }
         h2 { "Numbers" }
@@ -323,7 +323,7 @@ mod tests {
     fn hostile_words_stay_words() {
         let page = with(true, page);
         assert!(!page.contains("<script") && !page.contains('\u{1b}') && !page.contains('\u{202e}'), "{page}");
-        assert!(page.contains("&lt;script&gt;") && page.contains("It ended before its time: interrupted"));
+        assert!(page.contains("&lt;script&gt;") && page.contains("It ended early: interrupted"));
     }
 
     #[test]

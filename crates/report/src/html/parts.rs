@@ -147,6 +147,6 @@ pub(super) fn read_at(host: &Host) -> String {
     match (at, host.live) {
         (Some(at), true) => format!("read {at}"),
         (Some(at), false) => format!("captured {at}"),
-        (None, _) => "captured at a time that it does not tell".into(),
+        (None, _) => "captured at an unknown time".into(),
     }
 }

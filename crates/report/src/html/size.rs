@@ -31,7 +31,7 @@ pub(crate) fn page(report: &SizeReport<'_>) -> String {
         section { h2 { "Instances" } (instances(report)) }
         @if let Some(changes) = changes(report) { section { h2 { "One outage" } (changes) } }
         section { h2 { "Memory" } (memory(report)) }
-        @if let Some(choices) = choices(report) { section { h2 { "Page sizes beside each other" } (choices) } }
+        @if let Some(choices) = choices(report) { section { h2 { "Page sizes compared" } (choices) } }
         @if let Some(forecast) = forecast(report) { section { h2 { "Forecast" } (forecast) } }
         section { h2 { "Limits" } (limits(report)) }
         (unread(report.host, report.unread, false))
@@ -142,7 +142,7 @@ pub(super) fn forecast(report: &SizeReport<'_>) -> Option<Markup> {
     })
 }
 
-/// Limits that the demand asks for.
+/// Limits that the demand depends on.
 pub(super) fn limits(report: &SizeReport<'_>) -> Markup {
     html! { ul { @for line in size::limit_lines(report.sizing) { li { (spans(&line)) } } } }
 }

@@ -29,7 +29,7 @@ pub struct Failed<'a> {
     pub error: &'a str,
 }
 
-/// A reading, as it is told to those who listen.
+/// A reading, as it is sent to listeners.
 #[derive(Serialize, JsonSchema)]
 #[schemars(title = "hugewise.event/1")]
 pub struct Event<'a> {
@@ -42,7 +42,7 @@ pub struct Event<'a> {
     pub reading: u64,
     /// What `/api/v1/check` answers.
     pub check: Check,
-    /// The point that the history has got of it; null where the last one is too near.
+    /// The point that it added to the history; null if the last one is too recent.
     pub point: Option<&'a Point>,
 }
 

@@ -30,7 +30,7 @@ pub struct Applied {
     pub schema: &'static str,
     /// Checksum of the plan.
     pub plan: String,
-    /// What `hugewise undo` takes; null where nothing was to be done.
+    /// The ID for `hugewise undo`; null if there was nothing to do.
     pub journal: Option<String>,
     /// How it ended.
     #[schemars(extend("enum" = ["nothing-to-do", "done", "partly", "taken-back", "stuck"]))]
@@ -41,15 +41,15 @@ pub struct Applied {
     pub findings: Vec<Expectation>,
     /// The servers that it has restarted, and where their memory is now.
     pub restarted: Vec<Restarted>,
-    /// What the next boot, login or start of a server will not find as it was to be.
+    /// Changes that the next boot, login or start of a server will not find in place.
     pub unkept: Vec<Unkept>,
-    /// What is left to people.
+    /// The manual steps.
     pub instructions: Vec<Instruction>,
     /// What copies these settings or works against them.
     pub warnings: Vec<String>,
-    /// What else has to be known.
+    /// What else readers should know.
     pub notes: Vec<String>,
-    /// Everything that is there and could not be read.
+    /// Everything that exists but could not be read.
     pub unread: Vec<UnreadFact>,
 }
 
@@ -60,21 +60,21 @@ pub struct StepOutcome {
     pub id: String,
     /// Its title.
     pub title: String,
-    /// What it still asks for.
+    /// What it still needs to take effect.
     #[schemars(extend("enum" = ["safe", "restart", "reboot"]))]
     pub risk: &'static str,
     /// How it ended.
     #[schemars(extend("enum" = ["done", "already-so", "partial", "failed", "taken-back", "not-tried"]))]
     pub result: &'static str,
-    /// Why it failed; null where it did not.
+    /// Why it failed; null if it did not.
     pub why: Option<String>,
-    /// Pages that were asked for, where fewer were to be had.
+    /// Pages that were requested, if the kernel gave fewer.
     pub wanted_pages: Option<u64>,
-    /// Pages that were to be had, where these are fewer.
+    /// Pages that the kernel gave, if fewer.
     pub obtained_pages: Option<u64>,
 }
 
-/// A finding that a step was to end.
+/// A finding that a step should end.
 #[derive(Serialize, JsonSchema)]
 pub struct Expectation {
     /// `HW201`.
@@ -83,21 +83,21 @@ pub struct Expectation {
     pub name: String,
     /// Title of the instance; null for the host.
     pub instance: Option<String>,
-    /// What became of it.
+    /// What happened to it.
     #[schemars(extend("enum" = ["gone", "waits-for-restart", "waits-for-reboot", "remains", "unknown"]))]
     pub proof: &'static str,
-    /// What is said of it now; empty where it is gone.
+    /// What the finding says now; empty if it is gone.
     pub says: String,
 }
 
-/// Something that does not last.
+/// A change that will not last.
 #[derive(Serialize, JsonSchema)]
 pub struct Unkept {
-    /// What was to be.
+    /// What it should be.
     pub what: String,
     /// Which file and line wins instead, or what could not be read.
     pub why: String,
-    /// Whether it is lost; where false, that could not be told.
+    /// Whether it is lost; false means that this could not be determined.
     pub lost: bool,
 }
 
@@ -106,7 +106,7 @@ pub struct Unkept {
 pub struct Restarted {
     /// Its title.
     pub instance: String,
-    /// How much of its memory is on huge pages; null where it does not run.
+    /// How much of its memory is on huge pages; null if it is not running.
     #[schemars(extend("enum" = ["all", "partly", "none", "unknown", "not_counted", null]))]
     pub huge_pages: Option<&'static str>,
 }
@@ -122,12 +122,12 @@ pub struct UndoneDocument {
     pub journal: String,
     /// Whether everything is as before.
     pub complete: bool,
-    /// What has to happen before that shows.
+    /// What has to happen before that takes effect.
     #[schemars(extend("enum" = ["safe", "restart", "reboot"]))]
     pub risk: &'static str,
     /// What was done, in this order.
     pub restored: Vec<Restored>,
-    /// What else has to be known.
+    /// What else readers should know.
     pub notes: Vec<String>,
 }
 
@@ -136,10 +136,10 @@ pub struct UndoneDocument {
 pub struct Restored {
     /// Path or command line.
     pub what: String,
-    /// What became of it.
+    /// What happened to it.
     #[schemars(extend("enum" = ["restored", "already-so", "ran", "waits", "left", "failed"]))]
     pub result: &'static str,
-    /// Why it failed, was left or waits; null where it did not.
+    /// Why it failed, was left or waits; null if none of these.
     pub why: Option<String>,
 }
 
@@ -152,7 +152,7 @@ pub struct Journals {
     pub schema: &'static str,
     /// What was applied here.
     pub journals: Vec<Journal>,
-    /// What lies among the journals and cannot be read as one: it stops nothing else.
+    /// What is among the journals but cannot be read as one: it blocks nothing else.
     pub unreadable: Vec<UnreadableJournal>,
 }
 
@@ -170,13 +170,13 @@ pub struct UnreadableJournal {
 /// One apply.
 #[derive(Serialize, JsonSchema)]
 pub struct Journal {
-    /// What `hugewise undo` takes.
+    /// The ID for `hugewise undo`.
     pub id: String,
-    /// When it began; null where the clock was beyond all years.
+    /// When it began; null if the clock was out of range.
     pub begun_at: Option<String>,
     /// Version of hugewise.
     pub hugewise: String,
-    /// Where it stands.
+    /// Its state.
     #[schemars(extend("enum" = ["running", "done", "taken-back", "undoing", "stuck", "waiting", "undone-except", "undone"]))]
     pub state: &'static str,
     /// Titles of its steps.

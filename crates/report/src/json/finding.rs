@@ -11,7 +11,7 @@ pub struct Finding {
     pub code: &'static str,
     /// `no-pool`.
     pub name: &'static str,
-    /// How bad.
+    /// How bad it is.
     #[schemars(extend("enum" = ["error", "warn", "info"]))]
     pub level: &'static str,
     /// `oracle PROD`; null for the host as a whole.
@@ -20,13 +20,13 @@ pub struct Finding {
     pub summary: String,
     /// The fact that matters, in a few words for readers who know which instance is meant.
     pub short: String,
-    /// Facts that it rests on.
+    /// The facts that it is based on.
     pub evidence: Vec<String>,
     /// What it costs; null where no number is known.
     pub cost: Option<String>,
-    /// What ends it, in words, a line each; commands are the plan's: `hugewise plan`.
+    /// What ends it, in words, one line each; for commands, see `hugewise plan`.
     pub fix: Vec<String>,
-    /// The same for programs.
+    /// What ends it, for programs.
     pub remedies: Vec<Remedy>,
 }
 
@@ -94,7 +94,7 @@ pub struct ChainLink {
     /// Whether it holds.
     #[schemars(extend("enum" = ["ok", "broken", "unknown"]))]
     pub state: &'static str,
-    /// What that rests on.
+    /// The evidence for that.
     pub evidence: String,
 }
 

@@ -29,11 +29,11 @@ pub struct Report {
     pub schema: &'static str,
     /// Version of hugewise that made it.
     pub hugewise: &'static str,
-    /// When it was made, RFC 3339; null outside of the years that it can write.
+    /// When it was made, RFC 3339; null if the clock was out of range.
     pub made_at: Option<String>,
     /// What `hugewise check` says.
     pub check: Check,
-    /// The pools as they are to be.
+    /// The pools as they should be.
     pub target: Vec<Goal>,
     /// What `hugewise size` says; null where there is nothing to size.
     pub size: Option<Size>,
@@ -49,7 +49,7 @@ pub struct Report {
     pub investigation: Option<Investigate>,
 }
 
-/// A pool as it is to be.
+/// A pool as it should be.
 #[derive(Serialize, JsonSchema)]
 pub struct Goal {
     /// Page size.
@@ -58,32 +58,32 @@ pub struct Goal {
     pub now_pages: u64,
     /// Pages that servers hold or are promised, or that are planned for them.
     pub needed_pages: u64,
-    /// Pages that it is to have.
+    /// Pages that it should have.
     pub goal_pages: u64,
-    /// Pages that each boot is to bring.
+    /// Pages that each boot should bring.
     pub at_boot_pages: u64,
     /// Memory that it takes then.
     pub memory_bytes: u64,
-    /// Why the running kernel is not asked for them; null where it is, or has them.
+    /// Why the running kernel is not asked for them; null if it is, or has them.
     pub not_now: Option<String>,
 }
 
-/// The host with so many sessions on it.
+/// The host at this number of sessions.
 #[derive(Serialize, JsonSchema)]
 pub struct WhatIf {
     /// Sessions on the host.
     pub sessions: u64,
-    /// Whether the host can carry the pools.
+    /// Whether the host has room for the pools.
     pub fits: bool,
-    /// Pools as they should be; empty where they don't fit.
+    /// Pools as they should be; empty if they don't fit.
     pub pools: Vec<PoolTarget>,
-    /// The host's memory, dealt out.
+    /// How the host's memory is divided.
     pub budget: Budget,
-    /// Page tables and memory left, were all servers on pages of one size: the forecast's lines for so many sessions.
+    /// Page tables and memory left if all servers were on pages of one size: the forecast's lines for this number of sessions.
     pub forecast: Vec<ForecastRow>,
 }
 
-/// A plan as it is read: `hugewise plan --out` keeps one that can be applied.
+/// A plan for reading: `hugewise plan --out` saves one that can be applied.
 #[derive(Serialize, JsonSchema)]
 pub struct PlanSteps {
     /// When it was made, RFC 3339.
@@ -94,7 +94,7 @@ pub struct PlanSteps {
     pub manual_steps: Vec<ManualStep>,
     /// What copies these settings or works against them.
     pub warnings: Vec<String>,
-    /// Why it should not be applied; null where nothing speaks against it.
+    /// Why it should not be applied; null if nothing speaks against it.
     pub refusal: Option<Vec<String>>,
 }
 
@@ -105,7 +105,7 @@ pub struct PlanStep {
     pub id: String,
     /// What is done.
     pub title: String,
-    /// What has to happen before it works.
+    /// What has to happen before it takes effect.
     #[schemars(extend("enum" = ["safe", "restart", "reboot", "destructive"]))]
     pub risk: &'static str,
     /// Why.
@@ -114,18 +114,18 @@ pub struct PlanStep {
     pub instance: Option<String>,
     /// Findings that it ends, and when.
     pub ends: Vec<String>,
-    /// What is changed: the lines that go and come, without those around them, and commands that are run.
+    /// What is changed: the lines removed and added, without context, and the commands that are run.
     pub changes: Vec<String>,
 }
 
-/// Something that a person has to do.
+/// A step that a person has to take.
 #[derive(Serialize, JsonSchema)]
 pub struct ManualStep {
     /// What.
     pub title: String,
     /// Commands or statements, and `#` lines between them.
     pub text: String,
-    /// What has to happen before it works.
+    /// What has to happen before it takes effect.
     #[schemars(extend("enum" = ["safe", "restart", "reboot", "destructive"]))]
     pub risk: &'static str,
     /// The instance that it is for; null for the host.

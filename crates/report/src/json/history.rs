@@ -10,16 +10,16 @@ use crate::date::rfc3339;
 /// Name and version of the format.
 pub(crate) const HISTORY_SCHEMA: &str = "hugewise.history/1";
 
-/// How a host's memory went over the last hours, oldest point first.
+/// A host's memory over the last hours, oldest point first.
 #[derive(Serialize, JsonSchema)]
 #[schemars(title = "hugewise.history/1")]
 pub struct History<'a> {
     /// Name and version of this format.
     #[schemars(extend("const" = HISTORY_SCHEMA))]
     pub schema: &'static str,
-    /// The least time between two points.
+    /// The shortest time between two points.
     pub gap_seconds: u64,
-    /// No more points than this are kept; the oldest go first.
+    /// The largest number of points kept; the oldest go first.
     pub most_points: usize,
     /// Oldest first.
     pub points: Vec<&'a Point>,
@@ -28,7 +28,7 @@ pub struct History<'a> {
 /// A host at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Point {
-    /// When it was read, RFC 3339; null where the host's clock does not say.
+    /// When it was read, RFC 3339; null if the host's clock does not say.
     #[serde(serialize_with = "moment")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub at: Option<i64>,
@@ -36,13 +36,13 @@ pub struct Point {
     pub page_tables_bytes: Option<u64>,
     /// `MemAvailable`.
     pub memory_available_bytes: Option<u64>,
-    /// Part of all processors' time since the point before that the kernel took, from 0 to 1.
+    /// Share of all processors' time spent in the kernel since the previous point, from 0 to 1.
     pub kernel_cpu: Option<f64>,
-    /// Client sessions of all instances that tell; null where none does.
+    /// Client sessions of all instances that report them; null if none does.
     pub sessions: Option<u64>,
     /// The host's pools, by page size.
     pub pools: Vec<PoolPoint>,
-    /// Its instances, by engine and name; the first of them where there are very many.
+    /// Its instances, by engine and name; only the first of them if there are very many.
     pub instances: Vec<InstancePoint>,
 }
 

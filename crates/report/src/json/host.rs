@@ -23,12 +23,12 @@ pub struct Host {
     pub processors: Option<u64>,
     /// Size of a base page.
     pub base_page_bytes: Option<u64>,
-    /// Size of a huge page where a program names none.
+    /// Default size of a huge page, for programs that name none.
     pub default_huge_page_bytes: Option<u64>,
     /// When the facts were read, RFC 3339.
     #[schemars(extend("format" = "date-time"))]
     pub read_at: Option<String>,
-    /// Whether these are the facts of the running machine, as against a captured one.
+    /// Whether these are the facts of the running machine, not of a captured one.
     pub live: bool,
     /// `MemTotal`.
     pub memory_bytes: Option<u64>,
@@ -80,13 +80,13 @@ pub struct Pool {
     pub node: Option<u32>,
     /// Pages in the pool.
     pub total_pages: Option<u64>,
-    /// Pages not handed out, the reserved ones included.
+    /// Free pages, including the reserved ones.
     pub free_pages: Option<u64>,
-    /// Pages promised and not yet touched. The kernel keeps these for the whole host only.
+    /// Pages reserved and not yet touched. The kernel counts these for the whole host only.
     pub reserved_pages: Option<u64>,
     /// Pages above the configured number.
     pub surplus_pages: Option<u64>,
-    /// Surplus pages that may be had on demand. For the whole host only.
+    /// Surplus pages that the pool may take on demand. For the whole host only.
     pub overcommit_pages: Option<u64>,
     /// total - free + reserved.
     pub committed_pages: Option<u64>,

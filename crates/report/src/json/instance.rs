@@ -13,13 +13,14 @@ use crate::Checked;
 pub struct Instance {
     /// Kind of server: `oracle`, `postgresql`, ...
     pub engine: &'static str,
-    /// What its people call it; unique among the engine's instances on the host.
+    /// Its name, unique among the engine's instances on the host.
     pub name: String,
-    /// Whether it runs.
+    /// Whether it is running.
     pub running: bool,
-    /// Of one that does not run: what says that it belongs to the host, and whether the boot starts it. Null where it runs.
+    /// For a server that is not running: what shows that it belongs to the host, and whether the boot starts it. Null if it
+    /// is running.
     pub asleep: Option<Asleep>,
-    /// Main process; 0 where it does not run.
+    /// Pid of the main process; 0 if it is not running.
     pub pid: u32,
     /// Server version.
     pub version: Option<String>,
@@ -29,7 +30,7 @@ pub struct Instance {
     pub data_directory: Option<String>,
     /// Ports and sockets.
     pub endpoints: Vec<String>,
-    /// Whether it lives in another mount namespace than the reader.
+    /// Whether it runs in another mount namespace than hugewise.
     pub containered: bool,
     /// Client sessions now.
     pub sessions: Option<u64>,
@@ -43,32 +44,32 @@ pub struct Instance {
     /// How much of its memory is on huge pages.
     #[schemars(extend("enum" = ["all", "partly", "none", "unknown"]))]
     pub huge_pages: &'static str,
-    /// How it stands now, after its next restart alone, and after the next boot of the host; null where that was not
-    /// worked out.
+    /// How it stands now, after its next restart alone, and after the next boot of the host; null if that was not
+    /// determined.
     pub moments: Option<Moments>,
     /// Pages that it needs to be wholly on huge pages.
     pub demand: Option<Demand>,
-    /// Pages of other sizes that it needs beside those.
+    /// Pages of other sizes that it needs as well.
     pub beside: Vec<Demand>,
     /// Page tables of all its processes.
     pub page_tables_bytes: Option<u64>,
-    /// Page tables that all its processes are expected to have at the most sessions that its settings allow: on the base
-    /// page, then on each huge page size of the host. Null where the most sessions are not known.
+    /// Page tables that all its processes are expected to have at the largest number of sessions its settings allow: on
+    /// base pages, then on each huge page size of the host. Null if that number is not known.
     pub page_tables_at_max: Option<Vec<PageTablesAtMax>>,
     /// The systemd service that it runs in.
     pub unit: Option<String>,
-    /// What speaks for it: `unit`, `account`, `root`, `container`, `listed`, `named`, `described`. Empty where nothing vouches for
-    /// it: nothing is planned for it then, unless it is named.
+    /// What vouches for it: `unit`, `account`, `root`, `container`, `listed`, `named`, `described`. If this is empty,
+    /// nothing is planned for it unless it is named.
     pub vouched_by: Vec<&'static str>,
-    /// At most so much of its segments has been touched.
+    /// How much of its segments has been touched, at most.
     pub touched_bytes: Option<u64>,
-    /// At least so much of its shared memory on base pages is on transparent huge pages, mapped whole.
+    /// How much of its shared memory on base pages is on transparent huge pages, at least: those mapped whole.
     pub transparent_bytes: Option<u64>,
-    /// Soft limit of locked memory of the main process; null where unlimited or not known: `reasons` tells which.
+    /// Soft memlock limit of the main process; null if it is unlimited or not known: `reasons` says which.
     pub memlock_bytes: Option<u64>,
     /// Memory that huge pages could back, largest first.
     pub segments: Vec<Segment>,
-    /// Links between the instance and its huge pages; empty where it is wholly on them.
+    /// Links between the instance and its huge pages; empty if all of it is on them.
     pub chain: Vec<ChainLink>,
     /// Why fields are null.
     #[serde(skip_serializing_if = "Reasons::is_empty")]
@@ -76,15 +77,15 @@ pub struct Instance {
     pub reasons: Reasons,
 }
 
-/// What is known of a server that belongs to the host and does not run.
+/// What is known about a server that belongs to the host but is not running.
 #[derive(Serialize, JsonSchema)]
 pub struct Asleep {
-    /// The file that says that it belongs here.
+    /// The file that shows that it belongs here.
     pub known_by: String,
     /// Whether the boot starts it.
     #[schemars(extend("enum" = ["yes", "no", "unknown"]))]
     pub at_boot: &'static str,
-    /// What says so.
+    /// The evidence for that.
     pub at_boot_why: String,
 }
 
@@ -95,18 +96,18 @@ impl From<&hugewise_model::Asleep> for Asleep {
     }
 }
 
-/// Page tables of all processes of an instance at the most sessions that its settings allow.
+/// Page tables of all processes of an instance at the largest number of sessions its settings allow.
 #[derive(Serialize, JsonSchema)]
 pub struct PageTablesAtMax {
-    /// So many sessions.
+    /// The number of sessions.
     pub sessions: u64,
     /// With its memory on pages of this size.
     pub page_bytes: u64,
-    /// As they are expected: what `hugewise size` forecasts.
+    /// What is expected, as `hugewise size` forecasts it.
     pub expected_bytes: u64,
-    /// Were every session to touch all of the memory.
+    /// What it would be if every session touched all of the memory.
     pub most_bytes: u64,
-    /// What the part of the memory that a session touches rests on.
+    /// How it is known which part of the memory a session touches.
     #[schemars(extend("enum" = ["measured", "full_touch"]))]
     pub basis: &'static str,
 }
@@ -129,9 +130,9 @@ pub(super) fn page_tables_at_max(host: &Host, instance: &hugewise_model::Instanc
 pub struct Moments {
     /// As it runs.
     pub now: Outlook,
-    /// After it is restarted, and nothing else is done.
+    /// After it is restarted and nothing else is done.
     pub restart: Outlook,
-    /// After the host is booted, and nothing else is done, in the worst order of starts.
+    /// After the host is rebooted and nothing else is done, in the worst order of starts.
     pub reboot: Outlook,
 }
 
@@ -141,7 +142,7 @@ pub struct Outlook {
     /// In one word.
     #[schemars(extend("enum" = ["all", "partly", "none", "does_not_start", "not_running", "unknown", "not_counted"]))]
     pub state: &'static str,
-    /// What that rests on; null where there is nothing to say.
+    /// The evidence for that; null if there is nothing to say.
     pub why: Option<String>,
 }
 
@@ -160,11 +161,11 @@ impl From<&hugewise_advice::situation::Moments> for Moments {
 /// Pages that an instance needs.
 #[derive(Serialize, JsonSchema)]
 pub struct Demand {
-    /// Of this size.
+    /// Their size.
     pub page_bytes: u64,
-    /// So many.
+    /// The number of pages.
     pub needed_pages: u64,
-    /// Whether the server itself says so, its mappings do, or a formula.
+    /// Where the number comes from: the server itself, its mappings, or a formula.
     #[schemars(extend("enum" = ["engine", "measured", "estimated"]))]
     pub source: &'static str,
     /// Largest error of the formula seen, in percent; null for other sources.
@@ -183,7 +184,7 @@ pub struct Segment {
     pub size_bytes: u64,
     /// Kernel page size of the mapping.
     pub page_bytes: Option<u64>,
-    /// Whether that is more than the base page.
+    /// Whether that is larger than a base page.
     pub huge: Option<bool>,
     /// Processes that map it.
     pub mappers: u64,

@@ -26,34 +26,34 @@ pub struct Investigate {
     pub schema: &'static str,
     /// What was read, in the order given or found.
     pub sources: Vec<Source>,
-    /// What happened, by host, in the order of time. Empty where nothing was found: `looked` says what was looked at.
+    /// What happened, by host, in order of time. Empty if nothing was found: `looked` says what was examined.
     pub incidents: Vec<Incident>,
-    /// What was seen and is part of no incident.
+    /// What was seen but is not part of an incident.
     pub signatures: Vec<HostSignature>,
-    /// What could not be told, and why.
+    /// What could not be determined, and why.
     pub unknown: Vec<Said>,
-    /// What was looked at.
+    /// What was examined.
     pub looked: Vec<Said>,
-    /// What was found in folders and tars and is in no known format, counted.
+    /// How many files in folders and tars are in no known format.
     pub passed_over: Vec<String>,
 }
 
 /// A file or folder that was given or found.
 #[derive(Serialize, JsonSchema)]
 pub struct Source {
-    /// Its path; inside a tar, behind the tar's own.
+    /// Its path; inside a tar, after the tar's own path.
     pub path: String,
     /// Its format; null where it could not be read: `problems` says why.
     pub format: Option<&'static str>,
-    /// Of the tool that wrote it.
+    /// Version of the tool that wrote it.
     pub version: Option<String>,
-    /// The host that it is of.
+    /// The host that it is from.
     pub host: Option<String>,
     /// Its first sample.
     pub from: Option<String>,
     /// Its last sample.
     pub to: Option<String>,
-    /// Which clock `from` and `to` are of.
+    /// Which clock `from` and `to` are from.
     #[schemars(extend("enum" = ["host", "utc", "wall"]))]
     pub clock: &'static str,
     /// How many samples it has.
@@ -75,24 +75,24 @@ pub struct Incident {
     pub from: Option<String>,
     /// When it ended.
     pub to: Option<String>,
-    /// Which clock all times of this incident are of.
+    /// Which clock all times of this incident are from.
     #[schemars(extend("enum" = ["host", "utc", "wall"]))]
     pub clock: &'static str,
-    /// What it is taken for: `reclaim-by-page-tables`. docs/verdicts.md says what each of them means.
+    /// The verdict, such as `reclaim-by-page-tables`. docs/verdicts.md says what each one means.
     #[schemars(extend("enum" = Verdict::ALL.iter().map(|verdict| verdict.name()).collect::<Vec<_>>()))]
     pub verdict: &'static str,
     /// The same in a sentence with its figures.
     pub summary: String,
-    /// How sure: `low` is consistent with it, as with other things; `high`: the mechanism itself was counted.
+    /// How certain: `low` fits it, but also other causes; `high` means that the mechanism itself was counted.
     #[schemars(extend("enum" = ["low", "medium", "high"]))]
     pub confidence: &'static str,
-    /// What would make it surer.
+    /// What would make it more certain.
     pub raised_by: Vec<String>,
     /// What speaks against it.
     pub against: Vec<String>,
-    /// What to do next, commands among it.
+    /// What to do next, including commands.
     pub next: Vec<String>,
-    /// Programs that grew in it, or were stuck in it, where a source lists processes.
+    /// Programs that grew or were stuck during it, if a source lists processes.
     pub who: Vec<String>,
     /// The same on other hosts at the same time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -102,20 +102,20 @@ pub struct Incident {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(default)]
     pub other_days: Vec<String>,
-    /// What met in it.
+    /// The signatures that coincide in it.
     pub signatures: Vec<Signature>,
 }
 
 /// One kind of trouble over a window of time.
 #[derive(Serialize, JsonSchema)]
 pub struct Signature {
-    /// Which: `kernel-cpu`, `page-tables`.
+    /// Which kind: `kernel-cpu`, `page-tables`.
     pub name: &'static str,
     /// When it began: the start of the first interval that shows it.
     pub from: Option<String>,
     /// When it ended.
     pub to: Option<String>,
-    /// How far it stands out by itself.
+    /// How far it stands out on its own.
     #[schemars(extend("enum" = ["weak", "clear", "strong"]))]
     pub strength: &'static str,
     /// The rows that show it.
@@ -131,16 +131,16 @@ pub struct Evidence {
     pub source: String,
     /// When.
     pub at: Option<String>,
-    /// What, in words with its numbers.
+    /// What it shows, in words with its numbers.
     pub what: String,
 }
 
-/// A signature outside of incidents, with its host.
+/// A signature that is not part of an incident, with its host.
 #[derive(Serialize, JsonSchema)]
 pub struct HostSignature {
     /// The host; null where no source names it.
     pub host: Option<String>,
-    /// Which clock its times are of.
+    /// Which clock its times are from.
     #[schemars(extend("enum" = ["host", "utc", "wall"]))]
     pub clock: &'static str,
     /// The signature.
@@ -148,10 +148,10 @@ pub struct HostSignature {
     pub signature: Signature,
 }
 
-/// Something said of a host, or of all.
+/// A remark on one host, or on all.
 #[derive(Serialize, JsonSchema)]
 pub struct Said {
-    /// The host; null where it is of none or of all.
+    /// The host; null if it concerns none or all.
     pub host: Option<String>,
     /// What.
     pub what: String,

@@ -22,30 +22,30 @@ pub struct Lab<'a> {
     pub schema: &'static str,
     /// The host that it was measured on.
     pub host: super::Host,
-    /// What it set out to do.
+    /// What it planned to do.
     pub plan: &'a Outline,
     /// One for each variant and metric, every sample kept.
     pub runs: &'a [Run],
-    /// Every variant against the first.
+    /// Every variant compared with the first.
     pub ratios: &'a [Ratio],
-    /// What `hugewise size` would have said of the same.
+    /// What `hugewise size` would have said for the same.
     pub forecasts: Vec<Forecast>,
-    /// What a reader has to know.
+    /// What readers should know.
     pub notes: &'a [String],
-    /// Why it ended before its time; null where it did not.
+    /// Why it ended early; null if it did not.
     pub stopped: Option<&'a str>,
     /// How long it took, in seconds.
     pub seconds: f64,
-    /// The least memory that was available meanwhile; null where nobody looked in time.
+    /// The least memory available during the run; null if it was not sampled in time.
     pub lowest_available_bytes: Option<u64>,
 }
 
-/// A forecast beside what was measured.
+/// A forecast next to what was measured.
 #[derive(Serialize, JsonSchema)]
 pub struct Forecast {
     /// The pages.
     pub pages: Variant,
-    /// So many sessions.
+    /// The number of sessions.
     pub sessions: u32,
     /// On a segment of this size.
     pub segment_bytes: u64,

@@ -51,13 +51,13 @@ pub struct Check {
     pub findings: Vec<Finding>,
     /// The findings by their causes, worst first.
     pub cases: Vec<Case>,
-    /// What is to be done, each thing once, in its order.
+    /// What to do, each thing once, in order.
     pub to_do: Vec<String>,
-    /// The command that goes on from here; null where nothing is wrong.
+    /// The next command; null if nothing is wrong.
     pub next: Option<String>,
     /// Rules that could not decide.
     pub unknown: Vec<UnknownVerdict>,
-    /// Everything that is there and could not be read.
+    /// Everything that exists but could not be read.
     pub unread: Vec<UnreadFact>,
     /// Findings by level.
     pub summary: Summary,
@@ -72,11 +72,11 @@ pub struct Case {
     pub symptoms: Vec<usize>,
     /// What it costs.
     pub cost: String,
-    /// The command that goes on from here.
+    /// The next command.
     pub next: String,
 }
 
-/// A fact that is there and could not be read.
+/// A fact that exists but could not be read.
 #[derive(Serialize, JsonSchema)]
 pub struct UnreadFact {
     /// File, interface or question.

@@ -21,7 +21,7 @@ pub struct Run<'a> {
     pub schema: &'static str,
     /// The command line.
     pub command: &'a [String],
-    /// The pages that were wished for.
+    /// The pages that were asked for.
     pub pages: &'a str,
     /// What was done for the program.
     pub done: &'a [String],
@@ -31,7 +31,7 @@ pub struct Run<'a> {
     pub with: Vec<OneRun>,
     /// Its runs without; empty unless compared.
     pub without: Vec<OneRun>,
-    /// Runs with the settings that ignored them: run again, and in no figure.
+    /// Runs that ignored the settings: they were repeated, and are in no figure.
     pub set_aside: Vec<OneRun>,
     /// What was gained; null unless compared.
     pub gain: Option<Gain>,
@@ -46,7 +46,7 @@ pub struct OneRun {
     pub user_seconds: f64,
     /// Processor time in the kernel.
     pub system_seconds: f64,
-    /// Private memory at its peak, of the program and its children; null where nobody looked in time.
+    /// Private memory at its peak, of the program and its children; null if it was not sampled in time.
     pub peak_bytes: Option<u64>,
     /// Of that, on transparent huge pages.
     pub transparent_bytes: Option<u64>,
@@ -58,22 +58,22 @@ pub struct OneRun {
     pub minor_faults: u64,
     /// Faults that waited for a disk.
     pub major_faults: u64,
-    /// How often its memory was looked at.
+    /// How often its memory was sampled.
     pub looks: u32,
-    /// What became of its text; null where that was not asked for.
+    /// What happened to its text; null if that was not asked for.
     pub text: Option<Text>,
     /// Exit code; null where a signal ended it.
     pub exit_code: Option<i32>,
 }
 
-/// What became of a program's text.
+/// What happened to a program's text.
 #[derive(Serialize, JsonSchema)]
 pub struct Text {
-    /// Text that could lie on huge pages.
+    /// Text that could be on huge pages.
     pub eligible_bytes: u64,
     /// Files' pages that are on huge pages.
     pub huge_bytes: u64,
-    /// What the kernel answered where it refused.
+    /// What the kernel answered, if it refused.
     pub refused: Option<String>,
 }
 

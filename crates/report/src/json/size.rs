@@ -23,9 +23,9 @@ pub struct Size {
     /// Name and version of this format.
     #[schemars(extend("const" = SIZE_SCHEMA))]
     pub schema: &'static str,
-    /// Whether the host can carry the pools.
+    /// Whether the host has room for the pools.
     pub fits: bool,
-    /// Pools as they should be, by page size and node; empty where they don't fit.
+    /// Pools as they should be, by page size and node; empty if they don't fit.
     pub pools: Vec<PoolTarget>,
     /// Servers that the pools are for.
     pub instances: Vec<SizedInstance>,
@@ -33,20 +33,20 @@ pub struct Size {
     pub left_out: Vec<LeftOut>,
     /// Page tables, login cost and memory left, by sessions and page size.
     pub forecast: Vec<ForecastRow>,
-    /// Limits that the demand asks for.
+    /// Limits that the demand depends on.
     pub limits: Limits,
-    /// The host's memory, dealt out.
+    /// How the host's memory is divided.
     pub budget: Budget,
-    /// The same at the most sessions that the servers are configured for, with all the private memory that their settings grant;
-    /// null where neither is known.
+    /// The same at the largest number of sessions the servers are configured for, with all the private memory that their
+    /// settings grant; null if neither is known.
     pub budget_at_most: Option<Budget>,
     /// Private memory of each server's processes.
     pub private_memory: Vec<PrivateMemory>,
     /// The host's huge page sizes, compared.
     pub choices: Vec<PageSizeRow>,
-    /// Why it does not fit; null where it does.
+    /// Why it does not fit; null if it does.
     pub refusal: Option<Refusal>,
-    /// Everything that is there and could not be read.
+    /// Everything that exists but could not be read.
     pub unread: Vec<UnreadFact>,
 }
 
@@ -61,14 +61,14 @@ pub struct PoolTarget {
     pub pages: u64,
     /// Of these, pages beyond the demand.
     pub spare_pages: u64,
-    /// Of these, pages that others hold.
+    /// Of these, pages held by others.
     pub others_pages: u64,
     /// Pages that it has now; null where there is no such pool, or it was not read.
     pub now_pages: Option<u64>,
-    /// Whether the memory that is free now would do; null where that is not known.
+    /// Whether the memory that is free now is enough; null if that is not known.
     pub room_now: Option<bool>,
-    /// Pages of this size, on all nodes, that the host has once `hugewise plan` is applied: what the pool has beyond its
-    /// need stays without --shrink. Null where no plan is made, as for a host that is only described.
+    /// Pages of this size, on all nodes, that the host will have once `hugewise plan` is applied: without --shrink, pages
+    /// beyond the need stay. Null if there is no plan, as for a host that is only described.
     pub planned_pages: Option<u64>,
 }
 
@@ -87,27 +87,27 @@ pub struct SizedInstance {
     pub page_size_why: String,
     /// Pages that it needs.
     pub demand_pages: u64,
-    /// Whether the server itself says so, its mappings do, or a formula.
+    /// Where the number comes from: the server itself, its mappings, or a formula.
     #[schemars(extend("enum" = ["engine", "measured", "estimated"]))]
     pub source: &'static str,
     /// Largest error of the formula seen, in percent; null for other sources.
     pub error_percent: Option<u8>,
-    /// What it needs on pages of other sizes beside these.
+    /// What it needs on pages of other sizes as well.
     pub beside: Vec<Demand>,
-    /// When it needs that: as it runs, or at its next start, where its settings were changed since this one.
+    /// When it needs that: as it runs now, or at its next start, if its settings have changed since it started.
     #[schemars(extend("enum" = ["now", "restart"]))]
     pub moment: &'static str,
-    /// Whether its settings ask for huge pages of this size; false where that could not be read, too: `asked` tells which.
+    /// Whether its settings ask for huge pages of this size; also false if they could not be read: `asked` says which.
     pub asks: bool,
-    /// Whether they do: `unknown` where its settings could not be read.
+    /// Whether its settings ask: `unknown` if they could not be read.
     #[schemars(extend("enum" = ["yes", "no", "unknown"]))]
     pub asked: &'static str,
-    /// What could not be read, where that is so.
+    /// What could not be read, if anything.
     pub asked_why: Option<String>,
-    /// The change of its settings that it is sized with, where it cannot be on huge pages without; null where it can.
+    /// The change of its settings that this assumes, if it cannot be on huge pages without; null if it can.
     pub change: Option<Change>,
-    /// Page tables that all its processes are expected to have at the most sessions that its settings allow, as
-    /// `hugewise check` has them; null where the most sessions are not known.
+    /// Page tables that all its processes are expected to have at the largest number of sessions its settings
+    /// allow, as in `hugewise check`; null if that number is not known.
     pub page_tables_at_max: Option<Vec<PageTablesAtMax>>,
 }
 
@@ -129,22 +129,22 @@ pub struct ForecastRow {
     pub configured_max: bool,
     /// Page size of all servers' memory in this line.
     pub page_bytes: u64,
-    /// Page tables of all servers' processes. Where each process maps the memory at an address of its own, as many as are
-    /// expected on the average of addresses.
+    /// Page tables of all servers' processes. If each process maps the memory at an address of its own, this is the average
+    /// over the addresses.
     pub page_tables_bytes: u64,
-    /// Of the same processes, where those of each server map its memory at one address.
+    /// The same, if all processes of a server map its memory at one address.
     pub page_tables_least_bytes: u64,
-    /// Were every session to touch all of its server's memory.
+    /// What it would be if every session touched all of its server's memory.
     pub page_tables_most_bytes: u64,
-    /// Seconds that one login waits until it has touched all of its server's memory; null where no server has its sessions do
+    /// Seconds that one login waits until it has touched all of its server's memory; null if no server makes its sessions do
     /// that.
     pub login_seconds: Option<f64>,
-    /// Seconds that one session spends in all on touching memory for the first time, as it comes to use it; null where sessions
+    /// Seconds that one session spends in total on touching memory for the first time, as it comes to use it; null if sessions
     /// are threads.
     pub touching_seconds: Option<f64>,
     /// Memory left for page cache and whatever is not counted; null where the host's memory is not known.
     pub memory_left_bytes: Option<u64>,
-    /// What the part of the memory that a session touches rests on.
+    /// How it is known which part of the memory a session touches.
     #[schemars(extend("enum" = ["measured", "full_touch"]))]
     pub basis: &'static str,
     /// Why fields are null.
@@ -164,78 +164,78 @@ pub struct Limits {
     pub shmall_pages: Limit,
     /// vm.hugetlb_shm_group, a group's number.
     pub hugetlb_shm_group: Limit,
-    /// CommitLimit once the pools stand, in bytes.
+    /// CommitLimit once the pools are set, in bytes.
     pub commit_limit_bytes: Limit,
 }
 
 /// One limit.
 #[derive(Serialize, JsonSchema)]
 pub struct Limit {
-    /// What it has to be, at least; null where nothing is needed or known.
+    /// The smallest value that is enough; null if nothing is needed or known.
     pub needed: Option<u64>,
-    /// What it is; null where it is not known.
+    /// Its value; null if it is not known.
     pub now: Option<u64>,
-    /// Whether that is enough; null where it cannot be told or does not matter.
+    /// Whether it is enough; null if that is not known or does not matter.
     pub enough: Option<bool>,
-    /// Whether this kernel looks at it when these servers ask for their memory; null where that cannot be told.
+    /// Whether this kernel checks it when these servers ask for their memory; null if that is not known.
     pub checked: Option<bool>,
-    /// What that rests on.
+    /// The evidence for that.
     pub evidence: String,
     /// Servers that it concerns.
     pub instances: Vec<String>,
 }
 
-/// The host's memory, dealt out.
+/// How the host's memory is divided.
 #[derive(Serialize, JsonSchema)]
 pub struct Budget {
-    /// All of it.
+    /// The total.
     pub total_bytes: Option<u64>,
     /// The pools as planned.
     pub pools_bytes: u64,
-    /// Sessions that it is reckoned for.
+    /// The number of sessions that it is calculated for.
     pub sessions: u64,
-    /// Private memory of the servers' processes at so many sessions.
+    /// Private memory of the servers' processes at this number of sessions.
     pub sessions_private_bytes: Option<u64>,
-    /// Of Oracle's managed global area, in files that processes share; null where there is none.
+    /// Oracle's managed global area, in files that processes share; null if there is none.
     pub managed_bytes: Option<u64>,
-    /// Page tables of the servers' processes at so many sessions.
+    /// Page tables of the servers' processes at this number of sessions.
     pub page_tables_bytes: Option<u64>,
-    /// Memory of everybody else.
+    /// Memory of all other processes.
     pub others_bytes: Option<u64>,
     /// What the kernel holds for itself.
     pub kernel_bytes: Option<u64>,
     /// Min watermarks of all zones.
     pub watermarks_bytes: Option<u64>,
-    /// What has to stay for page cache and whatever is not counted.
+    /// What must stay for page cache and whatever is not counted.
     pub floor_bytes: u64,
     /// What is left.
     pub left_bytes: Option<u64>,
-    /// What is missing; zero where it fits.
+    /// What is missing; zero if it fits.
     pub short_bytes: u64,
-    /// Facts that are not known and count as nothing.
+    /// Facts that are not known and are counted as zero.
     pub unknown: Vec<String>,
 }
 
 /// Private memory of one server's processes.
 #[derive(Serialize, JsonSchema)]
 pub struct PrivateMemory {
-    /// Whose.
+    /// The server.
     pub instance: String,
-    /// What they hold now; null where that is not known, or none of them runs.
+    /// What they hold now; null if that is not known, or none of them is running.
     pub held_bytes: Option<u64>,
     /// What the budget counts.
     pub counted_bytes: Option<u64>,
-    /// What all of them together are to keep to, by its settings.
+    /// The target for all of them together, from its settings.
     pub target: Option<Grant>,
     /// What each session may take, each of its buffers once.
     pub each: Option<Grant>,
-    /// What the server may take beside its sessions.
+    /// What the server may take in addition to its sessions.
     pub once: Option<Grant>,
-    /// What all of them together cannot go beyond.
+    /// The limit for all of them together.
     pub limit: Option<Grant>,
-    /// Of Oracle's managed global area, in files that processes share; null where there is none.
+    /// Oracle's managed global area, in files that processes share; null if there is none.
     pub managed_bytes: Option<u64>,
-    /// What they may come to at the most sessions that it is configured for.
+    /// What they may reach at the largest number of sessions it is configured for.
     pub at_most_bytes: Option<u64>,
 }
 
@@ -253,11 +253,11 @@ pub struct Grant {
 pub struct Change {
     /// What keeps its memory off huge pages without it.
     pub instead_of: &'static str,
-    /// Settings that are to stand in its files.
+    /// Settings that its files should have.
     pub settings: Vec<Proposed>,
-    /// Settings that are to go.
+    /// Settings to remove.
     pub gone: Vec<String>,
-    /// What a person does, a line each.
+    /// What a person has to do, one line each.
     pub lines: Vec<String>,
 }
 
@@ -272,7 +272,7 @@ pub struct Proposed {
     pub because: String,
 }
 
-/// One huge page size, were all servers on it.
+/// One huge page size, as if all servers were on it.
 #[derive(Serialize, JsonSchema)]
 pub struct PageSizeRow {
     /// The size.
@@ -283,11 +283,11 @@ pub struct PageSizeRow {
     pub pages: Option<u64>,
     /// Memory lost to rounding.
     pub waste_bytes: Option<u64>,
-    /// The most sessions that are configured or asked for.
+    /// The largest number of sessions configured or asked for.
     pub sessions: u64,
-    /// Page tables at so many.
+    /// Page tables at that number of sessions.
     pub page_tables_bytes: u64,
-    /// Memory that one processor's last translation buffer reaches; null where the processor does not tell.
+    /// Memory that one processor's last-level TLB covers; null if the processor does not say.
     pub tlb_reach_bytes: Option<u64>,
     /// What speaks for it or against it.
     pub note: String,
@@ -298,11 +298,11 @@ pub struct PageSizeRow {
 pub struct Refusal {
     /// In words with numbers.
     pub reasons: Vec<String>,
-    /// The pools that were wanted.
+    /// The pools that were asked for.
     pub wanted: Vec<PoolTarget>,
     /// Memory that is missing.
     pub short_bytes: u64,
-    /// The largest pools, all together, that the host can carry.
+    /// The largest total of all pools that the host has room for.
     pub largest_pools_bytes: u64,
 }
 

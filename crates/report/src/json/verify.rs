@@ -20,22 +20,22 @@ pub struct Verify {
     /// Name and version of this format.
     #[schemars(extend("const" = VERIFY_SCHEMA))]
     pub schema: &'static str,
-    /// All of it together: `all` is what exit code 0 stands for.
+    /// The overall verdict: `all` means exit code 0.
     #[schemars(extend("enum" = ["all", "partly", "none", "unknown"]))]
     pub verdict: &'static str,
-    /// The instances that were looked at, as `hugewise check` has them.
+    /// The instances that were examined, as in `hugewise check`.
     pub instances: Vec<Instance>,
-    /// Of these, the ones that have no demand of a pool, and why.
+    /// Of these, the ones that need no pool, and why.
     pub not_counted: Vec<NotCounted>,
     /// What the servers' own logs say.
     pub logs: Vec<Log>,
     /// Where a log and the mappings disagree.
     pub disagreements: Vec<Disagreement>,
-    /// Everything that is there and could not be read.
+    /// Everything that exists but could not be read.
     pub unread: Vec<UnreadFact>,
 }
 
-/// An instance that has no demand of a pool.
+/// An instance that needs no pool.
 #[derive(Serialize, JsonSchema)]
 pub struct NotCounted {
     /// `redis 6379`.
@@ -44,7 +44,7 @@ pub struct NotCounted {
     pub why: &'static str,
 }
 
-/// What a log says of the last start in it.
+/// What a log says about the last start in it.
 #[derive(Serialize, JsonSchema)]
 pub struct Log {
     /// The log.
@@ -53,33 +53,33 @@ pub struct Log {
     pub engine: &'static str,
     /// The format that was recognised.
     pub format: &'static str,
-    /// When that start was: RFC 3339 in the offset that the log gives; null where its time zone is not known.
+    /// When that start was: RFC 3339 in the offset that the log gives; null if its time zone is not known.
     pub started_at: Option<String>,
     /// The same as the log writes it.
     pub started_at_text: Option<String>,
-    /// The huge page size that the log speaks of.
+    /// The huge page size that the log names.
     pub page_bytes: Option<u64>,
     /// Huge pages that the server wanted.
     pub expected_pages: Option<u64>,
     /// Huge pages that it got.
     pub allocated_pages: Option<u64>,
-    /// How it went.
+    /// How the start went.
     #[schemars(extend("enum" = ["all", "partly", "none", "failed", "unknown"]))]
     pub verdict: &'static str,
-    /// What the verdict alone does not tell; may be empty.
+    /// What the verdict alone does not show; may be empty.
     pub why: String,
-    /// Huge pages with which the start would have been wholly on them.
+    /// How many huge pages the start needed to be wholly on them.
     pub needed_pages: Option<u64>,
-    /// The size of these pages: the one that the log speaks of, otherwise the one that the server asks for,
+    /// The size of these pages: the one that the log names, otherwise the one that the server asks for,
     /// otherwise the default of the host.
     pub needed_page_bytes: Option<u64>,
     /// The same in bytes.
     pub needed_bytes: Option<u64>,
-    /// The soft memlock limit that the server saw; null where unlimited or not known: `reasons` tells which.
+    /// The soft memlock limit that the server saw; null if it is unlimited or not known: `reasons` says which.
     pub memlock_bytes: Option<u64>,
-    /// Errors and warnings, as they are written.
+    /// Errors and warnings, as written.
     pub errors: Vec<String>,
-    /// The log's lines behind all this.
+    /// The log lines that this is based on.
     pub lines: Vec<String>,
     /// Why fields are null.
     #[serde(skip_serializing_if = "Reasons::is_empty")]

@@ -12,9 +12,9 @@ use crate::Checked;
 /// Counters of /proc/vmstat: the kernel's name, the metric's, and what it counts
 /// (Documentation/admin-guide/mm/transhuge.rst, hugetlbpage.rst).
 const COUNTERS: [(&str, &str, &str); 17] = [
-    ("thp_fault_alloc", "hugewise_thp_fault_alloc_total", "Transparent huge pages given at a page fault."),
+    ("thp_fault_alloc", "hugewise_thp_fault_alloc_total", "Transparent huge pages allocated at a page fault."),
     ("thp_fault_fallback", "hugewise_thp_fault_fallback_total", "Page faults that fell back to base pages."),
-    ("thp_collapse_alloc", "hugewise_thp_collapse_alloc_total", "Huge pages that khugepaged made of base pages."),
+    ("thp_collapse_alloc", "hugewise_thp_collapse_alloc_total", "Huge pages that khugepaged made from base pages."),
     (
         "thp_collapse_alloc_failed",
         "hugewise_thp_collapse_alloc_failed_total",
@@ -22,17 +22,17 @@ const COUNTERS: [(&str, &str, &str); 17] = [
     ),
     ("thp_split_page", "hugewise_thp_split_page_total", "Huge pages split into base pages."),
     ("thp_split_pmd", "hugewise_thp_split_pmd_total", "Mappings of a huge page split."),
-    ("thp_file_alloc", "hugewise_thp_file_alloc_total", "Huge pages given for shared memory and files."),
+    ("thp_file_alloc", "hugewise_thp_file_alloc_total", "Huge pages allocated for shared memory and files."),
     ("thp_zero_page_alloc", "hugewise_thp_zero_page_alloc_total", "Huge zero pages made."),
     ("compact_stall", "hugewise_compact_stall_total", "Times that a process had to wait for compaction."),
     ("compact_success", "hugewise_compact_success_total", "Compactions that made a huge page."),
     ("compact_fail", "hugewise_compact_fail_total", "Compactions that made none."),
     ("compact_daemon_wake", "hugewise_compact_daemon_wake_total", "Times that kcompactd was woken."),
-    ("htlb_buddy_alloc_success", "hugewise_pool_alloc_success_total", "Pages got for the pools."),
-    ("htlb_buddy_alloc_fail", "hugewise_pool_alloc_fail_total", "Pages for the pools that were not to be had."),
+    ("htlb_buddy_alloc_success", "hugewise_pool_alloc_success_total", "Pages allocated for the pools."),
+    ("htlb_buddy_alloc_fail", "hugewise_pool_alloc_fail_total", "Pages for the pools that could not be allocated."),
     ("pswpin", "hugewise_swap_in_pages_total", "Base pages read from swap."),
     ("pswpout", "hugewise_swap_out_pages_total", "Base pages written to swap."),
-    ("oom_kill", "hugewise_oom_kill_total", "Processes killed for want of memory."),
+    ("oom_kill", "hugewise_oom_kill_total", "Processes killed because memory ran out."),
 ];
 
 pub(super) fn write(out: &mut Families, checked: &Checked<'_>, cpu: Option<CpuSeconds>) {
@@ -48,7 +48,7 @@ pub(super) fn write(out: &mut Families, checked: &Checked<'_>, cpu: Option<CpuSe
             out.known(&Labels::none(), counters.get(kernels));
         }
     }
-    out.family("hugewise_cpu_seconds_total", Kind::Counter, "Time of all processors together since the boot.");
+    out.family("hugewise_cpu_seconds_total", Kind::Counter, "CPU time of all processors together since boot.");
     if let Some(cpu) = cpu {
         for (mode, seconds) in [("idle", cpu.idle), ("kernel", cpu.kernel), ("user", cpu.user)] {
             out.sample(&Labels::of([("mode", mode)]), seconds);
@@ -69,7 +69,7 @@ fn memory(out: &mut Families, host: &Host) {
     let facts: [(&'static str, &str, &Observed<Bytes>); 9] = [
         ("hugewise_memory_bytes", "Memory of the host (MemTotal).", &memory.total),
         ("hugewise_memory_free_bytes", "Free memory (MemFree).", &memory.free),
-        ("hugewise_memory_available_bytes", "Memory to be had without swapping (MemAvailable).", &memory.available),
+        ("hugewise_memory_available_bytes", "Memory available without swapping (MemAvailable).", &memory.available),
         ("hugewise_page_tables_bytes", "Page tables of all processes (PageTables).", &memory.page_tables),
         ("hugewise_pools_bytes", "Memory of all pools of all page sizes (Hugetlb).", &memory.hugetlb),
         ("hugewise_thp_anonymous_bytes", "Private memory on transparent huge pages.", &memory.anonymous_huge),
@@ -104,21 +104,23 @@ fn pools(out: &mut Families, checked: &Checked<'_>) {
     let pages = |fact: &Observed<PageCount>| fact.get().map(PageCount::get);
     let facts: [PoolFact<'_>; 10] = [
         ("hugewise_pool_pages", "Pages in the pool, surplus ones included.", &|pool| pages(&pool.total)),
-        ("hugewise_pool_free_pages", "Pages not handed out, reserved ones included.", &|pool| pages(&pool.free)),
-        ("hugewise_pool_reserved_pages", "Pages promised and not yet touched.", &|pool| pages(&pool.reserved)),
+        ("hugewise_pool_free_pages", "Free pages, including reserved ones.", &|pool| pages(&pool.free)),
+        ("hugewise_pool_reserved_pages", "Pages reserved but not yet touched.", &|pool| pages(&pool.reserved)),
         ("hugewise_pool_surplus_pages", "Pages above the configured number.", &|pool| pages(&pool.surplus)),
-        ("hugewise_pool_overcommit_pages", "Surplus pages that may be had on demand.", &|pool| pages(&pool.overcommit)),
+        ("hugewise_pool_overcommit_pages", "Surplus pages that the pool may take on demand.", &|pool| {
+            pages(&pool.overcommit)
+        }),
         ("hugewise_pool_committed_pages", "Pages spoken for: total - free + reserved.", &|pool| {
             pool.committed().map(PageCount::get)
         }),
-        ("hugewise_pool_available_pages", "Pages that a new mapping can have: free - reserved.", &|pool| {
+        ("hugewise_pool_available_pages", "Pages available to a new mapping: free - reserved.", &|pool| {
             pool.available().map(PageCount::get)
         }),
-        ("hugewise_pool_shortfall_pages", "Pages that servers ask for and the pool does not have.", &|pool| {
+        ("hugewise_pool_shortfall_pages", "Pages that servers ask for but the pool does not have.", &|pool| {
             shortfall(host, pool, situation)
         }),
-        ("hugewise_pool_target_pages", "Pages that it is to have for the servers here.", &target),
-        ("hugewise_pool_boot_target_pages", "Pages that the next boot is to bring for them.", &at_boot),
+        ("hugewise_pool_target_pages", "Pages that the pool should have for the servers here.", &target),
+        ("hugewise_pool_boot_target_pages", "Pages that the pool should have after the next boot.", &at_boot),
     ];
     for (name, help, fact) in facts {
         out.family(name, Kind::Gauge, help);
@@ -135,7 +137,7 @@ fn node_pools(out: &mut Families, host: &Host) {
     let pages = |fact: &Observed<PageCount>| fact.get().map(PageCount::get);
     let facts: [NodeFact<'_>; 3] = [
         ("hugewise_pool_node_pages", "Pages of the pool on a NUMA node.", &|part| pages(&part.total)),
-        ("hugewise_pool_node_free_pages", "Of these, pages not handed out.", &|part| pages(&part.free)),
+        ("hugewise_pool_node_free_pages", "Of these, free pages.", &|part| pages(&part.free)),
         ("hugewise_pool_node_surplus_pages", "Of these, surplus pages.", &|part| pages(&part.surplus)),
     ];
     for (name, help, fact) in facts {
@@ -154,7 +156,7 @@ fn page_bytes(pool: &Pool) -> String {
 }
 
 fn thp(out: &mut Families, host: &Host) {
-    out.family("hugewise_thp_mode", Kind::Gauge, "The switch of transparent huge pages: 1 for the mode that is set.");
+    out.family("hugewise_thp_mode", Kind::Gauge, "The transparent huge page switch: 1 for the mode that is set.");
     if let Some(set) = host.thp.enabled.known() {
         for mode in ["always", "madvise", "never"] {
             out.sample(&Labels::of([("mode", mode)]), set == mode);

@@ -26,7 +26,7 @@ pub(super) fn write(out: &mut Families, checked: &Checked<'_>) {
     out.family("hugewise_instances", Kind::Gauge, "Running database servers.");
     let running: Vec<&Instance> = checked.instances.iter().filter(|instance| !instance.is_asleep()).collect();
     out.sample(&Labels::none(), number(running.len()));
-    out.family("hugewise_instances_down", Kind::Gauge, "Database servers that belong to the host and do not run.");
+    out.family("hugewise_instances_down", Kind::Gauge, "Database servers that belong to the host but are not running.");
     out.sample(&Labels::none(), number(checked.instances.len().saturating_sub(running.len())));
     let named = named(running);
     about(out, &named);
@@ -67,7 +67,7 @@ fn states(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
     out.family(
         "hugewise_instance_huge_page_state",
         Kind::Gauge,
-        "How much of its memory is on huge pages: 1 for the state that holds.",
+        "How much of its memory is on huge pages: 1 for the current state.",
     );
     for Named { instance, labels } in named {
         for state in [All, Partly, None, Unknown] {
@@ -104,7 +104,7 @@ fn amounts(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
         SessionModel::Threads => None,
     };
     let facts: [Amount<'_>; 8] = [
-        ("hugewise_instance_segment_bytes", "Its memory that huge pages could back.", &|instance| {
+        ("hugewise_instance_segment_bytes", "The part of its memory that huge pages could back.", &|instance| {
             Some(bytes(instance.segment_bytes()))
         }),
         ("hugewise_instance_huge_bytes", "Of that, memory on huge pages.", &|instance| {
@@ -131,7 +131,7 @@ fn amounts(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
 
 /// What is forecast of each: the numbers of `hugewise size`.
 fn forecasts(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
-    let help = "Page tables of all its processes at the most sessions that its settings allow, by page size.";
+    let help = "Page tables of all its processes at the largest number of sessions its settings allow, by page size.";
     out.family("hugewise_instance_page_tables_at_max_bytes", Kind::Gauge, help);
     for Named { instance, labels } in named {
         for forecast in at_max(checked.host, instance).into_iter().flat_map(|at_max| at_max.by_page) {
@@ -157,7 +157,7 @@ fn shortfall(checked: &Checked<'_>, instance: &Instance, demand: &Demand) -> Opt
 
 /// How each stands now, after its restart, and after the next boot.
 fn moments(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
-    let help = "How much of it is on huge pages at a moment, by state: 1 for the state that it is in.";
+    let help = "How much of it is on huge pages at each moment: 1 for the state that it is in.";
     out.family("hugewise_instance_moment", Kind::Gauge, help);
     for Named { instance, labels } in named {
         let Some(moments) = checked.assessment.situation.of(instance) else { continue };
@@ -197,7 +197,7 @@ fn pages(out: &mut Families, checked: &Checked<'_>, named: &[Named<'_>]) {
     out.family(
         "hugewise_instance_shortfall_pages",
         Kind::Gauge,
-        "Pages that its settings ask for and the pool does not have for it.",
+        "Pages that its settings ask for but the pool does not have for it.",
     );
     for (instance, demand, labels) in &sized {
         out.known(labels, shortfall(checked, instance, demand).map(PageCount::get));

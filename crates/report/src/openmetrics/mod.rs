@@ -105,15 +105,15 @@ fn verdicts(out: &mut Families, checked: &Checked<'_>) {
             }
         }
     }
-    out.family("hugewise_unknown_verdicts", Kind::Gauge, "Verdicts that facts are missing for.");
+    out.family("hugewise_unknown_verdicts", Kind::Gauge, "Verdicts that are missing because facts are.");
     out.sample(&Labels::none(), number(assessment.unknown.len()));
     out.family(
         "hugewise_servers_may_be_hidden",
         Kind::Gauge,
-        "1 where not every process of the host could be seen: what is said of its servers is of those that were.",
+        "1 if some of the host's processes are hidden: the figures then cover only the servers that could be seen.",
     );
     out.sample(&Labels::none(), checked.host.unseen().is_some());
-    out.family("hugewise_unread_facts", Kind::Gauge, "Facts that are there and could not be read.");
+    out.family("hugewise_unread_facts", Kind::Gauge, "Facts that exist but could not be read.");
     out.sample(&Labels::none(), number(checked.unread.len()));
 }
 
@@ -128,7 +128,11 @@ fn readings(out: &mut Families, metered: &Metered<'_>) {
     for run in metered.collectors {
         out.sample(&Labels::of([("collector", run.name)]), run.took.as_secs_f64());
     }
-    out.family("hugewise_collector_errors", Kind::Gauge, "What a part of the last reading could not read or decide.");
+    out.family(
+        "hugewise_collector_errors",
+        Kind::Gauge,
+        "Facts that a part of the last reading could not read or decide.",
+    );
     for run in metered.collectors {
         out.sample(&Labels::of([("collector", run.name)]), run.errors);
     }

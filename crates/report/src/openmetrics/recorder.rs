@@ -35,7 +35,7 @@ pub(super) fn write(out: &mut Families, latest: &Latest) {
         ),
         (
             "hugewise_recorder_direct_scan_peak_pages",
-            "The most base pages that processes scanned in a second of the last minute to take memory back.",
+            "The most base pages that processes scanned in a second of the last minute to reclaim memory.",
             latest.direct_scan,
         ),
     ];

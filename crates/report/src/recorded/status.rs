@@ -23,7 +23,7 @@ pub struct Record {
     pub schema: &'static str,
     /// The folder.
     pub folder: String,
-    /// Whether samples come now.
+    /// Whether samples are being taken now.
     pub recording: bool,
     /// Its rings.
     pub rings: Vec<Ring>,
@@ -34,15 +34,15 @@ pub struct Record {
 pub struct Ring {
     /// `seconds` or `minutes`.
     pub kind: &'static str,
-    /// The host that it is of.
+    /// The host that it is from.
     pub host: String,
     /// Its size, which it has from the start.
     pub bytes: u64,
     /// Samples in it.
     pub samples: u64,
-    /// When the oldest was taken.
+    /// When the oldest sample was taken.
     pub first: Option<String>,
-    /// When the newest was taken.
+    /// When the newest sample was taken.
     pub last: Option<String>,
     /// The longest time from one sample of a run to the next.
     pub largest_gap_seconds: Option<f64>,
@@ -50,11 +50,11 @@ pub struct Ring {
     pub largest_gap_at: Option<String>,
     /// Blocks that were cut off while they were written.
     pub torn_blocks: u64,
-    /// What the run that wrote last took of one processor.
+    /// Share of one processor that the last run used.
     pub cpu_percent: Option<f64>,
     /// Messages of the kernel in it: out of memory, hung tasks, failed allocations.
     pub kernel_messages: u64,
-    /// What the run that wrote last has to do without.
+    /// What the last run could not record.
     pub lacks: Vec<String>,
 }
 

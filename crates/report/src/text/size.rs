@@ -129,7 +129,7 @@ fn choices(screen: &mut Screen<'_>, sizing: &Sizing) -> io::Result<()> {
     }
     let sessions = sizing.choices.iter().map(|row| row.sessions).max().unwrap_or_default();
     table::write(screen, &size::CHOICES, &size::choice_rows(sizing))?;
-    let most = format!("  the most is {}", size::sessions_of(sessions));
+    let most = format!("  at most means {}", size::sessions_of(sessions));
     screen.flow(2, &Spans::new().add(Role::Quiet, &most))?;
     for row in sizing.choices.iter().filter(|row| !row.note.is_empty()) {
         let note = Spans::new().add(Role::Quiet, &format!("  {}: ", row.page_size)).add(Role::Text, &row.note);

@@ -153,7 +153,7 @@ fn note(work: &Work) -> Option<String> {
         }
     }
     said.extend(grants.managed.map(|managed| {
-        format!("{managed} of managed global area in /dev/shm are part of its PGA, and a row of their own here")
+        format!("{managed} of managed global area in /dev/shm is part of its PGA, and has its own row here")
     }));
     let grants_any =
         grants.target.is_some() || grants.each.is_some() || grants.once.is_some() || grants.managed.is_some();

@@ -165,7 +165,7 @@ pub(crate) fn untried<'a>(checked: &Checked<'a>) -> impl Iterator<Item = &'stati
     engines.into_iter().filter(|engine| *engine != Engine::Other).filter_map(untried)
 }
 
-/// Chains of instances that no finding names. An engine that has no way to huge pages of a pool has nothing broken.
+/// Chains of instances that no finding names. An engine that cannot use huge pages from a pool has nothing broken.
 pub(crate) fn unmentioned<'a>(checked: &'a Checked<'_>) -> impl Iterator<Item = &'a Chain> {
     let assessment = checked.assessment;
     let mentioned = |id: &InstanceId| assessment.findings.iter().any(|finding| finding.instance.as_ref() == Some(id));

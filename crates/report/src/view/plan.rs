@@ -122,10 +122,10 @@ pub(crate) fn memory(plan: &Plan) -> Option<String> {
     let total = budget.total_bytes.filter(|_| budget.pools_bytes > 0)?;
     let left = match (budget.left_bytes, budget.short_bytes) {
         (Some(left), 0) => {
-            format!("leaves {} beyond the {} that have to stay free", Bytes(left), Bytes(budget.floor_bytes))
+            format!("leaves {} beyond the {} that must stay free", Bytes(left), Bytes(budget.floor_bytes))
         }
         (_, short) => {
-            format!("{} too little, with the {} that have to stay free", Bytes(short), Bytes(budget.floor_bytes))
+            format!("{} too little, counting the {} that must stay free", Bytes(short), Bytes(budget.floor_bytes))
         }
     };
     let mut text = format!(

@@ -79,7 +79,7 @@ fn source(source: DemandSource, pages: PageCount) -> String {
     match (source, source.error_percent(pages)) {
         (DemandSource::Engine, _) => "the server's word".into(),
         (DemandSource::Measured, _) => "its mappings".into(),
-        (_, None | Some(0)) => "reckoned, exact".into(),
+        (_, None | Some(0)) => "calculated, exact".into(),
         (_, Some(percent)) => format!("estimate, {percent} % off at most"),
     }
 }
@@ -89,7 +89,7 @@ pub(crate) const POOLS: [Column; 8] = [
     Column { heading: "pool of", short: "pool", right: true, least: None },
     column("node", true),
     column("pages", true),
-    Column { heading: "of these to spare", short: "spare", right: true, least: None },
+    Column { heading: "of these, spare", short: "spare", right: true, least: None },
     Column { heading: "held by others", short: "others", right: true, least: None },
     column("now", true),
     column("memory", true),
@@ -123,7 +123,7 @@ pub(crate) fn changes(report: &SizeReport<'_>) -> Vec<ChangeShown> {
         let because = change.settings.iter().map(|one| (format!("{}={}", one.name, one.value), one.because.clone()));
         Some(ChangeShown {
             title: sized.title(),
-            what: format!(" cannot use huge pages under {}. Off it, in one outage:", change.instead_of),
+            what: format!(" cannot use huge pages under {}. To take it off, in one outage:", change.instead_of),
             steps,
             because: because.collect(),
         })
@@ -147,7 +147,7 @@ pub(crate) fn kept_notes(report: &SizeReport<'_>) -> Vec<String> {
         if needed > goal.goal && report.sizing.instances.iter().any(|sized| sized.change.is_some()) {
             let now = goal.goal.in_pages();
             return Some(format!(
-                "the pool of {page} stays at {now} until the settings are changed: hugewise plan goes by them"
+                "the pool of {page} stays at {now} until the settings are changed: hugewise plan follows them"
             ));
         }
         let left = report.shrunk.iter().find(|shrunk| shrunk.page_size == page)?;
@@ -155,7 +155,7 @@ pub(crate) fn kept_notes(report: &SizeReport<'_>) -> Vec<String> {
         let stays = spare > PageCount::ZERO && goal.goal == goal.now;
         stays.then(|| {
             format!(
-                "the pool of {page} keeps its {}: hugewise plan --shrink looks for {spare} to give back",
+                "the pool of {page} keeps its {}: hugewise plan --shrink gives back up to {spare}",
                 goal.goal.in_pages()
             )
         })
@@ -241,7 +241,7 @@ pub(crate) fn few_note(sizing: &Sizing) -> Option<String> {
     let row = rows.max_by_key(|row| row.sessions)?;
     let Basis::Measured(few) = row.basis else { return None };
     Some(format!(
-        "On pages of {} the forecast rests on {} that {} now; were {} to touch all of the memory: {} at most.",
+        "On pages of {}, the forecast is based on {} that {} now; if {} touched all of the memory, it would be {}.",
         row.page_size,
         sessions_of(few),
         if few == 1 { "runs" } else { "run" },
@@ -256,8 +256,8 @@ pub(crate) fn forecast_note(sizing: &Sizing) -> Option<String> {
     let row = sizing.forecast.iter().filter(apart).max_by_key(|row| row.sessions)?;
     let ForecastRow { page_size, page_tables, page_tables_least, sessions, .. } = row;
     Some(format!(
-        "On pages of {page_size} sessions share tables where they map a segment at one address, forked or by their own \
-         choice: then {} of them have {page_tables_least}. {page_tables} is the average of addresses that the kernel chooses.",
+        "On pages of {page_size}, sessions that map a segment at one address share tables: {} of them then have \
+         {page_tables_least}. {page_tables} is the average if the kernel chooses each address.",
         PageCount(*sessions)
     ))
 }
@@ -408,7 +408,7 @@ mod tests {
             crowds: false,
         };
         samples::prod().sized(None, |report| {
-            for (left, said) in [(19_990, Some("looks for 10 to give back")), (20_000, None)] {
+            for (left, said) in [(19_990, Some("gives back up to 10")), (20_000, None)] {
                 let report = crate::SizeReport { planned: &[goal(20_000)], shrunk: &[goal(left)], ..*report };
                 let notes = super::kept_notes(&report);
                 assert_eq!(notes.len(), usize::from(said.is_some()), "{notes:?}");

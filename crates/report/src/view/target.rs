@@ -1,4 +1,4 @@
-//! The pools as they are to be.
+//! The pools as they should be.
 
 use hugewise_advice::target::Goal;
 use hugewise_model::PageCount;
@@ -16,7 +16,7 @@ pub(crate) const COLUMNS: [Column; 6] = [
     column("pool of", "pool", true),
     column("pages now", "now", true),
     column("needed", "needed", true),
-    column("to be", "to be", true),
+    column("target", "target", true),
     column("from each boot on", "at boot", true),
     column("memory", "memory", true),
 ];

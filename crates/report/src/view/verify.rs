@@ -34,7 +34,7 @@ fn row(verified: &Verified<'_>, instance: &Instance, standing: &Standing) -> Vec
     let source = demand.as_ref().map(|demand| match (demand.source, demand.error_percent()) {
         (DemandSource::Engine, _) => "the server's word".to_owned(),
         (DemandSource::Measured, _) => "its mappings".to_owned(),
-        (_, None | Some(0)) => "reckoned, exact".to_owned(),
+        (_, None | Some(0)) => "calculated, exact".to_owned(),
         (_, Some(percent)) => format!("estimate, {percent} %"),
     });
     let shown = match standing {

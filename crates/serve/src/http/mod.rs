@@ -110,8 +110,8 @@ impl fmt::Display for Error {
         match self {
             Self::Unprotected(address) => write!(
                 f,
-                "{address} can be reached from other hosts: give a --web-config with tls_server_config and \
-                 basic_auth_users (or client certificates), listen at 127.0.0.1, or say --insecure-bind"
+                "{address} can be reached from other hosts: use --web-config with tls_server_config and \
+                 basic_auth_users (or client certificates), listen on 127.0.0.1, or use --insecure-bind"
             ),
             Self::Bind(address, error) => write!(f, "cannot listen at {address}: {error}"),
             Self::Config(why) => why.fmt(f),

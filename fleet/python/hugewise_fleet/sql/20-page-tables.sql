@@ -1,4 +1,4 @@
--- Memory in page tables, by cluster, system and engine, and what huge pages would give back.
+-- Memory in page tables, by cluster, system and engine, and what huge pages would save.
 SELECT
     coalesce(hosts.cluster, '') AS cluster,
     coalesce(hosts.os, '') AS os,

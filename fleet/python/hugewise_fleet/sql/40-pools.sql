@@ -1,4 +1,4 @@
--- Pools that are idle, short, or unequal over the nodes of a host.
+-- Pools that are idle, short, or uneven across a host's nodes.
 WITH demand AS (
     SELECT capture, demand_page_bytes AS page_bytes, sum(demand_pages) AS wanted_pages
     FROM instances WHERE demand_pages IS NOT NULL AND asked <> 'no' AND asked <> 'cannot'

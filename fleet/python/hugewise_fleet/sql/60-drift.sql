@@ -1,4 +1,4 @@
--- Hosts that are set up otherwise than most of their cluster.
+-- Hosts that are set up differently from most of their cluster.
 WITH lines AS (
     SELECT capture, cluster, host, 'kernel' AS line, coalesce(kernel, '') AS value FROM hosts
     UNION ALL SELECT capture, cluster, host, 'thp_enabled', coalesce(thp_enabled, '') FROM hosts

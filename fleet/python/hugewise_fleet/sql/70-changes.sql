@@ -1,4 +1,4 @@
--- Cases that were opened or closed since the capture before.
+-- Cases opened or closed since the previous capture.
 WITH now_cases AS (
     SELECT captures.who AS who, captures.captured_at AS captured_at, coalesce(cases.cluster, '') AS cluster, cases.code AS code,
         cases.name AS name, coalesce(cases.instance_title, '') AS instance, cases.summary AS summary

@@ -1,4 +1,4 @@
--- Hosts worth doing first, in waves that never hold two members of one cluster.
+-- Hosts to change first, in waves that never contain two members of one cluster.
 WITH gain AS (
     SELECT
         capture,

@@ -46,13 +46,13 @@ impl Image {
                 "this is an ostree system: rpm-ostree writes its boot entries, and grubby's changes are lost"
             }
             Self::Bootc => "this is a bootc system: its boot entries are written with each image",
-            Self::OpenShift => "this is Red Hat CoreOS: the machine config operator takes back what others change",
+            Self::OpenShift => "this is Red Hat CoreOS: the machine config operator reverts what others change",
             Self::Transactional => "this is a transactional system: its boot loader is changed with a snapshot",
             Self::Flatcar => "this is Flatcar: its boot loader reads grub.cfg of the OEM partition",
             Self::Bottlerocket => "this is Bottlerocket: each boot regenerates /etc from its settings",
-            Self::Talos => "this is Talos: all of it is made out of its machine config",
-            Self::NixOs => "this is NixOS: /etc and the boot entries are made out of its configuration",
-            Self::InMemory => "what is written to this system's root is in memory, and gone with the next boot",
+            Self::Talos => "this is Talos: everything comes from its machine config",
+            Self::NixOs => "this is NixOS: /etc and the boot entries are made from its configuration",
+            Self::InMemory => "this system's root is in memory, so changes are lost at the next boot",
         }
     }
 }
@@ -155,7 +155,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     }
     draft.steps.retain(|step| !step.changes.is_empty());
     if !wanted.is_empty() {
-        let title = "what the next boot is to find, in this system's own configuration";
+        let title = "what the next boot should find, in this system's own configuration";
         draft.instruct(title, &instructions::lines(image, &wanted), Risk::Reboot, None);
     }
 }
@@ -185,7 +185,7 @@ fn take_files(step: &mut Drafted, wanted: &mut Wanted) -> Vec<String> {
 pub(super) fn confined(host: &Host, plan: &mut Plan) {
     if let Some(why) = &host.confined {
         let why = hugewise_advice::words::one_line(why);
-        plan.warnings.insert(0, format!("{why}: hugewise apply refuses here, and carries it out on the host itself"));
+        plan.warnings.insert(0, format!("{why}: hugewise apply refuses to run here; run it on the host itself"));
     }
 }
 

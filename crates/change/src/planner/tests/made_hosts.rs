@@ -87,7 +87,7 @@ fn postgresql_takes_a_drop_in_where_its_configuration_includes_a_folder() {
     let (options, request) = defaults();
     let (plan, _) = holds("conf.d", &world, &options, &request);
     let text = content(&plan, "/etc/postgresql/15/main/conf.d/zz-hugewise.conf");
-    assert_eq!(text, "# Made by hugewise. To take it back: hugewise undo\nhuge_pages = on\n");
+    assert_eq!(text, "# Made by hugewise. To undo: hugewise undo\nhuge_pages = on\n");
 
     // postgresql.auto.conf is read after all of it.
     world.put("/srv/databases/b/main/postgresql.auto.conf", "huge_pages = 'try'\n");
@@ -342,7 +342,7 @@ fn memlock_is_set_for_log_ins_and_for_the_unit() {
     assert!(text.ends_with("\noracle - memlock unlimited\n"), "{text}");
     assert_eq!(
         content(&plan, "/etc/systemd/system/dbora.service.d/zz-hugewise.conf"),
-        "# Made by hugewise. To take it back: hugewise undo\n[Service]\nLimitMEMLOCK=infinity\n"
+        "# Made by hugewise. To undo: hugewise undo\n[Service]\nLimitMEMLOCK=infinity\n"
     );
     assert_eq!(commands(step(&plan, "memlock-dbora.service")), ["/usr/bin/systemctl daemon-reload"]);
 
@@ -513,7 +513,7 @@ fn what_copies_the_settings_or_shares_the_pools_is_warned_of() {
     world.put_process(950, "kubelet");
     let (options, request) = defaults();
     let (plan, _) = holds("copies", &world, &options, &request);
-    for start in ["the kdump image copies", "the rescue image (ReaR) copies", "an image made of this host", "kubelet"] {
+    for start in ["the kdump image copies", "the rescue image (ReaR) copies", "an image of this host", "kubelet"] {
         assert!(plan.warnings.iter().any(|it| it.starts_with(start)), "{start}\n{}", shown(&plan));
     }
 }
@@ -527,7 +527,7 @@ fn a_server_that_does_not_ask_is_left_alone_and_named() {
     let (options, request) = defaults();
     let (plan, _) = holds("not asking", &world, &options, &request);
     assert!(plan.steps.is_empty(), "{}", shown(&plan));
-    let warning = "mariadb 3306 does not ask for huge pages, so it stays as it is; --instance 3306 plans for it";
+    let warning = "mariadb 3306 does not ask for huge pages, so the plan leaves it alone; --instance 3306 includes it";
     let named = |plan: &Plan| plan.warnings.iter().any(|it| it == warning);
     assert!(named(&plan), "{}", shown(&plan));
     let options = Options { instances: vec!["3306".into()], ..options };
@@ -551,7 +551,7 @@ fn a_server_that_is_small_is_left_alone_and_named() {
     let (options, request) = defaults();
     let (plan, _) = holds("small", &world, &options, &request);
     let warning = "postgresql 5433 has less than 256.0 MiB on base pages, so no huge pages are planned for it; --instance 5433 \
-                   plans for it";
+                   includes it";
     let named = |plan: &Plan| plan.warnings.iter().any(|it| it == warning);
     assert!(plan.steps.is_empty() && named(&plan), "{}", shown(&plan));
     let options = Options { instances: vec!["5433".into()], ..options };
@@ -566,7 +566,7 @@ fn nobody_is_told_to_ask_for_pages_that_are_given_back() {
     let options = Options { shrink: true, ..Options::default() };
     let (plan, _) = holds("given back", &World::new(&*base), &options, &Request::default());
     assert!(has(&plan, "pool-2M-now") && plan.instructions.is_empty(), "{}", shown(&plan));
-    assert!(plan.warnings.iter().any(|it| it.contains("--instance 3306 plans for it")), "{}", shown(&plan));
+    assert!(plan.warnings.iter().any(|it| it.contains("--instance 3306 includes it")), "{}", shown(&plan));
     // Named, it is to have them, and the pool keeps them.
     let options = Options { instances: vec!["3306".into()], ..options };
     let (plan, _) = holds("kept", &World::new(&*base), &options, &Request::default());

@@ -15,7 +15,7 @@ fn a_file_that_has_the_last_word_is_named_with_its_line() {
     world.put("/etc/sysctl.d/zzz-other.conf", "# theirs\nvm.nr_hugepages=8\n");
     let (options, request) = defaults();
     let (plan, _) = holds("zzz", &world, &options, &request);
-    let by_hand = "take out /etc/sysctl.d/zzz-other.conf:2, which has the last word on the 2 MiB pool of the next boot";
+    let by_hand = "remove /etc/sysctl.d/zzz-other.conf:2, which has the last word on the 2 MiB pool of the next boot";
     assert!(plan.instructions.iter().any(|it| it.title == by_hand), "{}", shown(&plan));
     // A server that insists would not start after the next boot.
     assert!(!has(&plan, "postgresql-5433"), "{}", shown(&plan));
@@ -59,7 +59,7 @@ fn a_next_boot_with_another_default_size_is_told_of_each_pool_by_its_own_file() 
     world.files.set("/etc/sysctl.d/60-hugepages.conf", None);
     world.put(
         "/etc/sysctl.d/zz-hugewise-pool.conf",
-        "# Made by hugewise. To take it back: hugewise undo\nvm.nr_hugepages = 540\n",
+        "# Made by hugewise. To undo: hugewise undo\nvm.nr_hugepages = 540\n",
     );
     world.put_grub(GIB_BY_DEFAULT);
     names(&mut world);
@@ -153,7 +153,7 @@ fn surplus_pages_are_kept_where_the_others_do_not_fit() {
     let (plan, after) = holds("kept", &world, &options, &request);
     let said = shown(&plan);
     assert!(said.contains("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages = 537"), "{said}");
-    assert!(said.contains("don't fit beside what runs now"), "{said}");
+    assert!(said.contains("don't fit in memory now"), "{said}");
     assert!(after.plan(&options, &request).steps.is_empty());
 }
 
@@ -199,7 +199,7 @@ fn pages_of_1_gib_go_on_the_command_line_through_grubs_drop_in() {
     assert_eq!(commands(boot), ["/usr/sbin/update-grub"]);
     assert_eq!(
         content(&plan, "/etc/default/grub.d/zz-hugewise.cfg"),
-        "# Made by hugewise. To take it back: hugewise undo\n\
+        "# Made by hugewise. To undo: hugewise undo\n\
          GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hugepagesz=1G hugepages=2\"\n"
     );
     assert_eq!(after.pages_after_boot(PageSize::GIB_1), PageCount(2));
@@ -275,7 +275,7 @@ fn words_that_wait_for_the_menu_are_not_overlooked() {
     }
     // Our own wait where an apply was cut off: the plan goes on from there.
     world.put("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"\"\n");
-    let ours = "# Made by hugewise. To take it back: hugewise undo\n\
+    let ours = "# Made by hugewise. To undo: hugewise undo\n\
                 GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hugepagesz=1G hugepages=2\"\n";
     world.put("/etc/default/grub.d/zz-hugewise.cfg", ours);
     let (plan, after) = holds("our own words", &world, &options, &Request::default());
@@ -479,7 +479,7 @@ fn pages_that_go_with_the_server_become_the_pools_own() {
         })
         .collect();
     assert_eq!(values, [pages.get().to_string()]);
-    assert!(pool.why.contains("until who has them ends"), "{}", pool.why);
+    assert!(pool.why.contains("until their holders end"), "{}", pool.why);
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn rhel_5_keeps_its_pool_in_sysctl_conf() {
     assert_eq!(
         told.as_str(),
         "# nothing in sysctl.d counts at boot: /etc/sysctl.conf alone is read (/etc/rc.d/rc.sysinit)\n\
-         # in /etc/sysctl.conf: vm.nr_hugepages = 3000, in the place of 2000 in line 4"
+         # in /etc/sysctl.conf: vm.nr_hugepages = 3000, instead of 2000 in line 4"
     );
     // A later release of its initscripts reads the folder, and reads it last.
     let mut world = world;

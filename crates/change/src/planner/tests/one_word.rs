@@ -178,7 +178,7 @@ fn the_last_word_is_named_once() {
     assert!(
         told.iter()
             .any(|(_, line)| line
-                .ends_with("take out /etc/sysctl.d/zzz-last.conf:1, which has the last word and sets 100")),
+                .ends_with("remove /etc/sysctl.d/zzz-last.conf:1, which has the last word and sets 100")),
         "{told:?}"
     );
 }

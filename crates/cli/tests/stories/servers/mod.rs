@@ -1,4 +1,4 @@
-//! Stories of other servers than Oracle's. Each happened in a virtual machine (`cargo xtask vm stories`), and is replayed from what
+//! Stories about other servers than Oracle's. Each happened in a virtual machine (`cargo xtask vm stories`), and is replayed from what
 //! sysstat, the recorder, the kernel's and the server's logs and `hugewise capture` kept of it, in `fixtures/servers`; what the
 //! kernel and the server themselves said meanwhile stands in the notes beside each. docs/server-stories.md tells them.
 

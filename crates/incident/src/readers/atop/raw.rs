@@ -48,9 +48,9 @@ impl Header {
     /// Reads it; its bytes are handed on for whoever wants them again.
     pub(super) fn read(stream: &mut dyn Read) -> Result<(Self, Vec<u8>), Refused> {
         let mut bytes = vec![0; HEADER];
-        let torn = |_| Refused("ends within its header: no sample of atop is in it".into());
+        let torn = |_| Refused("ends within its header: it holds no atop sample".into());
         stream.read_exact(&mut bytes).map_err(torn)?;
-        let header = Self::of(&bytes).ok_or_else(|| Refused("has a header of atop that makes no sense".into()))?;
+        let header = Self::of(&bytes).ok_or_else(|| Refused("has an atop header that makes no sense".into()))?;
         Ok((header, bytes))
     }
 
@@ -116,11 +116,11 @@ impl Header {
             reader.series.problem(problem);
         }
         if more > 0 {
-            reader.series.problem(format!("and {more} more samples are not whole"));
+            reader.series.problem(format!("and {more} more samples are incomplete"));
         }
         if reader.series.samples().is_empty() {
             let why = reader.series.problems.first().map(|problem| format!(": {}", problem.what)).unwrap_or_default();
-            return Err(Refused(format!("holds no sample of atop{why}")));
+            return Err(Refused(format!("holds no atop sample{why}")));
         }
         Ok(reader.series.finished())
     }

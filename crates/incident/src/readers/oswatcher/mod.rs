@@ -142,7 +142,7 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, Refused>
     reader.snapshot.end(end == End::Whole);
     let mut series = reader.snapshot.finished();
     if series.samples().is_empty() {
-        return Err(Refused("has no dates, without which times of day or lines alone say nothing".into()));
+        return Err(Refused("has no dates, and without them times of day or lines mean nothing".into()));
     }
     if let Some(problem) = end.problem() {
         series.problem(problem);

@@ -349,11 +349,11 @@ impl Snapshot {
     /// The series.
     pub(super) fn finished(mut self) -> Series {
         if self.since_boot {
-            self.series.problem("what stands alone behind a date has rates since the boot, which are left out");
+            self.series.problem("a single line after a date has averages since boot and is left out");
         }
         if self.misread > 0 {
             let lines = self.misread;
-            self.series.problem(format!("{lines} lines of vmstat do not fit its headings, and are left out"));
+            self.series.problem(format!("{lines} lines of vmstat do not fit its headings and are left out"));
         }
         self.series
     }

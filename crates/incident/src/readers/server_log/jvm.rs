@@ -46,7 +46,7 @@ pub(super) fn printed(message: &str) -> Option<Event> {
     FATAL
         .iter()
         .any(|text| message.starts_with(text))
-        .then(|| Event::new(EventKind::ServerFailed, "a JVM ended over a fatal error"))
+        .then(|| Event::new(EventKind::ServerFailed, "a JVM ended with a fatal error"))
 }
 
 /// What is carried from line to line.
@@ -153,7 +153,7 @@ fn stopped(rest: &str) -> Option<Event> {
     let reached = nanoseconds("Reaching safepoint:")? / 1e6;
     if reached >= LONG {
         let what = format!(
-            "a JVM waited {:.1} s for its threads to stop: one was not run, or stood in the kernel",
+            "a JVM waited {:.1} s for its threads to stop: one did not get to run, or was stuck in the kernel",
             reached / 1000.0
         );
         return Some(Event::new(EventKind::ServerTrouble, what));

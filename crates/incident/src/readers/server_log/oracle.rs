@@ -41,7 +41,7 @@ const ORACLE: &[Meaning] = &[
         "Time drift detected",
         "",
         EventKind::ServerTrouble,
-        "Oracle's clock stood still for seconds: its process was not run",
+        "Oracle's clock stood still for seconds: its process did not get to run",
     ),
     (
         "Checkpoint not complete",

@@ -187,7 +187,7 @@ fn a_jvms_log_tells_pauses_and_a_heap_that_grew() {
             (
                 6000,
                 EventKind::ServerTrouble,
-                "a JVM waited 3.5 s for its threads to stop: one was not run, or stood in the kernel"
+                "a JVM waited 3.5 s for its threads to stop: one did not get to run, or was stuck in the kernel"
             ),
         ]
     );

@@ -94,7 +94,7 @@ pub(super) fn read(window: &mut Window<'_>) -> Result<Header, Refused> {
             Some(old) => {
                 format!("was written by sysstat 8 or older (format {old:#x}), as RHEL 5 has it, which is not read")
             }
-            None => "is no sysstat file".into(),
+            None => "is not a sysstat file".into(),
         }));
     }
     let format = u16_at(magic, 2).ok_or_else(torn)?;
@@ -110,7 +110,7 @@ pub(super) fn read(window: &mut Window<'_>) -> Result<Header, Refused> {
 }
 
 fn torn() -> Refused {
-    Refused("ends within its header: no sample is in it".into())
+    Refused("ends within its header: it holds no sample".into())
 }
 
 fn senseless(what: &str) -> Refused {

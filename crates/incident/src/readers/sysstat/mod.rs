@@ -142,9 +142,7 @@ impl Reader {
         for activity in &header.activities {
             if let Some(layout) = activity.unknown {
                 let id = activity.id;
-                series.problem(format!(
-                    "activity {id} is laid out in a way that is not known ({layout:#x}), and left out"
-                ));
+                series.problem(format!("activity {id} has an unknown layout ({layout:#x}) and is left out"));
             }
             if let Content::Fields(of) = &activity.content {
                 fields.extend(of.iter().map(|field| Known {
@@ -253,7 +251,7 @@ impl Reader {
         if left > 0 {
             let end = window.offset().saturating_add(u64::try_from(window.bytes().len()).unwrap_or(0));
             let begin = end.saturating_sub(u64::try_from(left).unwrap_or(0));
-            self.broken(begin, format!("the last {left} bytes are no whole record and are left out"));
+            self.broken(begin, format!("the last {left} bytes are not a whole record and are left out"));
         }
     }
 

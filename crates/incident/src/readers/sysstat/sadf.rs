@@ -192,8 +192,7 @@ impl Host {
         self.flush();
         columns::distrust(&mut self.series, self.kernel.as_ref());
         if !self.told && !self.series.samples().is_empty() {
-            self.series
-                .problem("does not say which clock its times are of: taken for UTC, as sadf prints them unasked");
+            self.series.problem("does not say which clock its times are from: assumed to be UTC, sadf's default");
         }
         // They stand at the end, each kind for itself.
         self.series.marks.sort_by_key(|mark| mark.at);

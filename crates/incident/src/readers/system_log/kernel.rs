@@ -23,7 +23,7 @@ fn allocation(message: &str) -> Option<Event> {
     let pages = 1_u64 << order;
     let words = match pages {
         1 => format!("{task} could not get a single page: memory was exhausted"),
-        _ => format!("{task} could not get {pages} pages in a row (order {order}): free memory lay in smaller pieces"),
+        _ => format!("{task} could not get {pages} pages in a row (order {order}): free memory was in smaller pieces"),
     };
     Some(Event::new(EventKind::AllocationFailure, words))
 }
@@ -90,7 +90,7 @@ fn permission(message: &str) -> Option<Event> {
     let (before, rest) = message.split_once(": Using mlock ulimits for SHM_HUGETLB is ")?;
     let task = before.strip_prefix("hugetlbfs: ").unwrap_or(before);
     let words = match rest.trim_end_matches(['.', ' ']) {
-        "obsolete" => format!("{task} was refused System V huge pages: this kernel goes by vm.hugetlb_shm_group alone"),
+        "obsolete" => format!("{task} was refused System V huge pages: this kernel looks only at vm.hugetlb_shm_group"),
         "deprecated" => {
             format!("{task} has System V huge pages by its memlock limit, which kernels from 5.16 on refuse")
         }

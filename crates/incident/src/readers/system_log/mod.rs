@@ -198,9 +198,9 @@ impl Reader {
     fn finished(mut self) -> Result<Series, Refused> {
         if self.series.span().is_none() {
             return Err(Refused(if self.since_boot {
-                format!("{SINCE_BOOT}, which no calendar knows: take dmesg -T, or journalctl -k -o short-iso")
+                format!("{SINCE_BOOT}, without a date: use dmesg -T, or journalctl -k -o short-iso")
             } else {
-                "no line of it has a time".into()
+                "none of its lines has a time".into()
             }));
         }
         if self.since_boot && self.start.is_some() {
@@ -217,7 +217,7 @@ impl Reader {
         // Of a log that tells nothing it does not matter.
         let tells = self.series.events().next().is_some();
         if tells && self.series.clock == Clock::default() && self.series.without_year {
-            self.series.problem("its lines say no year: taken for the last one that fits");
+            self.series.problem("its lines give no year: assumed to be the latest that fits");
         }
         Ok(self.series.finished())
     }
@@ -231,7 +231,7 @@ fn shutdown(tag: &str, message: &str) -> Option<Event> {
         || (by("systemd-logind")
             && (message.starts_with("System is rebooting") || message.starts_with("System is powering down")))
         || (by("shutdown") && message.starts_with("shutting down for system"));
-    is.then(|| Event::new(EventKind::Shutdown, "the host was shut down in order"))
+    is.then(|| Event::new(EventKind::Shutdown, "the host was shut down in an orderly way"))
 }
 
 /// `Reached target reboot.target - System Reboot.` and `Reached target Reboot.`

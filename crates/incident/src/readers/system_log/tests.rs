@@ -94,7 +94,7 @@ fn what_the_kernel_says_of_memory_is_an_event() {
         (
             "java: page allocation failure: order:4, mode:0x40d0(GFP_KERNEL|__GFP_COMP), nodemask=(null)",
             EventKind::AllocationFailure,
-            "java could not get 16 pages in a row (order 4): free memory lay in smaller pieces",
+            "java could not get 16 pages in a row (order 4): free memory was in smaller pieces",
         ),
         (
             "swapper: page allocation failure. order:0, mode:0x20",
@@ -129,7 +129,7 @@ fn what_the_kernel_says_of_memory_is_an_event() {
         (
             "oracle (4592): Using mlock ulimits for SHM_HUGETLB is obsolete",
             EventKind::HugePagePermission,
-            "oracle (4592) was refused System V huge pages: this kernel goes by vm.hugetlb_shm_group alone",
+            "oracle (4592) was refused System V huge pages: this kernel looks only at vm.hugetlb_shm_group",
         ),
         (
             "Linux version 5.14.0-362.el9.x86_64 (mockbuild@x) (gcc)",

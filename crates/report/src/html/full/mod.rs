@@ -94,7 +94,7 @@ fn sizing(sized: &SizeReport<'_>) -> Markup {
         h3 { "Pages by instance" } (size::instances(sized))
         @if let Some(changes) = size::changes(sized) { h3 { "One outage" } (changes) }
         @if let Some(forecast) = size::forecast(sized) { h3 { "Forecast" } (forecast) }
-        @if let Some(choices) = size::choices(sized) { h3 { "Page sizes beside each other" } (choices) }
+        @if let Some(choices) = size::choices(sized) { h3 { "Page sizes compared" } (choices) }
         h3 { "Limits" } (size::limits(sized))
     }
 }

@@ -21,14 +21,14 @@ pub(super) fn what_if(report: &HostReport<'_>, sized: &SizeReport<'_>) -> Markup
     let parts: Vec<Vec<f64>> = report.stops.iter().map(|stop| parts(&stop.sizing.budget, widest)).collect();
     html! {
         p {
-            "Each line is what " code { "hugewise size --sessions N" } " says of this host, with the private memory that so many sessions \
-            are expected to take. The memory budget also says what they may take at most."
+            "Each row is what " code { "hugewise size --sessions N" } " says about this host, with the private memory that this many \
+            sessions are expected to take. The memory budget also shows the most they may take."
         }
         div.slider hidden {
             label for="sessions" { "Sessions on the host" }
             input #sessions type="range" min="0" max=(rows.len().saturating_sub(1)) step="1" value=(planned);
             output for="sessions" { @if let Some(row) = rows.get(planned) { (row.says) } }
-            svg.chart viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label="The memory at so many sessions, in its parts" {
+            svg.chart viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label="Memory at this number of sessions, by use" {
                 @for (look, (start, width)) in drawn(parts.get(planned)).enumerate() {
                     rect class={ "bar s" (look % 6) (shade(look)) } x=(round(start)) y="0" width=(round(width)) height="8" {}
                 }

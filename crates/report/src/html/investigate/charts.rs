@@ -42,7 +42,7 @@ const CHARTS: &[Spec] = &[
     },
     lines(
         "Free memory",
-        "Low and then leaping is what reclaim looks like.",
+        "A low that suddenly leaps is what reclaim looks like.",
         Unit::Bytes,
         &[(&[Metric::MemFree], "free", 2), (&[Metric::MemAvailable], "available", 3)],
     ),
@@ -64,12 +64,12 @@ const CHARTS: &[Spec] = &[
     ),
     lines(
         "Reclaim",
-        "Pages scanned to take some back.",
+        "Pages scanned to free some.",
         Unit::PerSecond,
         &[
             (&[Metric::ScanDirect], "by processes themselves", 0),
             (&[Metric::ScanKswapd], "by kswapd", 2),
-            (&[Metric::Scan], "by either, not told apart", 3),
+            (&[Metric::Scan], "by either, not distinguished", 3),
             (&[Metric::AllocStall], "allocations that waited", 4),
         ],
     ),
@@ -104,17 +104,17 @@ const CHARTS: &[Spec] = &[
     ),
     lines(
         "Compaction",
-        "Making huge pages out of pieces.",
+        "Moving pages to make huge ones.",
         Unit::PerSecond,
         &[
             (&[Metric::CompactStall], "stalls", 0),
             (&[Metric::CompactFail], "failures", 5),
-            (&[Metric::ThpFaultFallback], "huge pages not had", 2),
+            (&[Metric::ThpFaultFallback], "huge pages not found", 2),
         ],
     ),
     Spec {
         title: "Pressure",
-        about: "Part of the time in which tasks waited (PSI).",
+        about: "Share of the time that tasks waited (PSI).",
         stacked: false,
         top: Some(100.0),
         unit: Unit::Percent,

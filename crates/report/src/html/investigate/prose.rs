@@ -186,7 +186,7 @@ pub(super) fn incident(number: usize, incident: &Incident, history: &History) ->
             (list("On other hosts", &incident.elsewhere))
             (list("On other days", &incident.other_days))
             (list("What speaks against it", &incident.against))
-            (list("What would make it surer", &incident.raised_by))
+            (list("What would make it more certain", &incident.raised_by))
             (list("Next", &incident.next))
         }
     }
@@ -224,7 +224,7 @@ pub(super) fn all(history: &History) -> Markup {
             section { h3 { "Looked at" } ul { @for what in &history.looked { li { (clean(what)) } } } }
         }
         @if !history.unknown.is_empty() {
-            section { h3 { "What cannot be told" } ul { @for what in &history.unknown { li { (step(what)) } } } }
+            section { h3 { "What could not be determined" } ul { @for what in &history.unknown { li { (step(what)) } } } }
         }
         @if !comments.is_empty() {
             section {

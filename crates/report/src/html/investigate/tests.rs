@@ -41,7 +41,7 @@ fn an_incident_is_told_in_words_and_shaded_in_every_chart() {
         "medium confidence",
         "datetime=\"2026-03-02T08:32:50-05:00\">08:32:50<",
         "%system 69.2; median of the file 2.1",
-        "What would make it surer",
+        "What would make it more certain",
         "<code class=\"command\">hugewise size --engine oracle --memory 8000M --sessions 500</code>",
         "compaction: sysstat does not record compact_stall",
         "UTC\u{2212}05:00",

@@ -80,7 +80,7 @@ fn many(screen: &mut Screen<'_>, investigation: &Investigation) -> io::Result<()
     let named = ranked.iter().filter(|line| line.worst.is_some()).find_map(|line| line.history.host.as_deref());
     if let Some(first) = named {
         let words = Spans::new()
-            .add(Role::Text, "The story of one: the same command with ")
+            .add(Role::Text, "To see one host: the same command with ")
             .add(Role::Strong, &format!("--host {}", shell::word(first)))
             .add(Role::Text, ".");
         screen.flow(0, &words)?;
@@ -120,7 +120,7 @@ fn host(screen: &mut Screen<'_>, history: &History, investigation: &Investigatio
         screen.flow(0, &Spans::new().add(Role::Good, "Nothing found."))?;
     }
     if !history.signatures.is_empty() {
-        screen.flow(0, &Spans::new().add(Role::Quiet, "Also seen, and part of no incident:"))?;
+        screen.flow(0, &Spans::new().add(Role::Quiet, "Also seen, but not part of an incident:"))?;
         let lines: Vec<Spans> = history.signatures.iter().map(|one| lone(one, history)).collect();
         list(screen, &lines)?;
     }
@@ -129,7 +129,7 @@ fn host(screen: &mut Screen<'_>, history: &History, investigation: &Investigatio
         list(screen, &plain(&history.looked))?;
     }
     if !history.unknown.is_empty() {
-        screen.flow(0, &Spans::new().add(Role::Quiet, "Could not be told:"))?;
+        screen.flow(0, &Spans::new().add(Role::Quiet, "Could not be determined:"))?;
         list(screen, &plain(&history.unknown))?;
     }
     Ok(())

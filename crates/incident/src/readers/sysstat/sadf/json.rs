@@ -52,7 +52,7 @@ pub(super) fn read(stream: &mut dyn BufRead, found: &mut dyn FnMut(&Element)) ->
                             emit(around, found);
                         }
                         if open.len() >= DEEPEST {
-                            return Err(std::io::Error::other("objects too deep in objects"));
+                            return Err(std::io::Error::other("objects nested too deeply"));
                         }
                         // An object in a list has the list's name.
                         let around = || open.last().map(|around| around.name.clone());

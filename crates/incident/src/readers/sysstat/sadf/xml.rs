@@ -30,7 +30,7 @@ pub(super) fn read(stream: &mut dyn BufRead, found: &mut dyn FnMut(&Element)) ->
                 let element = element(&tag);
                 found(&element);
                 if open.len() >= DEEPEST {
-                    return Err(io::Error::other("elements too deep in elements"));
+                    return Err(io::Error::other("elements nested too deeply"));
                 }
                 open.push(element.name);
             }

@@ -59,8 +59,8 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, Refused>
     }
     if reader.hosts.is_empty() {
         return Err(Refused(match reader.undated {
-            Some(date) => format!("its date, `{date}`, is in a form that is not read; {READABLE}"),
-            None => "does not begin as what sar prints".into(),
+            Some(date) => format!("its date, `{date}`, is in a format that is not read; {READABLE}"),
+            None => "does not begin like sar's output".into(),
         }));
     }
     let samples = reader.hosts.iter().any(|host| !host.series.samples().is_empty() || !host.series.marks.is_empty());
@@ -68,7 +68,7 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, Refused>
         Some(other) if !samples => Err(Refused(format!("is what {other} prints, which is not read"))),
         None if !samples && reader.untimed.is_some() => {
             let time = reader.untimed.unwrap_or_default();
-            Err(Refused(format!("its times of day, `{time}`, are in a form that is not read; {READABLE}")))
+            Err(Refused(format!("its times of day, `{time}`, are in a format that is not read; {READABLE}")))
         }
         _ => Ok(reader.hosts.into_iter().map(Host::finished).collect()),
     }
@@ -138,7 +138,7 @@ impl Host {
         columns::distrust(&mut self.series, self.kernel.as_ref());
         if self.misplaced > 0 {
             let misplaced = self.misplaced;
-            self.series.problem(format!("{misplaced} lines are of times that other tables lack, and left out"));
+            self.series.problem(format!("{misplaced} lines have times that other tables lack and are left out"));
         }
         self.series.finished()
     }
