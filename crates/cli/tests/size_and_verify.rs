@@ -146,7 +146,7 @@ fn bad_input_is_named_and_exit_code_2() {
     files.file("loop.ora", format!("ifile = {ifile}\n"));
     let postgresql = |folder| ["size", "--engine", "postgresql", "--data-dir", folder];
     let cases: Vec<(Vec<&str>, Vec<&str>)> = vec![
-        (vec!["size", "--segment", "5X"], vec!["5X", "no size"]),
+        (vec!["size", "--segment", "5X"], vec!["5X", "not a size"]),
         (vec!["size", "--segment", "0"], vec!["nothing"]),
         (vec!["size", "--segment", "-5G"], vec!["negative"]),
         (vec!["size", "--segment", "9223372036854775808"], vec!["too large"]),

@@ -112,7 +112,7 @@ fn line(own: &Other, other: &Other, later: i64, delay: Option<Delay>) -> String 
             delay.milliseconds / SECOND,
         ));
     }
-    format!("{} had the same, beginning {when}: look for what they share", other.name)
+    format!("{} had the same, which began {when}: look for what they share", other.name)
 }
 
 /// What has a beginning.
@@ -174,10 +174,10 @@ mod tests {
         assert_eq!(
             of(0, 0),
             format!(
-                "rac2 had the same, beginning in the same second: {share}; rac3 had the same, beginning 42 s later: {share}"
+                "rac2 had the same, which began in the same second: {share}; rac3 had the same, which began 42 s later: {share}"
             )
         );
-        assert!(of(2, 0).starts_with("rac1 had the same, beginning 42 s earlier"));
+        assert!(of(2, 0).starts_with("rac1 had the same, which began 42 s earlier"));
         assert_eq!([of(0, 1), of(0, 2), of(1, 1), of(3, 0)], [""; 4]);
     }
 
@@ -199,7 +199,7 @@ mod tests {
         hosts[1].ahead = Some(Ahead { milliseconds: 90_000, source: "--offset".into() });
         told(&mut hosts);
         let same = "in the same second once their clocks are corrected: look for what they share";
-        assert_eq!(lines(&hosts), ["db2", "db1"].map(|name| format!("{name} had the same, beginning {same}")));
+        assert_eq!(lines(&hosts), ["db2", "db1"].map(|name| format!("{name} had the same, which began {same}")));
         // And what was one is none on clocks that were apart.
         let mut hosts = [host("db1", utc(), &[(storm, 1000)]), host("db2", utc(), &[(storm, 1000)])];
         hosts[0].ahead = Some(Ahead { milliseconds: -90_000, source: "--offset".into() });
@@ -218,7 +218,7 @@ mod tests {
         assert_eq!(
             hosts[0].incidents[1].elsewhere,
             [
-                "db 2 had the same, beginning 125 s later, as did 3 of its 3: its clock may be about 130 s ahead (--offset \
+                "db 2 had the same, which began 125 s later, as did 3 of its 3: its clock may be about 130 s ahead (--offset \
                  'db 2'=+130s), or the trouble spreads from one to the other: look for what they share"
             ]
         );

@@ -161,11 +161,11 @@ fn times_are_by_the_zone_that_is_asked_for() {
     assert_eq!((berlin.0, berlin.1), (json!("2026-11-21T08:00:00+01:00"), json!("2026-11-21T11:59:00+01:00")));
     assert_eq!(first(&["--timezone", "-03:30"]).0, "2026-11-21T08:00:00-03:30");
     let said = within(folder.path(), &["kernel.log", "--timezone", "Mars/Phobos"]);
-    assert!(said.code == 2 && said.err.contains("Mars/Phobos: no zone"), "{}", said.err);
+    assert!(said.code == 2 && said.err.contains("Mars/Phobos: there is no such zone"), "{}", said.err);
     for (words, what) in [
         (&["--from", "yesterday"][..], "is not a time; write"),
         (&["--from", "11:00", "--to", "10:00"], "--from is not before --to"),
-        (&["--from", "2027-01-01"], "they are of 2026-11-21T08:00:00 to 2026-11-21T11:59:00"),
+        (&["--from", "2027-01-01"], "the samples run from 2026-11-21T08:00:00 to 2026-11-21T11:59:00"),
     ] {
         let said = within(folder.path(), &[&["kernel.log"], words].concat());
         assert!(said.code == 2 && said.err.contains(what), "{}", said.err);
@@ -245,7 +245,7 @@ fn nodes_with_the_same_trouble_are_told_of_each_other() {
     for incident in incidents {
         let other = if incident["host"] == "rac1" { "rac2" } else { "rac1" };
         let told = format!(
-            "{other} had the same, beginning in the same second by their wall clocks: look for what they share"
+            "{other} had the same, which began in the same second by their wall clocks: look for what they share"
         );
         assert_eq!(incident["elsewhere"], json!([told]));
     }

@@ -156,7 +156,7 @@ fn hosts_are_compared_by_corrected_clocks() {
         let lines = incident["elsewhere"].as_array().map_or(&[][..], Vec::as_slice);
         lines.iter().map(|line| line.as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    assert!(told(&[])[0].contains("db2 had the same, beginning in the same second"), "{:?}", told(&[]));
+    assert!(told(&[])[0].contains("db2 had the same, which began in the same second"), "{:?}", told(&[]));
     let ahead = told(&["--offset", "db2=+30s"]);
     assert!(ahead[0].contains("which began 30 s earlier once their clocks are corrected"), "{ahead:?}");
     assert_eq!(told(&["--offset", "DB2=-90"]), Vec::<String>::new());
