@@ -332,3 +332,13 @@ fn a_name_that_two_servers_have_is_refused_by_every_command_that_takes_one() {
         assert!(!said.err.contains("several"), "{command}: {}", said.err);
     }
 }
+
+/// ASM and the database belong to one owner, who has one answer; of one process there is no plural.
+#[test]
+fn what_holds_for_both_servers_is_said_once() {
+    let words = |said: &Said| said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = words(&on("size", "oracle-restart-asm", &[]));
+    assert_eq!(text.matches("oracle has no CAP_IPC_LOCK and is not in vm.hugetlb_shm_group=0").count(), 1, "{text}");
+    let text = words(&on("check", "ase-no-pool", &["-v"]));
+    assert!(text.contains("mapped by 1 process ") && text.contains("in 1 process,"), "{text}");
+}
