@@ -147,10 +147,10 @@ fn bad_input_is_named_and_exit_code_2() {
     let postgresql = |folder| ["size", "--engine", "postgresql", "--data-dir", folder];
     let cases: Vec<(Vec<&str>, Vec<&str>)> = vec![
         (vec!["size", "--segment", "5X"], vec!["5X", "not a size"]),
-        (vec!["size", "--segment", "0"], vec!["nothing"]),
+        (vec!["size", "--segment", "0"], vec!["zero"]),
         (vec!["size", "--segment", "-5G"], vec!["negative"]),
         (vec!["size", "--segment", "9223372036854775808"], vec!["too large"]),
-        (vec!["size", "--memory", "0"], vec!["nothing"]),
+        (vec!["size", "--memory", "0"], vec!["zero"]),
         (vec!["size", "--segment", "1G", "--page-size", "3M"], vec!["not a page size"]),
         (vec!["size", "--segment", "1G", "--headroom", "-1"], vec!["not a percentage"]),
         (vec!["size", "--segment", "1G", "--headroom", "200"], vec!["not a percentage"]),
