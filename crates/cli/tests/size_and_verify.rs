@@ -147,10 +147,10 @@ fn bad_input_is_named_and_exit_code_2() {
     let postgresql = |folder| ["size", "--engine", "postgresql", "--data-dir", folder];
     let cases: Vec<(Vec<&str>, Vec<&str>)> = vec![
         (vec!["size", "--segment", "5X"], vec!["5X", "not a size"]),
-        (vec!["size", "--segment", "0"], vec!["nothing"]),
+        (vec!["size", "--segment", "0"], vec!["zero"]),
         (vec!["size", "--segment", "-5G"], vec!["negative"]),
         (vec!["size", "--segment", "9223372036854775808"], vec!["too large"]),
-        (vec!["size", "--memory", "0"], vec!["nothing"]),
+        (vec!["size", "--memory", "0"], vec!["zero"]),
         (vec!["size", "--segment", "1G", "--page-size", "3M"], vec!["not a page size"]),
         (vec!["size", "--segment", "1G", "--headroom", "-1"], vec!["not a percentage"]),
         (vec!["size", "--segment", "1G", "--headroom", "200"], vec!["not a percentage"]),
@@ -331,4 +331,14 @@ fn a_name_that_two_servers_have_is_refused_by_every_command_that_takes_one() {
         let said = with("jvm PROD pid 951");
         assert!(!said.err.contains("several"), "{command}: {}", said.err);
     }
+}
+
+/// ASM and the database belong to one owner, who has one answer; of one process there is no plural.
+#[test]
+fn what_holds_for_both_servers_is_said_once() {
+    let words = |said: &Said| said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = words(&on("size", "oracle-restart-asm", &[]));
+    assert_eq!(text.matches("oracle has no CAP_IPC_LOCK and is not in vm.hugetlb_shm_group=0").count(), 1, "{text}");
+    let text = words(&on("check", "ase-no-pool", &["-v"]));
+    assert!(text.contains("mapped by 1 process ") && text.contains("in 1 process,"), "{text}");
 }
