@@ -91,6 +91,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     trial::run(&release, &arguments.suites)
 }
 
+/// The Debian package of that program for x86-64, made in a folder that is empty.
+pub(crate) fn package(program: &Path, folder: &Path) -> Result<PathBuf, Failure> {
+    let release = Release { version: version()?, epoch: epoch()?, out: folder.to_owned(), build: folder.join("build") };
+    let built = release.build.join(X86_64.target).join("release");
+    fs::create_dir_all(&built)?;
+    fs::copy(program, built.join("hugewise")).map_err(|error| format!("{}: {error}", program.display()))?;
+    let (version, file) = (format!("{}-1", release.version), packages::deb_file(&release, &X86_64));
+    packages::deb(&release, &X86_64, &version, &file)?;
+    Ok(file)
+}
+
 /// Where all of it happens.
 fn folder() -> PathBuf {
     shell::target().join("dist")

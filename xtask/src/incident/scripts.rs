@@ -47,8 +47,7 @@ echo always >/sys/kernel/mm/transparent_hugepage/defrag
 /// Three servers one after another take the host's memory, each more slowly the less there is, and are killed for it.
 ///
 /// Programs and libraries are locked in memory: a host whose page cache is its only reserve reads them in again for longer than a
-/// play lasts before the kernel kills anything. Each server is a unit of its own, as systemd ends the whole unit of which a
-/// process was killed for memory (OOMPolicy=stop), and with it whatever runs in there beside it.
+/// play lasts before the kernel kills anything. Each server is a unit of its own, as servers are.
 pub(super) const OUT_OF_MEMORY: &str = r#"cat >/run/keep <<'end'
 use strict;
 my ($mmap, $mlock) = (9, 149);

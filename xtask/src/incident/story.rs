@@ -138,8 +138,8 @@ pub(super) fn run(
     Told::of(&told)
 }
 
-/// As a unit of its own, which is not killed for memory.
-const START: &str = "systemd-run --quiet --unit=story --property=OOMScoreAdjust=-1000 --property=StandardOutput=file:/run/said bash /run/story
+/// As a unit of its own, which is not killed for memory, and goes on when the kernel kills a process in it.
+const START: &str = "systemd-run --quiet --unit=story --property=OOMScoreAdjust=-1000 --property=OOMPolicy=continue --property=StandardOutput=file:/run/said bash /run/story
 until [ -s /run/said ]; do sleep 0.1; done
 ";
 

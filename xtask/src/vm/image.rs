@@ -127,7 +127,7 @@ impl Image {
             Self::Tuned => &["tuned"],
             Self::Collectors => &["sysstat", "atop", "pcp", "stress-ng"],
             Self::Servers => &["sysstat", "mariadb-server", "redis-server", "openjdk-17-jdk-headless"],
-            Self::Managed => &["openssh-server", "python3", "sudo"],
+            Self::Managed => &["openssh-server", "python3", "python3-apt", "sudo"],
         }
     }
 

@@ -13,8 +13,8 @@ use crate::{Failure, shell};
 
 /// How long a boot may take; without KVM it is about half a minute, and many times that on a busy machine.
 const BOOT: Duration = Duration::from_secs(1800);
-/// How long a command may take.
-const COMMAND: Duration = Duration::from_secs(600);
+/// How long a command may take; the longest take a minute or two on a machine that has nothing else to do.
+const COMMAND: Duration = Duration::from_secs(1800);
 
 /// Bytes of further disks, and how their files' names end.
 const FURTHER_DISK: u64 = 256 << 20;

@@ -29,6 +29,7 @@ GRUB_DISABLE_OS_PROBER=true
 GRUB_CMDLINE_LINUX=\"console=ttyS0 no_timer_check\"
 ";
 
+/// systemd would end the whole unit, and with it all that a scenario runs, when the kernel kills one of its processes for memory.
 const UNIT: &str = "[Unit]
 Description=Commands from outside
 Wants=modprobe@virtio_console.service
@@ -36,6 +37,7 @@ After=modprobe@virtio_console.service
 
 [Service]
 ExecStart=/usr/local/sbin/vm-commands
+OOMPolicy=continue
 
 [Install]
 WantedBy=multi-user.target

@@ -6,7 +6,8 @@ use crate::vm::{Hardware, Image, Scenario, Stage, ensure};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "machine",
-    shows: "without any change a reboot gives the host as before; a changed file and a changed value are seen",
+    shows: "without any change a reboot gives the host as before; a changed file and a changed value are seen; \
+            what runs out of memory ends alone",
     run,
 };
 
@@ -29,6 +30,9 @@ fn run(stage: &Stage) -> Result<(), Failure> {
         ensure(seen, || format!("`{change}` is not seen"))?;
         machine.must(back)?;
     }
+    let said = machine.run("choom -n 1000 -- perl -e 'push @all, \"x\" x (1 << 20) while 1'")?;
+    ensure(said.code == 137, || format!("what takes all memory ended with {}: {}", said.code, said.err))?;
+    machine.must("dmesg | grep -q 'Out of memory: Killed process'")?;
     Snapshot::of(&mut machine)?.must_be(&before)?;
     machine.power_off()
 }

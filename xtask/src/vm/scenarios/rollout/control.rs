@@ -9,7 +9,7 @@ use std::time::Instant;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::{Failure, debian, shell};
+use crate::{Failure, debian, dist, shell};
 
 /// What it needs of this machine.
 const NEEDS: debian::Needs = &[("/usr/bin/ansible-playbook", "ansible-core"), ("/usr/bin/ssh", "openssh-client")];
@@ -95,6 +95,15 @@ impl Control {
         shell::output(&mut tar)?;
         let digest = digest(&archive)?;
         Ok((archive, digest))
+    }
+
+    /// The Debian package of that program, and its SHA-256.
+    pub(super) fn package(&self, program: &Path) -> Result<(PathBuf, String), Failure> {
+        let folder = self.path("package");
+        fs::create_dir(&folder)?;
+        let package = dist::package(program, &folder)?;
+        let digest = digest(&package)?;
+        Ok((package, digest))
     }
 
     /// What a reviewer notes of the plans that were fetched.

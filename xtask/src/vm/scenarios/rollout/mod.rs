@@ -3,6 +3,8 @@
 mod control;
 mod reached;
 
+use std::path::{Path, PathBuf};
+
 use serde_json::json;
 
 use super::fragmented::fragment;
@@ -13,7 +15,8 @@ use reached::{Host, Traffic};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "rollout",
-    shows: "Ansible over ssh: a wave that fails is undone, the next is untouched; mended, it goes on; then nothing changes",
+    shows: "Ansible over ssh: a wave that fails is undone, the next is untouched; mended, it goes on; once more, no role changes \
+            anything",
     run,
 };
 
@@ -22,6 +25,16 @@ const INSTALL: &str = "- hosts: all
   become: true
   roles: [hugewise.hosts.install]
 ";
+const OBSERVE: &str = "- hosts: all
+  gather_facts: false
+  become: true
+  roles: [hugewise.hosts.observe]
+";
+
+/// The services that `observe` starts, each with what systemd says of it.
+const OBSERVED: &str = "for unit in hugewise-serve hugewise-record; do
+    echo $(systemctl is-enabled $unit) $(systemctl is-active $unit)
+done";
 
 /// How they get the program.
 pub(super) const BEFORE: Scenario = Scenario {
@@ -33,10 +46,13 @@ pub(super) const BEFORE: Scenario = Scenario {
 fn run(stage: &Stage) -> Result<(), Failure> {
     let names: Vec<&str> = control::WAVES.iter().flat_map(|(_, names)| *names).copied().collect();
     let mut trial = Trial::start(stage, &names)?;
+    let package = trial.install_package()?;
     trial.survey()?;
     trial.fails_in_the_second_wave()?;
     trial.goes_on()?;
-    trial.changes_nothing()?;
+    trial.observe(true)?;
+    trial.changes_nothing(&package)?;
+    trial.observe(false)?;
     trial.end()
 }
 
@@ -55,6 +71,8 @@ struct Trial<'a> {
 impl<'a> Trial<'a> {
     fn start(stage: &'a Stage, names: &[&'static str]) -> Result<Self, Failure> {
         let control = Control::new()?;
+        std::fs::write(control.path("install.yml"), INSTALL)?;
+        std::fs::write(control.path("observe.yml"), OBSERVE)?;
         let (mut hosts, mut known) = (Vec::new(), Vec::new());
         for name in names {
             let mut host = Host::boot(stage, name, &control)?;
@@ -100,28 +118,68 @@ impl<'a> Trial<'a> {
         self.play("hugewise.hosts.rollout", &variables)
     }
 
+    /// Plays the role `install` with a file that has that digest.
+    fn play_install(&mut self, file: &Path, digest: &str) -> Result<Played, Failure> {
+        self.play("install.yml", &json!({ "install_package": file, "install_sha256": digest }))
+    }
+
     /// The program, out of an archive, in the place of the one that the machines came with.
     fn install(&mut self) -> Result<(), Failure> {
         let (archive, digest) = self.control.archive(&self.stage.programs.with_file_name("hugewise"))?;
-        std::fs::write(self.control.path("install.yml"), INSTALL)?;
         self.host("a1")?.must("rm /usr/local/bin/hugewise")?;
-        let with = |digest: &str| json!({ "install_package": archive, "install_sha256": digest });
-        let played = self.play("install.yml", &with(&"0".repeat(64)))?;
+        let played = self.play_install(&archive, &"0".repeat(64))?;
         ensure(!played.succeeded && played.text.contains("nothing was installed"), || played.text)?;
         self.host("a1")?.must("test ! -e /usr/local/bin/hugewise")?;
-        let played = self.play("install.yml", &with(&digest))?;
+        let played = self.play_install(&archive, &digest)?;
         ensure(played.succeeded, || played.text)?;
         self.host("a1")?.must("hugewise version")?;
         self.stage.say("an archive with another checksum is refused; with its own it is installed");
         Ok(())
     }
 
+    /// The Debian package on all hosts, in the place of the program that the machines came with; the package and its digest.
+    fn install_package(&mut self) -> Result<(PathBuf, String), Failure> {
+        let (package, digest) = self.control.package(&self.stage.programs.with_file_name("hugewise"))?;
+        for host in &mut self.hosts {
+            host.must("rm /usr/local/bin/hugewise")?;
+        }
+        let played = self.play_install(&package, &digest)?;
+        ensure(played.succeeded, || played.text)?;
+        for host in &mut self.hosts {
+            let installed = host.must("command -v hugewise && hugewise version")?;
+            ensure(installed.starts_with("/usr/bin/hugewise"), || format!("{}: {installed}", host.name))?;
+        }
+        self.stage.say("the package is installed on all hosts");
+        Ok((package, digest))
+    }
+
+    fn play_survey(&mut self, to: &str) -> Result<Played, Failure> {
+        let variables = json!({ "survey_to": self.control.path(to), "plan_restart": ["15/main"] });
+        self.play("hugewise.hosts.survey", &variables)
+    }
+
+    /// Starts the services, or stops them.
+    fn observe(&mut self, wanted: bool) -> Result<(), Failure> {
+        let played = self.play_observe(wanted)?;
+        ensure(played.succeeded, || played.text)?;
+        let state = if wanted { "enabled active" } else { "disabled inactive" };
+        for host in &mut self.hosts {
+            let services = host.must(OBSERVED)?;
+            ensure(services == format!("{state}\n{state}\n"), || format!("{}: {services}", host.name))?;
+        }
+        self.stage.say(&format!("hugewise-serve and hugewise-record: {state} on all hosts"));
+        Ok(())
+    }
+
+    fn play_observe(&mut self, wanted: bool) -> Result<Played, Failure> {
+        self.play("observe.yml", &json!({ "observe_serve": wanted, "observe_record": wanted }))
+    }
+
     fn survey(&mut self) -> Result<(), Failure> {
         for host in &mut self.hosts {
             host.note()?;
         }
-        let variables = json!({ "survey_to": self.control.path("plans"), "plan_restart": ["15/main"] });
-        let played = self.play("hugewise.hosts.survey", &variables)?;
+        let played = self.play_survey("plans")?;
         ensure(played.succeeded, || played.text.clone())?;
         for host in &mut self.hosts {
             ensure(played.recap(host.name).contains("changed=0"), || played.text.clone())?;
@@ -181,18 +239,29 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    fn changes_nothing(&mut self) -> Result<(), Failure> {
+    /// Every role once more.
+    fn changes_nothing(&mut self, (package, digest): &(PathBuf, String)) -> Result<(), Failure> {
         for host in &mut self.hosts {
             host.note()?;
         }
-        let played = self.rollout()?;
-        ensure(played.succeeded, || played.text.clone())?;
+        for (roles, played) in [
+            ("install", self.play_install(package, digest)?),
+            ("capture and plan", self.play_survey("plans-again")?),
+            ("apply", self.rollout()?),
+            ("observe", self.play_observe(true)?),
+        ] {
+            ensure(played.succeeded, || played.text.clone())?;
+            for host in &self.hosts {
+                let recap = played.recap(host.name);
+                ensure(recap.contains("changed=0"), || format!("{roles}: {recap}\n{}", played.text))?;
+                self.stage.say(&format!("{roles}: {}", recap.split_whitespace().collect::<Vec<_>>().join(" ")));
+            }
+        }
         for host in &mut self.hosts {
-            ensure(played.recap(host.name).contains("changed=0"), || played.text.clone())?;
             host.must_be_as_noted()?;
             host.must_not_have_restarted()?;
         }
-        self.stage.say("once more, it changes nothing and restarts nothing");
+        self.stage.say("once more, no role changes anything, and no server is restarted");
         Ok(())
     }
 }
