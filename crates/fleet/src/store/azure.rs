@@ -141,7 +141,11 @@ impl Captures for Container {
         let mut answer = self.get("", &query)?;
         let text = answer.body_mut().with_config().limit(LARGEST_PAGE).read_to_string();
         let text = text.map_err(|_| Why { what: "its list is cut off".to_owned(), passes: true, denied: false })?;
-        page(&text).ok_or_else(|| Why { what: "its list is not in Azure's format".to_owned(), passes: false, denied: false })
+        page(&text).ok_or_else(|| Why {
+            what: "its list is not in Azure's format".to_owned(),
+            passes: false,
+            denied: false,
+        })
     }
 
     fn ask(&self, key: &str) -> Result<ureq::http::Response<Body>, Why> {

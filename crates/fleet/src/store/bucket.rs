@@ -47,7 +47,8 @@ impl Captures for Objects {
         let text = answer.body_mut().with_config().limit(LARGEST_PAGE).read_to_string();
         let text = text.map_err(|_| Why { what: "its list is cut off".to_owned(), passes: true, denied: false })?;
         let page = ListObjectsV2::parse_response(&text);
-        let page = page.map_err(|_| Why { what: "its list is not in S3's format".to_owned(), passes: false, denied: false })?;
+        let page =
+            page.map_err(|_| Why { what: "its list is not in S3's format".to_owned(), passes: false, denied: false })?;
         let files = page.contents.into_iter().map(|object| (object.key, object.size.unwrap_or(0))).collect();
         Ok(Page { files, next: page.next_continuation_token })
     }
