@@ -330,8 +330,8 @@ const JVM: Story = Story {
     name: "jvm",
     shows: "\"From zero to verified\" of the JVM's page, of a service that asks for a pool, and back",
     image: Image::NewcomerServers,
-    // Servers that come with every JRE: the file server since Java 18, and before it the registry of names, which needs a security
-    // manager that newer ones do not have.
+    // A server that every JRE has: the file server since Java 18, before it the registry of names. That wants a security manager,
+    // which Java 21 refuses.
     found: "set -e
 server=jdk.httpserver
 java --list-modules | grep -q '^jdk.httpserver@17' && server=java.rmi/sun.rmi.registry.RegistryImpl
