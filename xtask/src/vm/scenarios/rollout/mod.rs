@@ -102,7 +102,7 @@ impl<'a> Trial<'a> {
 
     /// The program, out of an archive, in the place of the one that the machines came with.
     fn install(&mut self) -> Result<(), Failure> {
-        let (archive, digest) = self.control.archive(&self.stage.programs.with_file_name("hugewise"))?;
+        let (archive, digest) = self.control.archive(&self.stage.programs()?.with_file_name("hugewise"))?;
         std::fs::write(self.control.path("install.yml"), INSTALL)?;
         self.host("a1")?.must("rm /usr/local/bin/hugewise")?;
         let with = |digest: &str| json!({ "install_package": archive, "install_sha256": digest });
