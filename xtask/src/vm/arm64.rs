@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use super::image::{self, Suite};
 use crate::{Failure, debian, dist, shell};
 
-const NEEDS: debian::Needs = &[("/usr/bin/mmdebstrap", "mmdebstrap"), ("/usr/bin/qemu-system-aarch64", "qemu-system-arm")];
+const NEEDS: debian::Needs =
+    &[("/usr/bin/mmdebstrap", "mmdebstrap"), ("/usr/bin/qemu-system-aarch64", "qemu-system-arm")];
 
 const SUITE: Suite = Suite::Trixie;
 

@@ -63,7 +63,8 @@ impl Stage {
         if let Some(disk) = self.programs.get() {
             return Ok(disk);
         }
-        let programs = [("hugewise", &*exactness::hugewise(self.given.as_deref())?), ("standin", &*exactness::standin()?)];
+        let programs =
+            [("hugewise", &*exactness::hugewise(self.given.as_deref())?), ("standin", &*exactness::standin()?)];
         let disk = machine::programs(self.folder.path(), &programs)?;
         Ok(self.programs.get_or_init(|| disk))
     }

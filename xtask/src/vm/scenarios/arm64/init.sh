@@ -12,6 +12,7 @@ export PATH=/usr/local/bin:/usr/lib/postgresql/17/bin:/usr/sbin:/usr/bin:/tools 
 printf 'root:x:0:0::/root:/bin/sh\npostgres:x:100:100::/var/lib/postgresql:/bin/sh\n' >/etc/passwd
 printf 'root:x:0:\npostgres:x:100:\n' >/etc/group
 echo '127.0.0.1 localhost' >/etc/hosts
+rmdir /var/run
 ln -s /run /var/run
 chmod 1777 /tmp
 hostname arm64
@@ -51,7 +52,8 @@ pools() {
 # WHERE PAGES: the server as it starts with so many.
 look() {
     where=$1
-    echo "$2" >"$pool"
+    # The kernel stops setting pages aside when the writer gets a signal, as this shell does when any orphan ends.
+    echo "$2" | tee "$pool" >/dev/null
     say "$where set $(cat "$pool")"
     owner "pg_ctl --wait --silent --pgdata $data --log /var/lib/postgresql/log start" || cat /var/lib/postgresql/log
     say "$where status $(query 'SHOW huge_pages_status')"
