@@ -18,7 +18,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// For each kernel. It takes two minutes where nothing else wants the processors.
+/// For each kernel. It took twelve minutes on a machine with a load of 25.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// A page of 1 GiB is to be found in one piece once the machine runs, and the machine's files are in its memory too.
