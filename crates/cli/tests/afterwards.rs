@@ -85,6 +85,7 @@ fn lines(findings: &Value) -> Vec<String> {
 fn by_hand(name: &str, host: &Host) {
     const INIT: &str = "use_large_pages=ONLY\n";
     match name {
+        "arm64-16k-pages" => host.restart("postgresql", "17/main"),
         "arm64-64k-pages" => {
             host.restart("postgresql", "5432");
             host.carry_out(&host.plan(&["--shrink"]));

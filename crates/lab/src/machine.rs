@@ -1,5 +1,5 @@
 //! A virtual machine with Debian's cloud kernel and files of this host: for what needs a machine that has just booted, another
-//! kernel, or another layout of memory.
+//! kernel, another layout of memory, or another processor.
 //!
 //! It is emulated (QEMU's tcg), so that it runs wherever QEMU does, and takes some seconds to boot. All its files are in its
 //! memory; what it has to say, it says on its console.
@@ -19,7 +19,45 @@ use std::time::{Duration, Instant};
 
 use crate::guard::Skip;
 
-const QEMU: &str = "/usr/bin/qemu-system-x86_64";
+/// A kernel, by the processor that it is for.
+#[derive(Clone, Copy, Debug)]
+pub enum Kernel<'a> {
+    /// That of the machines which build and test hugewise.
+    X86_64(&'a Path),
+    /// As QEMU loads it: the kernel's own `Image`, not packed.
+    Arm64(&'a Path),
+}
+
+impl Kernel<'_> {
+    const fn qemu(self) -> &'static str {
+        match self {
+            Self::X86_64(_) => "/usr/bin/qemu-system-x86_64",
+            Self::Arm64(_) => "/usr/bin/qemu-system-aarch64",
+        }
+    }
+
+    /// The machine, and a processor: of arm64's the oldest that has each size of base pages, as newer ones sign each return
+    /// address, which is slow to emulate.
+    const fn hardware(self) -> [&'static str; 4] {
+        match self {
+            Self::X86_64(_) => ["-machine", "q35", "-cpu", "max"],
+            Self::Arm64(_) => ["-machine", "virt", "-cpu", "neoverse-n1"],
+        }
+    }
+
+    const fn console(self) -> &'static str {
+        match self {
+            Self::X86_64(_) => "ttyS0",
+            Self::Arm64(_) => "ttyAMA0",
+        }
+    }
+
+    const fn image(&self) -> &Path {
+        match self {
+            Self::X86_64(image) | Self::Arm64(image) => image,
+        }
+    }
+}
 
 /// A cpio archive of the kind that the kernel unpacks (newc): the machine's files.
 #[derive(Debug, Default)]
@@ -90,6 +128,35 @@ impl Files {
             return Ok(());
         }
         self.copy_as(path, &path.to_string_lossy())
+    }
+
+    /// A folder that is the machine's root: with its links as they are, and everything root's. Devices are left out.
+    ///
+    /// # Errors
+    /// Where something in it cannot be read.
+    pub fn root(&mut self, folder: &Path) -> io::Result<()> {
+        self.below(folder, "")
+    }
+
+    fn below(&mut self, folder: &Path, path: &str) -> io::Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let from = entry?.path();
+            let to = format!("{path}/{}", from.file_name().unwrap_or_default().to_string_lossy());
+            let of = fs::symlink_metadata(&from)?;
+            if of.is_symlink() {
+                self.link(&to, &fs::read_link(&from)?);
+            } else if of.is_dir() {
+                self.folder(&to);
+                self.below(&from, &to)?;
+            } else if of.is_file() {
+                self.file(&to, of.permissions().mode(), &fs::read(&from)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, path: &str, target: &Path) {
+        self.entry(path.trim_start_matches('/'), 0o120_777, target.as_os_str().as_encoded_bytes());
     }
 
     /// What these programs and libraries of this host need to run: what `ldd` names, the program interpreter among it.
@@ -185,20 +252,20 @@ impl Machine {
     /// # Errors
     /// Where this host lacks what it takes, and where the machine has not ended by itself after `limit`.
     pub fn run(self, limit: Duration, said: &mut dyn FnMut(&str)) -> Result<(), Skip> {
-        self.run_on(&kernel()?, limit, said)
+        self.run_on(Kernel::X86_64(&kernel()?), limit, said)
     }
 
-    /// The same on another kernel than this host's.
+    /// The same on another kernel than this host's, or on another processor.
     ///
     /// # Errors
     /// As with [`run`](Self::run).
-    pub fn run_on(self, kernel: &Path, limit: Duration, said: &mut dyn FnMut(&str)) -> Result<(), Skip> {
-        let qemu = installed(&[QEMU])?;
+    pub fn run_on(self, kernel: Kernel<'_>, limit: Duration, said: &mut dyn FnMut(&str)) -> Result<(), Skip> {
+        let qemu = installed(&[kernel.qemu()])?;
         let archive = self.files.into_archive().map_err(|error| Skip(format!("a machine's files: {error}")))?;
         // Whatever ends this process, the machine goes with it.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig=KILL", "--"]).arg(qemu);
-        command.args(["-accel", "tcg,thread=multi", "-machine", "q35", "-cpu", "max", "-smp", "2"]);
+        command.args(["-accel", "tcg,thread=multi"]).args(kernel.hardware()).args(["-smp", "2"]);
         command.args(["-m", &self.memory_mib.to_string()]).args(&self.options);
         command.args([
             "-display",
@@ -211,8 +278,9 @@ impl Machine {
             "-net",
             "none",
         ]);
-        command.arg("-kernel").arg(kernel).args(["-initrd", "/dev/stdin"]);
-        command.args(["-append", &format!("console=ttyS0 quiet panic=-1 {}", self.kernel_arguments)]);
+        command.arg("-kernel").arg(kernel.image()).args(["-initrd", "/dev/stdin"]);
+        let console = kernel.console();
+        command.args(["-append", &format!("console={console} quiet panic=-1 {}", self.kernel_arguments)]);
         let done = Running::start(command.stdin(archive)).and_then(|mut running| running.listen(limit, said));
         done.map_err(|error| Skip(format!("a virtual machine: {error}")))
     }
@@ -291,5 +359,22 @@ mod tests {
         assert_eq!(fs::read(folder.path().join("app/home/name")).unwrap(), b"content\n");
         let mode = |path: &str| fs::metadata(folder.path().join(path)).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode("app/home/name"), mode("app/other"), mode("bin/busybox")), (0o640, 0o755, 0o755));
+    }
+
+    #[test]
+    fn links_of_a_root_lead_where_they_led() {
+        let from = tempfile::tempdir().unwrap();
+        fs::create_dir_all(from.path().join("usr/bin")).unwrap();
+        fs::write(from.path().join("usr/bin/sh"), b"shell").unwrap();
+        std::os::unix::fs::symlink("usr/bin", from.path().join("bin")).unwrap();
+        std::os::unix::fs::symlink("/nowhere/here", from.path().join("away")).unwrap();
+        let mut files = crate::require!(Files::with_busybox());
+        files.root(from.path()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let mut cpio = Command::new("busybox");
+        cpio.args(["cpio", "-idu"]).current_dir(folder.path()).stdin(files.into_archive().unwrap());
+        assert!(cpio.stderr(Stdio::null()).status().unwrap().success());
+        assert_eq!(fs::read_link(folder.path().join("away")).unwrap(), Path::new("/nowhere/here"));
+        assert_eq!(fs::read(folder.path().join("usr/bin/sh")).unwrap(), b"shell");
     }
 }

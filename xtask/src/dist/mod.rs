@@ -102,6 +102,12 @@ pub(crate) fn package(program: &Path, folder: &Path) -> Result<PathBuf, Failure>
     Ok(file)
 }
 
+/// The program for arm64 as a release has it, built where it is not there yet (as root).
+pub(crate) fn for_arm64() -> Result<PathBuf, Failure> {
+    let release = Release { version: version()?, epoch: epoch()?, out: folder().join("out"), build: builds() };
+    timed("binary for arm64", || binary::build(&release, &ARM64))
+}
+
 /// Where all of it happens.
 fn folder() -> PathBuf {
     shell::target().join("dist")

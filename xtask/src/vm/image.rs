@@ -166,22 +166,11 @@ impl Image {
         let disk = folder.join(format!("{}-{}.img", self.name(), self.recipe()));
         if !disk.exists() {
             let begun = Instant::now();
-            self.forget(&folder)?;
+            forget(&format!("{}-", self.name()))?;
             self.build(&folder, &disk)?;
             println!("image {} built in {} s", self.name(), begun.elapsed().as_secs());
         }
         Ok(disk)
-    }
-
-    /// Disks of older recipes.
-    fn forget(self, folder: &Path) -> Result<(), Failure> {
-        let mine = format!("{}-", self.name());
-        for entry in fs::read_dir(folder)?.flatten() {
-            if entry.file_name().to_string_lossy().starts_with(&mine) {
-                fs::remove_file(entry.path())?;
-            }
-        }
-        Ok(())
     }
 
     fn build(self, folder: &Path, disk: &Path) -> Result<(), Failure> {
@@ -251,12 +240,27 @@ impl Image {
     }
 }
 
+/// Removes what older recipes made: disks and folders whose names begin so.
+pub(super) fn forget(begins: &str) -> Result<(), Failure> {
+    for entry in fs::read_dir(super::folder()?)?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(begins) {
+            if entry.path().is_dir() { fs::remove_dir_all(entry.path())? } else { fs::remove_file(entry.path())? }
+        }
+    }
+    Ok(())
+}
+
 /// Installs what is missing of what this needs.
 pub(crate) fn prepare() -> Result<(), Failure> {
+    need(NEEDS)
+}
+
+/// The same for those files; only root may go on.
+pub(super) fn need(needs: debian::Needs) -> Result<(), Failure> {
     if !debian::root() {
         return Err("only root can build the image (files keep their owners)".into());
     }
-    let missing = debian::missing(NEEDS);
+    let missing = debian::missing(needs);
     match missing.as_slice() {
         [] => Ok(()),
         missing if debian::here() => debian::install(missing),
@@ -287,7 +291,7 @@ fn make_disk(root: &Path, disk: &Path) -> Result<(), Failure> {
 }
 
 /// The last by name of the files that begin so.
-fn newest(folder: &Path, begins: &str) -> Result<PathBuf, Failure> {
+pub(super) fn newest(folder: &Path, begins: &str) -> Result<PathBuf, Failure> {
     let mut found: Vec<PathBuf> = fs::read_dir(folder)?
         .flatten()
         .filter(|entry| entry.file_name().to_string_lossy().starts_with(begins))

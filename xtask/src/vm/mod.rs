@@ -1,5 +1,6 @@
 //! `cargo xtask vm`: what hugewise promises about reboots, on real ones.
 
+mod arm64;
 mod debian_kernels;
 pub(crate) mod host;
 pub(crate) mod image;
@@ -7,9 +8,12 @@ pub(crate) mod machine;
 mod recipe;
 mod scenarios;
 
+use std::cell::OnceCell;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
+
+use tempfile::TempDir;
 
 use image::Image;
 use machine::{Disk, Hardware, Machine};
@@ -41,7 +45,10 @@ struct Scenario {
 
 /// What a scenario starts from.
 struct Stage {
-    programs: PathBuf,
+    /// Where programs go, until the last scenario is done.
+    folder: TempDir,
+    programs: OnceCell<PathBuf>,
+    given: Option<PathBuf>,
     verbose: bool,
 }
 
@@ -51,9 +58,21 @@ impl Stage {
         Disk::over(&image.disk()?)
     }
 
+    /// The disk of programs: hugewise and the stand-in, built where a scenario asks for them. They lie beside it, by their names.
+    fn programs(&self) -> Result<&Path, Failure> {
+        if let Some(disk) = self.programs.get() {
+            return Ok(disk);
+        }
+        let programs =
+            [("hugewise", &*exactness::hugewise(self.given.as_deref())?), ("standin", &*exactness::standin()?)];
+        let disk = machine::programs(self.folder.path(), &programs)?;
+        Ok(self.programs.get_or_init(|| disk))
+    }
+
     /// A machine on that disk, up and running.
     fn boot(&self, disk: &Disk, hardware: Hardware) -> Result<Machine, Failure> {
-        self.timed("up", || Machine::boot(disk, &self.programs, hardware))
+        let programs = self.programs()?;
+        self.timed("up", || Machine::boot(disk, programs, hardware))
     }
 
     /// The machine after a reboot.
@@ -103,10 +122,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let chosen = choose(&arguments.scenarios)?;
     image::prepare()?;
-    let hugewise = exactness::hugewise(arguments.program.as_deref())?;
     let folder = tempfile::Builder::new().prefix("programs-").tempdir_in(folder()?)?;
-    let programs = machine::programs(folder.path(), &[("hugewise", &hugewise), ("standin", &exactness::standin()?)])?;
-    let stage = Stage { programs, verbose: arguments.verbose };
+    let (programs, given) = (OnceCell::new(), arguments.program.clone());
+    let stage = Stage { folder, programs, given, verbose: arguments.verbose };
     let mut failed = Vec::new();
     for scenario in chosen {
         println!("== {}: {}", scenario.name, scenario.shows);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hugewise_advice::permission;
 use hugewise_lab::guard::Skip;
-use hugewise_lab::machine::{Files, Machine};
+use hugewise_lab::machine::{Files, Kernel, Machine};
 use hugewise_model::KernelRelease;
 
 use crate::vm::{Scenario, Stage, debian_kernels, ensure};
@@ -197,7 +197,7 @@ fn ask(suite: &'static str, kernel: &Path, program: &Path) -> Result<Column, Fai
         }
         console.push(line.to_owned());
     };
-    let done = machine.run_on(kernel, LIMIT, &mut listen);
+    let done = machine.run_on(Kernel::X86_64(kernel), LIMIT, &mut listen);
     let end = console.split_off(console.len().saturating_sub(20)).join("\n");
     done.map_err(|Skip(why)| format!("{suite}: {why}:\n{end}"))?;
     let mut take = |word: &str| said.remove(word).ok_or_else(|| format!("{suite} did not say `{word}`:\n{end}"));

@@ -1,5 +1,6 @@
 //! The scenarios, one file each.
 
+mod arm64;
 mod fragmented;
 mod gibibyte;
 mod itself;
@@ -41,6 +42,7 @@ pub(super) static ALL: &[Scenario] = &[
     sent::SCENARIO,
     served::SCENARIO,
     stories::SCENARIO,
+    arm64::SCENARIO,
 ];
 
 /// What check says, as JSON.

@@ -125,7 +125,7 @@ impl<'a> Trial<'a> {
 
     /// The program, out of an archive, in the place of the one that the machines came with.
     fn install(&mut self) -> Result<(), Failure> {
-        let (archive, digest) = self.control.archive(&self.stage.programs.with_file_name("hugewise"))?;
+        let (archive, digest) = self.control.archive(&self.stage.programs()?.with_file_name("hugewise"))?;
         self.host("a1")?.must("rm /usr/local/bin/hugewise")?;
         let played = self.play_install(&archive, &"0".repeat(64))?;
         ensure(!played.succeeded && played.text.contains("nothing was installed"), || played.text)?;

@@ -123,7 +123,7 @@ impl Story {
                 }
             }
         }
-        let said = investigate(&stage.programs.with_file_name("hugewise"), &folder)?;
+        let said = investigate(&stage.programs()?.with_file_name("hugewise"), &folder)?;
         let incidents = said.get("incidents").and_then(Value::as_array).cloned().unwrap_or_default();
         for incident in &incidents {
             stage.say(&format!(
