@@ -139,7 +139,7 @@ impl<'a> Trial<'a> {
 
     /// The Debian package on all hosts, in the place of the program that the machines came with; the package and its digest.
     fn install_package(&mut self) -> Result<(PathBuf, String), Failure> {
-        let (package, digest) = self.control.package(&self.stage.programs.with_file_name("hugewise"))?;
+        let (package, digest) = self.control.package(&self.stage.programs()?.with_file_name("hugewise"))?;
         for host in &mut self.hosts {
             host.must("rm /usr/local/bin/hugewise")?;
         }
