@@ -368,10 +368,11 @@ mod tests {
         fs::write(from.path().join("usr/bin/sh"), b"shell").unwrap();
         std::os::unix::fs::symlink("usr/bin", from.path().join("bin")).unwrap();
         std::os::unix::fs::symlink("/nowhere/here", from.path().join("away")).unwrap();
-        let mut files = crate::require!(Files::with_busybox());
+        let mut files = Files::default();
         files.root(from.path()).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let mut cpio = Command::new("busybox");
+        let busybox = crate::require!(installed(&["/bin/busybox", "/usr/bin/busybox"]));
+        let mut cpio = Command::new(busybox);
         cpio.args(["cpio", "-idu"]).current_dir(folder.path()).stdin(files.into_archive().unwrap());
         assert!(cpio.stderr(Stdio::null()).status().unwrap().success());
         assert_eq!(fs::read_link(folder.path().join("away")).unwrap(), Path::new("/nowhere/here"));

@@ -267,7 +267,7 @@ mod tests {
             ("[storage]\naccount = captures\n", "neither key nor sas_token"),
             ("[storage]\naccount = captures\nkey = ?\n", "not in Base64"),
             ("[storage]\naccount = evil.example.org/\nkey = AAAA\n", "no storage account's name"),
-            ("[storage]\naccount = a\nkey = AAAA\nservice_endpoint = http://store/\n", "in clear"),
+            ("[storage]\naccount = a\nkey = AAAA\nservice_endpoint = http://store/\n", "unencrypted"),
         ] {
             let said = Account::of(text).unwrap_err();
             assert!(said.contains(why), "{text}: {said}");

@@ -108,6 +108,6 @@ mod tests {
         assert_eq!(why, "has no aws_secret_access_key in its profile [default]");
         let plain =
             Keys::of("[default]\naws_access_key_id = a\naws_secret_access_key = b\nendpoint_url = http://store/\n");
-        assert!(plain.unwrap_err().contains("in clear"));
+        assert!(plain.unwrap_err().contains("unencrypted"));
     }
 }

@@ -155,7 +155,7 @@ mod tests {
         for (text, why) in [
             ("captures/", "is none"),
             ("ftp://store/in", "neither https:// nor s3://"),
-            ("http://store/in", "in clear"),
+            ("http://store/in", "unencrypted"),
             ("https://me:secret@store/", "a user or a password"),
             ("az://captures/prod", "azcopy copy"),
             ("gs://captures/prod", "gcloud storage cp"),
