@@ -88,7 +88,7 @@ impl Scene {
         assert!(text.starts_with("not here  "), "{what}: {text}{}", String::from_utf8_lossy(&planned.stderr));
         let json: serde_json::Value = serde_json::from_slice(&run("plan --format json").stdout).unwrap();
         let first = json["warnings"][0].as_str().unwrap_or_default();
-        assert!(first.contains("hugewise apply refuses here"), "{what}: {json:#}");
+        assert!(first.contains("hugewise apply refuses to run here"), "{what}: {json:#}");
     }
 
     /// Asserts that it is a host there.
