@@ -7,6 +7,10 @@ use super::super::vmstat;
 /// Letters that take no place.
 const INVISIBLE: [char; 6] = ['\u{200b}', '\u{200c}', '\u{200d}', '\u{2060}', '\u{feff}', '\u{ad}'];
 
+/// The longest line that is made whole: tables of sar and vmstat have less than half of it. Each line that might go on is looked
+/// at whole, and a text of nothing but loose numbers would take time that grows with the square of its length.
+const LONGEST_WHOLE: usize = 512;
+
 /// Whether bytes have what [`lines`] takes off, and what readers would stumble over.
 pub(in crate::readers) fn is_noisy(head: &[u8]) -> bool {
     if is_wide(head) || head.contains(&0x1b) {
@@ -200,7 +204,7 @@ fn broken(lines: &[String]) -> Option<Vec<String>> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let headings = !words.is_empty() && words.iter().all(|word| is_word(word));
         let numbers = !words.is_empty() && words.iter().all(|word| is_number(word));
-        let goes_on = whole.last().is_some_and(|last| {
+        let goes_on = whole.last().filter(|last| last.len() + line.len() < LONGEST_WHOLE).is_some_and(|last| {
             let before: Vec<&str> = last.split_whitespace().collect();
             if let Some(time) = leading_time(last) {
                 let behind = before.get(time..).unwrap_or_default();
@@ -278,6 +282,15 @@ mod tests {
         ] {
             let trimmed = |text: &str| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
             assert_eq!(trimmed(&clean(text)), trimmed(text));
+        }
+    }
+
+    #[test]
+    fn loose_words_without_end_make_no_line_without_end() {
+        for (line, piece) in [("08:01:00     all      1.00", "97.00"), ("r b swpd free", "in")] {
+            let cleaned = clean(&format!("{line}\n{}", format!("{piece}\n").repeat(1000)));
+            let longest = cleaned.lines().map(str::len).max().unwrap();
+            assert!(longest > line.len() + 100 && longest <= LONGEST_WHOLE, "{line}: {longest}");
         }
     }
 
