@@ -203,6 +203,10 @@ def _unpacked(batches: Iterator[Any]) -> Iterator[Any]:
             yield from read.to_batches()
 
 
+# No collector among them: Java does not start with two, and yours may be in spark-defaults.conf.
+_FOR_SHORT_RUNS = "-XX:TieredStopAtLevel=1"
+
+
 def session(master: str | None) -> Any:
     """The Spark of a master, or of spark-submit."""
     from pyspark.sql import SparkSession
@@ -210,9 +214,11 @@ def session(master: str | None) -> Any:
     if master and master.startswith("local"):
         # Workers of this machine have what this program has.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # The driver plans some twenty small jobs and ends. What compiles for long runs would take more than all of these.
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+    # Java plans some twenty small jobs, hands bytes on, and ends. What compiles for long runs would take more than all of these.
+    # A level of yours, in the executors' extraJavaOptions, comes after this one.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", _FOR_SHORT_RUNS)
     builder = SparkSession.builder.appName("hugewise-fleet").config("spark.sql.session.timeZone", "UTC")
+    builder = builder.config("spark.executor.defaultJavaOptions", _FOR_SHORT_RUNS)
     builder = builder.config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
     # A capture is small: with the usual 4 MiB for opening it, a partition would have 30 of them, and a program of its own.
     builder = builder.config("spark.sql.files.openCostInBytes", 256 << 10).config("spark.sql.files.maxPartitionBytes", 64 << 20)

@@ -22,7 +22,6 @@ pub(super) fn of_python(name: &str, version: &str) -> Result<Command, Failure> {
     let program = folder.join("bin").join(name);
     if !program.exists() {
         of_debian("/usr/share/doc/python3-venv", "python3-venv")?;
-        of_debian("/usr/share/doc/python3-rpm", "python3-rpm")?;
         let mut python = shell::command("/usr/bin/python3");
         shell::run(python.args(["-m", "venv", "--clear", "--system-site-packages"]).arg(&folder))?;
         let mut pip = shell::command(folder.join("bin/pip"));

@@ -39,6 +39,15 @@ fn lint(release: &Release) -> Result<(), Failure> {
     let (deb, rpm) = (packages::deb_file(release, &X86_64), packages::rpm_file(release, &X86_64));
     let mut lintian = tools::of_debian("/usr/bin/lintian", "lintian")?;
     shell::run(lintian.args(["--allow-root", "--fail-on", "error,warning"]).arg(deb))?;
+    // It reads the package with rpm's own module, and calls these.
+    for (file, package) in [
+        ("/usr/share/doc/python3-rpm", "python3-rpm"),
+        ("/usr/bin/rpm", "rpm"),
+        ("/usr/bin/rpm2cpio", "rpm2cpio"),
+        ("/usr/bin/cpio", "cpio"),
+    ] {
+        tools::of_debian(file, package)?;
+    }
     let mut rpmlint = tools::of_python("rpmlint", RPMLINT)?;
     shell::run(rpmlint.arg("--strict").arg("--config").arg(shell::root().join("packaging/rpm/rpmlint.toml")).arg(rpm))
 }
