@@ -11,7 +11,7 @@ use super::tarred::{
     is_refusal,
 };
 use super::tree::Tree;
-use super::{MAX_FILE, OpenError, beneath, looks_like_a_host};
+use super::{MAX_FILE, OpenError, beneath, looks_like_a_host, names};
 use crate::compressed;
 
 /// Memory that is taken for a file before any of it came.
@@ -166,13 +166,13 @@ pub(super) fn unpack(stream: impl Read, name: &str, path: &Path) -> Result<Unpac
 
 /// Logs and command outputs that no question is asked of.
 fn never_read(path: &str) -> bool {
-    let inside = path.split('/').skip_while(|name| !matches!(*name, "var" | "sos_commands")).collect::<Vec<_>>();
-    match inside.as_slice() {
-        ["var", "log", rest @ ..] => {
-            !rest.last().is_some_and(|name| name.starts_with("dmesg") || name.starts_with("kern"))
+    let mut names = names(path).skip_while(|name| !matches!(*name, "var" | "sos_commands"));
+    match (names.next(), names.next()) {
+        (Some("var"), Some("log")) => {
+            !names.last().is_some_and(|name| name.starts_with("dmesg") || name.starts_with("kern"))
         }
-        ["sos_commands", group, ..] => {
-            !matches!(*group, "process" | "kernel" | "date" | "host" | "memory" | "numa" | "boot")
+        (Some("sos_commands"), Some(group)) => {
+            !matches!(group, "process" | "kernel" | "date" | "host" | "memory" | "numa" | "boot")
         }
         _ => false,
     }
@@ -180,11 +180,14 @@ fn never_read(path: &str) -> bool {
 
 /// Puts the entries into a tree, without the one folder that all of them are in; `total` bytes are in their files.
 fn plant(kept: Vec<(String, Kept)>, mut total: u64) -> Result<Tree, NotTaken> {
-    let first = kept.iter().filter_map(|(path, _)| path.split('/').nth(1).filter(|name| !name.is_empty()));
-    let names: std::collections::BTreeSet<&str> = first.collect();
-    let names: Vec<String> = names.into_iter().map(str::to_owned).collect();
-    let top = match names.as_slice() {
-        [only] if !looks_like_a_host(&names) => format!("/{only}"),
+    let mut tops: Vec<&str> = kept.iter().filter_map(|(path, _)| names(path).next()).collect();
+    // Entries of one folder stand together.
+    tops.dedup();
+    tops.sort_unstable();
+    tops.dedup();
+    let tops: Vec<String> = tops.into_iter().map(str::to_owned).collect();
+    let top = match tops.as_slice() {
+        [only] if !looks_like_a_host(&tops) => format!("/{only}"),
         _ => String::new(),
     };
     let mut tree = Tree::default();

@@ -326,6 +326,25 @@ pub(crate) fn split_process_root(path: &str) -> Option<(&str, &str)> {
     Some((path.get(..path.len().checked_sub(inside.len() + 1)?)?, inside))
 }
 
+/// The names in a path, without empty ones. A name is a few bytes long, and `str::split` searches as if for a rare letter in a
+/// long text: with the thousands of paths of a captured host that took more time than the parsing of its files.
+pub(crate) fn names(path: &str) -> impl Iterator<Item = &str> {
+    let mut rest = path;
+    std::iter::from_fn(move || {
+        loop {
+            let end = rest.bytes().position(|byte| byte == b'/').unwrap_or(rest.len());
+            let name = rest.get(..end)?;
+            rest = rest.get(end + 1..).unwrap_or_default();
+            if !name.is_empty() {
+                return Some(name);
+            }
+            if rest.is_empty() {
+                return None;
+            }
+        }
+    })
+}
+
 /// The largest file that is read: none of those read here comes near it.
 pub(crate) const MAX_FILE: u64 = 16 << 20;
 

@@ -219,13 +219,13 @@ pub(super) fn entry_path(bytes: &[u8]) -> Result<String, NotTaken> {
         return Err(NotTaken::LongPath);
     }
     let text = String::from_utf8_lossy(bytes);
-    if text.matches('/').count() > DEEPEST {
+    if text.bytes().filter(|byte| *byte == b'/').count() > DEEPEST {
         return Err(NotTaken::DeepPath);
     }
-    let mut path = String::with_capacity(text.len());
-    for name in text.split('/').filter(|name| !name.is_empty() && *name != ".") {
+    let mut path = String::with_capacity(text.len() + 1);
+    for name in super::names(&text).filter(|name| *name != ".") {
         if name == ".." {
-            return Err(NotTaken::LeadsOut(text.into_owned()));
+            return Err(NotTaken::LeadsOut(text.to_string()));
         }
         path.push('/');
         path.push_str(name);

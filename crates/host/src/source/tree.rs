@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use hugewise_model::Observed;
 
+use super::names;
+
 /// Links followed in one look-up before it counts as a loop, as in the kernel.
 const MAX_LINKS: u32 = 40;
 
@@ -72,7 +74,7 @@ impl Tree {
     /// The node there; it and the folders on the way come by themselves.
     fn node(&mut self, path: &str) -> &mut Node {
         let Self { root, size } = self;
-        path.split('/').filter(|name| !name.is_empty() && *name != ".").fold(root, |folder, name| {
+        names(path).filter(|name| *name != ".").fold(root, |folder, name| {
             folder.what = What::Folder;
             folder.inside.entry(name.to_owned()).or_insert_with(|| {
                 *size += 1;
@@ -126,7 +128,7 @@ impl Tree {
 
 fn walk<'a>(root: &'a Node, path: &str, follow_last: bool) -> Option<Found<'a>> {
     let mut pending: Vec<&'a str> = Vec::new();
-    let mut first = path.split('/').filter(|name| !name.is_empty());
+    let mut first = names(path).peekable();
     let mut trail = vec![root];
     let mut links = 0;
     loop {
@@ -144,7 +146,7 @@ fn walk<'a>(root: &'a Node, path: &str, follow_last: bool) -> Option<Found<'a>> 
             }
             _ => {}
         }
-        let last = pending.is_empty() && first.clone().next().is_none();
+        let last = pending.is_empty() && first.peek().is_none();
         let node = trail.last()?.inside.get(name)?;
         match &node.what {
             What::Folder => trail.push(node),
