@@ -34,10 +34,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut tests = shell::command(python);
     tests.current_dir(shell::root().join("fleet/python"));
     tests.env("HUGEWISE_PROGRAM", shell::target().join("debug/hugewise"));
-    tests.args(["-B", "-m", "unittest", "--verbose"]);
+    tests.args(["-B", "-m", "unittest"]);
     if arguments.tests.is_empty() {
+        // It is a command of unittest's only where it comes first.
         tests.args(["discover", "--start-directory", "tests", "--top-level-directory", "."]);
     }
+    tests.arg("--verbose");
     let mut running = tests.args(&arguments.tests).stderr(Stdio::piped()).spawn()?;
     let mut skipped = false;
     for line in running.stderr.take().map(BufReader::new).into_iter().flat_map(BufRead::lines) {
