@@ -1,6 +1,6 @@
 """Engines that run the SQL: DuckDB in this process, or Apache Spark.
 
-Both see the same views. `all_hosts`, `all_pools` ... have every capture; `hosts`, `pools` ... have the latest capture of each
+Both see the same views. `all_hosts`, `all_pools` ... have every capture; `hosts`, `pools` ... have the latest whole capture of each
 host, and `before_hosts`, `before_cases` ... the one before it; `captures` says of each capture whose it is. A table that the lake
 does not have yet is empty, and a column that an older hugewise did not write is null.
 """
@@ -104,10 +104,11 @@ def _prepare(lake: str, present: set[str], execute: Any, rows: Any) -> None:
     for table in set(_EMPTY) - present:
         nulls = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in _EMPTY[table].items())
         execute(f"CREATE VIEW all_{table} AS SELECT {nulls} WHERE false")
-    # A host without a name is known by the path of its capture. One whose clock was ahead is not the latest until that day comes.
+    # A host without a name is known by the path of its capture. A capture that is torn, or from a clock that was ahead, is the
+    # latest where there is no other: what it lacks would be missing from every sum.
     execute(
         "CREATE VIEW captures AS SELECT capture, coalesce(host, path) AS who, captured_at, row_number() OVER (PARTITION BY cluster, coalesce(host, path) "
-        f"ORDER BY CASE WHEN {_FUTURE} THEN 1 ELSE 0 END, captured_at DESC, capture) AS age FROM all_hosts"
+        f"ORDER BY CASE WHEN {_FUTURE} OR torn IS NOT NULL THEN 1 ELSE 0 END, captured_at DESC, capture) AS age FROM all_hosts"
     )
     execute(_FAILURES)
     for table in TABLES:

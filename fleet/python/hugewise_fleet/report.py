@@ -121,7 +121,7 @@ th, td {{ padding: 2px 4px; overflow-wrap: anywhere; }}
 tr {{ break-inside: avoid; }}
 }}
 </style></head><body>
-<h1>Huge pages of the fleet</h1><p>From {lake}. Each host counts with its latest capture.</p>
+<h1>Huge pages of the fleet</h1><p>From {lake}. Each host counts with its latest whole capture.</p>
 <nav><ol>{contents}</ol></nav>
 {body}
 </body></html>

@@ -26,10 +26,12 @@ def make(folder: Path) -> Path:
     for capture, at in (("older2", "2026-10-01 08:00:00+00"), ("old2", BEFORE)):
         _host(tables, capture, "'db2'", "'rac'", at, "never", 9)
     _case(tables, "older2", "'db2'", "'rac'", "2026-10-01 08:00:00+00", "HW201", "no-pool")
-    # The third's clock was in another century once. Its latest capture is torn, and cannot tell what ended.
+    # The third's clock was in another century once. Its latest capture lacks facts, and cannot tell what ended.
     _host(tables, "future3", "'db3'", "'rac'", "2199-01-01 00:00:00+00", "always", 9)
     _host(tables, "old3", "'db3'", "'rac'", BEFORE, "never", 9)
     _case(tables, "old3", "'db3'", "'rac'", BEFORE, "HW101", "page-tables-heavy")
+    # The fourth's latest is torn, and has lost what its processes would say.
+    _host(tables, "torn4", "'db4'", "'rac'", LATER, "never", 1)
     # A host without a name is known by its path, and has the same case in both captures.
     for capture, at in (("n1", BEFORE), ("n2", NOW)):
         _host(tables, capture, "NULL::VARCHAR", "NULL::VARCHAR", at, "never", 0, "/captures/nameless")
@@ -103,9 +105,9 @@ def _host(tables: dict[str, list[str]], capture: str, host: str, cluster: str, a
         + f", '{path or '/captures/' + capture}' AS path, 'Oracle Linux 9' AS os, '5.15' AS kernel, '{thp}' AS thp_enabled, "
         f"'madvise' AS thp_defrag, {2 << 20}::BIGINT AS default_huge_page_bytes, {64 * GIB}::BIGINT AS memory_bytes, "
         f"0::BIGINT AS swap_total_bytes, {tables_gib * GIB}::BIGINT AS page_tables_bytes, 1::BIGINT AS instances, "
-        "1::BIGINT AS errors, 0::BIGINT AS warnings, 0::BIGINT AS undecided_rules, 0::BIGINT AS unread_facts, "
+        f"1::BIGINT AS errors, 0::BIGINT AS warnings, {int(capture == 'c3')}::BIGINT AS undecided_rules, 0::BIGINT AS unread_facts, "
         f"{16 * GIB}::BIGINT AS memory_available_bytes, {8 * GIB}::BIGINT AS memory_free_bytes, "
-        f"{repr('ends early') if capture == 'c3' else 'NULL'}::VARCHAR AS torn"
+        f"{repr('ends early') if capture == 'torn4' else 'NULL'}::VARCHAR AS torn"
     )
 
 
