@@ -55,6 +55,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if let Some(why) = elsewhere.or_else(|| elsewhere::not_written(&arguments.out)) {
         return Err(Failure::new(why));
     }
+    if arguments.label.as_deref().is_some_and(|label| label.trim().is_empty()) {
+        return Err(Failure::new("--label is empty: give the cluster's name, or leave it out".to_owned()));
+    }
     #[cfg(feature = "store")]
     if arguments.credentials.is_none()
         && let Some(store) = arguments.paths.iter().find(|path| hugewise_fleet::is_stored(path))
@@ -83,9 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
     });
     terminal::done();
-    let summary = collected
-        .map_err(|error| Failure::new(format!("the tables in {} cannot be written: {error}", asked.lake.display())))?
-        .finished();
+    let summary = collected.map_err(|error| Failure::new(not_written(&asked.lake, &error)))?.finished();
     match arguments.format {
         Format::Text => outcome::print_clean(&summary.in_words())?,
         Format::Json => {
@@ -94,6 +95,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
     }
     Ok(verdict(&summary))
+}
+
+fn not_written(lake: &Path, error: &std::io::Error) -> String {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    let is_full = matches!(error.kind(), StorageFull | QuotaExceeded);
+    let next =
+        if is_full { "; make room and run it again: what is complete is kept, and nothing counts twice" } else { "" };
+    format!("the tables in {} cannot be written: {error}{next}", lake.display())
 }
 
 fn words(Progress { done, found, failed }: Progress, since: Duration) -> String {
@@ -130,6 +139,8 @@ fn expected(path: &Path) -> Result<Vec<String>, Failure> {
     if u64::try_from(read).is_ok_and(|read| read > LONGEST_LIST) {
         return Err(wrong(format!("has more than {} MiB", LONGEST_LIST >> 20)));
     }
+    // As Windows' editors begin a text.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let names = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     Ok(names.filter(|name| !name.is_empty()).map(str::to_owned).collect())
 }

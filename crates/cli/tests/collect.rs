@@ -147,3 +147,23 @@ fn a_store_that_is_not_read_or_written_is_refused_with_what_to_do() {
     }
     assert_eq!(fs::read_dir(here.path()).unwrap().count(), 0, "nothing is begun");
 }
+
+#[test]
+fn an_empty_label_is_refused_and_a_list_from_windows_is_read() {
+    let here = tempfile::tempdir().unwrap();
+    let host = support::hosts().into_iter().next().unwrap();
+    let run = |more: &[&str]| {
+        let mut collect = Command::new(env!("CARGO_BIN_EXE_hugewise"));
+        let run = collect.arg("collect").arg(&host).args(["--out", "lake", "--format", "json"]).args(more);
+        run.current_dir(here.path()).output().unwrap()
+    };
+    for label in ["", " "] {
+        let refused = run(&["--label", label]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("--label is empty"));
+    }
+    assert_eq!(fs::read_dir(here.path()).unwrap().count(), 0, "nothing is begun");
+    fs::write(here.path().join("list"), "\u{feff}gone # since May\r\n\r\nGONE\r\nother\r\n").unwrap();
+    let summary: Value = serde_json::from_slice(&run(&["--expect", "list"]).stdout).unwrap();
+    assert_eq!(summary["absent"], serde_json::json!(["gone", "other"]));
+}

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use crate::id::{Id, hex};
 use crate::reading::Taken;
-use crate::rows::{Row, Whose, lines, text};
+use crate::rows::{self, Row, Whose, lines, text};
 use crate::schema::Place;
 
 const HOUR: i64 = 3_600_000;
@@ -148,6 +148,9 @@ impl Hours<'_> {
     fn pop(&mut self) {
         let Some((_, hours)) = self.days.pop_first() else { return };
         let last = hours.values().map(|hour| hour.last).max().unwrap_or_default();
+        if rows::moment(last.div_euclid(1000)).is_none() {
+            return;
+        }
         let row = |((format, _, at), hour): (&(Format, usize, i64), &Hour)| {
             let mean = hour.sum / hour.samples as f64;
             let cells = vec![
@@ -183,6 +186,9 @@ fn incidents(host: &History, reached: Option<Moment>, cluster: Option<&str>, tak
         let last = incidents.iter().map(|incident| incident.to.max(incident.from)).max();
         let end = day.saturating_add(1).saturating_mul(DAY).saturating_sub(1);
         let last = last.max(reached).map_or(end, |Moment(at)| at.min(end));
+        if rows::moment(last.div_euclid(1000)).is_none() {
+            continue;
+        }
         let rows: Vec<Row> = incidents.into_iter().map(|incident| row(incident, wall)).collect();
         take(taken("incidents", host.host.as_deref(), cluster, last, &rows));
     }

@@ -9,6 +9,7 @@ use std::io::{self, Cursor, ErrorKind, Read, Seek, Write};
 
 use hugewise_host::compressed;
 use hugewise_host::source::tarred;
+use hugewise_incident::readers;
 
 use crate::failed::{Failed, LARGEST};
 
@@ -18,6 +19,9 @@ const MAGIC: &[u8; 8] = b"HWSTRM1\n";
 const LONGEST_NAME: u32 = 4096;
 /// A capture up to this size is held in memory, a larger one in a file without a name.
 const IN_MEMORY: u64 = 32 << 20;
+
+/// Of a host's own files none is a capture.
+const ONE_HOST: &str = "is a tar of a single host, not of captures: put it into a file and name that instead of -";
 
 /// A capture of a bundle.
 #[derive(Debug)]
@@ -36,14 +40,29 @@ pub(crate) enum Content {
 /// Takes what comes: a capture, or the name of one that cannot be read, and why; and says whether more is wanted.
 pub(crate) type Hand<'a> = dyn FnMut(Result<Member, (String, Failed)>) -> bool + 'a;
 
-/// Whether a tar, whatever it is packed with, is one of captures: its first file is one itself.
+/// Folders of a host, at the top of a capture or one below.
+const OF_A_HOST: [&str; 6] = ["boot", "etc", "proc", "sys", "hugewise", "sos_commands"];
+
+/// Whether a tar, whatever it is packed with, is one of captures: one of its first files is one itself. A list or a note may come
+/// before it, but no file of a host, and none of a collector, beside which packed logs lie.
 pub(crate) fn is_one(stream: impl Read) -> bool {
     let Ok(plain) = compressed::open(stream) else { return false };
-    tarred::first_file(plain).is_some_and(|(name, head)| {
-        let name = name.rsplit('/').next().unwrap_or(&name).to_ascii_lowercase();
-        let is_named = name.ends_with(".tar") || name.ends_with(".tgz") || name.contains(".tar.");
-        is_named && (compressed::begins(&head) || tarred::begins(&head))
+    tarred::first_told(plain, &mut |name, head| {
+        let is_capture = is_named(name) && (compressed::begins(head) || tarred::begins(head));
+        (is_capture || is_of_a_host(name) || readers::promises(head)).then_some(is_capture)
     })
+    .unwrap_or(false)
+}
+
+/// Whether it is called as a capture is.
+fn is_named(name: &str) -> bool {
+    let last = name.rsplit('/').next().unwrap_or(name).to_ascii_lowercase();
+    last.ends_with(".tar") || last.ends_with(".tgz") || last.contains(".tar.")
+}
+
+fn is_of_a_host(name: &str) -> bool {
+    let mut folders = name.split('/').filter(|part| !matches!(*part, "" | ".")).take(2);
+    folders.any(|part| OF_A_HOST.contains(&part))
 }
 
 /// Reads a bundle of either kind and hands on its captures.
@@ -61,12 +80,18 @@ pub(crate) fn each(mut stream: impl Read, hand: &mut Hand<'_>) -> Result<(), Fai
     }
     let plain = compressed::open(Cursor::new(head).chain(stream)).map_err(|error| Failed::io(&error))?;
     let mut wanted = true;
+    let (mut some, mut of_host) = (false, false);
     let tarred = tarred::members(plain, &mut |name, size, content| {
-        if wanted {
+        if !some {
+            some = true;
+            of_host = is_of_a_host(name) && !is_named(name);
+        }
+        if wanted && !of_host {
             wanted = hand(held(name.to_owned(), size, content));
         }
     });
     match tarred {
+        Ok(_) if of_host => Err(Failed::new("not_a_capture", ONE_HOST.to_owned())),
         Ok(tarred) => tarred.torn.map_or(Ok(()), |how| Err(torn(&how))),
         Err(why) => Err(Failed::new("not_a_capture", why.to_string())),
     }

@@ -19,7 +19,7 @@ use crate::archives;
 use crate::bundle::{self, Content, Member};
 use crate::failed::Failed;
 use crate::id::{Id, hex};
-use crate::lake::{Batch, Lake, Of, Partition};
+use crate::lake::{self, Batch, Lake, Of, Partition};
 use crate::reading::{self, Taken};
 use crate::rows::{Whose, text};
 use crate::schema::Place;
@@ -32,6 +32,9 @@ use crate::summary::{Failure, Summary};
 const MOST_WAITING: usize = 32 << 20;
 /// Or as long as the first of them waits: a kill loses no more.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// In seconds.
+const DAY: i64 = 86_400;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -102,6 +105,7 @@ pub fn collect(
     let known = keeper.lake.ids();
     let threads = asked.threads.max(1);
     let found = AtomicUsize::new(0);
+    let lake = keeper.lake.real_path()?;
     thread::scope(|scope| {
         // Both are short: what is held on its way is bounded.
         let (give, units) = sync_channel::<Unit>(threads);
@@ -123,7 +127,7 @@ pub fn collect(
         // Without workers there is nobody to give to: one that cannot write ends them all.
         drop(units);
         let found = &found;
-        scope.spawn(move || Feeder { give, tell, found, asked }.feed(input));
+        scope.spawn(move || Feeder { give, tell, found, asked, lake }.feed(input));
         for (done, (path, read)) in told.iter().enumerate() {
             keeper.take(&path, read)?;
             let failed = keeper.summary.failures.len();
@@ -146,6 +150,8 @@ struct Feeder<'a> {
     tell: SyncSender<Told>,
     found: &'a AtomicUsize,
     asked: &'a Asked,
+    /// Whose files are no captures, wherever it is.
+    lake: PathBuf,
 }
 
 impl Feeder<'_> {
@@ -196,12 +202,14 @@ impl Feeder<'_> {
 
     /// Whether somebody still wants more.
     fn path(&self, path: &Path) -> bool {
-        let (units, problems) = match sources::at(path) {
+        let sources::Found { units, problems } = match sources::at(path, &self.lake) {
             Ok(found) => found,
             Err(error) => return self.failed(path.to_owned(), Failed::io(&error)),
         };
+        let denied = io::Error::from(rustix::io::Errno::ACCESS).to_string();
         for (path, why) in problems {
-            if !self.failed(path, Failed::new("unreadable", why)) {
+            let class = if why == denied { "denied" } else { "unreadable" };
+            if !self.failed(path, Failed::new(class, why)) {
                 return false;
             }
         }
@@ -268,15 +276,17 @@ fn within(bundle: &Path, name: &str) -> PathBuf {
     PathBuf::from(format!("{}:{name}", bundle.display()))
 }
 
-/// When a host was captured last, by the name that it gives itself or by the first part of that; `None` where it never was.
-fn captured(hosts: &BTreeMap<String, Option<i64>>, name: &str) -> Option<Option<i64>> {
+/// When a host was captured last, by the name that it gives itself or by the first part of that; `None` where it never was. A
+/// moment after `latest` counts where there is no other.
+fn captured(hosts: &BTreeMap<String, Option<i64>>, name: &str, latest: i64) -> Option<Option<i64>> {
     let name = name.to_ascii_lowercase();
     let short = |host: &str| host.split('.').next().unwrap_or_default().to_owned();
     let alike = |host: &str| {
         // A name without a domain is anybody's of that name.
         host == name || (!(host.contains('.') && name.contains('.')) && short(host) == short(&name))
     };
-    hosts.iter().filter(|(host, _)| alike(host)).map(|(_, at)| *at).max()
+    let found = hosts.iter().filter(|(host, _)| alike(host)).map(|(_, at)| *at);
+    found.max_by_key(|at| lake::by_age(*at, latest))
 }
 
 fn defect() -> Failed {
@@ -398,11 +408,22 @@ impl Keeper<'_> {
     /// Says which hosts that ought to be there are not, or have not been for long. It is looked for in all tables, not in this
     /// run alone.
     fn miss(&mut self) -> io::Result<()> {
-        let hosts = self.lake.hosts();
-        let since = self.asked.now.saturating_sub(i64::from(self.asked.stale_days).saturating_mul(86_400));
+        // A clock may be ahead a little. What is from later than that says nothing about how old it is.
+        let latest = self.asked.now.saturating_add(DAY);
+        let hosts = self.lake.hosts(latest);
+        let since = self.asked.now.saturating_sub(i64::from(self.asked.stale_days).saturating_mul(DAY));
+        let mut seen = BTreeSet::new();
         for name in &self.asked.expected {
-            let (class, message) = match captured(&hosts, name) {
+            if !seen.insert(name.to_ascii_lowercase()) {
+                continue;
+            }
+            let captured = captured(&hosts, name, latest);
+            let (class, message) = match captured {
                 None => ("absent", "no capture of it is in the tables".to_owned()),
+                Some(Some(at)) if at > latest => {
+                    let day = hugewise_report::date::day(at).unwrap_or_default();
+                    ("stale", format!("its captures are from the future ({day}): its clock is wrong"))
+                }
                 Some(Some(at)) if at < since => {
                     let day = hugewise_report::date::day(at).unwrap_or_default();
                     ("stale", format!("its last capture is from {day}"))
@@ -420,7 +441,8 @@ impl Keeper<'_> {
                 continue;
             }
             let cluster = self.asked.cluster.clone();
-            let whose = Whose { capture: hex(&id), host: Some(name.clone()), cluster, captured_at: None };
+            let captured_at = captured.flatten();
+            let whose = Whose { capture: hex(&id), host: Some(name.clone()), cluster, captured_at };
             self.row(Path::new(name), &whose, class, &message, false);
             self.batch.ids.insert(id, Of::default());
         }

@@ -64,6 +64,12 @@ pub(crate) struct Batch {
     pub(crate) size: usize,
 }
 
+/// Orders the moments of a host's captures by how well they tell when it was seen last: one after `latest` is of a clock that was
+/// wrong, and tells more than none.
+pub(crate) fn by_age(at: Option<i64>, latest: i64) -> (bool, Option<i64>) {
+    (at.is_some_and(|at| at <= latest), at)
+}
+
 impl Batch {
     pub(crate) fn add(&mut self, partition: Partition, (_, cells): Row) {
         let texts = cells.iter().map(|cell| if let Cell::Text(text) = cell { text.len() } else { 0 });
@@ -121,13 +127,20 @@ impl Lake {
         self.ids.keys().copied().collect()
     }
 
-    /// When each host was captured last, by its name in small letters; `None` where no capture of it says.
-    pub(crate) fn hosts(&self) -> BTreeMap<String, Option<i64>> {
+    /// Where it is, through all links.
+    #[allow(clippy::disallowed_methods, reason = "a folder of our own, not the machine's")]
+    pub(crate) fn real_path(&self) -> io::Result<PathBuf> {
+        fs::canonicalize(&self.root)
+    }
+
+    /// When each host was captured last, by its name in small letters; `None` where no capture of it says. A moment after
+    /// `latest` counts where there is no other.
+    pub(crate) fn hosts(&self, latest: i64) -> BTreeMap<String, Option<i64>> {
         let mut hosts = BTreeMap::new();
         for Of { host, at } in self.ids.values() {
             if let Some(host) = host {
-                let latest: &mut Option<i64> = hosts.entry(host.to_ascii_lowercase()).or_default();
-                *latest = (*latest).max(*at);
+                let last: &mut Option<i64> = hosts.entry(host.to_ascii_lowercase()).or_default();
+                *last = std::cmp::max_by_key(*last, *at, |at| by_age(*at, latest));
             }
         }
         hosts

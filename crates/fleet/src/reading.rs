@@ -61,7 +61,11 @@ pub(crate) fn read(unit: Unit, cluster: Option<&str>, known: &dyn Fn(&Id) -> boo
             }
             // By its descriptor, so that it is the file that was hashed.
             let at = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-            let source = open_at(&at, Some(id)).map_err(|failed| Failed { archive: promises(&file), ..failed })?;
+            let source = source::open(Some(&at)).map_err(|error| {
+                // A host that is refused is told, whatever else is in it.
+                let archive = error.other && promises(&file);
+                Failed { archive, ..not_a_host(&error, Some(id)) }
+            })?;
             (id, judged(source.as_ref())?)
         }
     };
@@ -109,7 +113,7 @@ fn made(id: Id, path: &Path, cluster: Option<&str>, (check, captured_at, torn, a
         capture: hex(&id),
         host: check.host.name.as_deref().map(|name| plain::clean(name).into_owned()),
         cluster: cluster.map(str::to_owned),
-        captured_at,
+        captured_at: captured_at.and_then(rows::moment),
     };
     let path = plain::clean(&path.to_string_lossy()).into_owned();
     let rows = rows::of(&whose, &path, &check, torn.as_deref());

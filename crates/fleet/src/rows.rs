@@ -9,6 +9,11 @@ use crate::schema::{Place, VERSION};
 /// A row, and the table that it belongs to. The cells that all tables have come first.
 pub(crate) type Row = (Place, Vec<Cell>);
 
+/// x86-64 and arm64 have 52 bits for addresses of memory: 4 PiB.
+const MOST_MEMORY: u64 = 1 << 52;
+/// `date -u -d 9999-01-01 +%s`: Python, in which Spark answers, has no year after that.
+const END_OF_TIME: i64 = 253_370_764_800;
+
 /// Whose rows they are.
 #[derive(Clone, Debug)]
 pub(crate) struct Whose {
@@ -51,6 +56,22 @@ fn number(value: Option<u64>) -> Cell {
     value.and_then(|value| i64::try_from(value).ok()).map_or(Cell::Absent, Cell::Integer)
 }
 
+/// A size of what is in memory. More than processors can address is not known: somebody made it up, and the sums over all
+/// hosts would break or mean nothing.
+fn bytes(value: Option<u64>) -> Cell {
+    number(value.filter(|bytes| *bytes <= MOST_MEMORY))
+}
+
+/// So many pages of a size, in the same way.
+fn pages(value: Option<u64>, of_bytes: u64) -> Cell {
+    number(value.filter(|pages| pages.checked_mul(of_bytes.max(1)).is_some_and(|bytes| bytes <= MOST_MEMORY)))
+}
+
+/// A moment in seconds since the epoch that SQL engines can hold, and `date::day` can write.
+pub(crate) fn moment(seconds: i64) -> Option<i64> {
+    (0..END_OF_TIME).contains(&seconds).then_some(seconds)
+}
+
 fn count(value: usize) -> Cell {
     Cell::Integer(i64::try_from(value).unwrap_or(i64::MAX))
 }
@@ -78,12 +99,12 @@ fn host(path: &str, check: &Check, torn: Option<&str>) -> Vec<Cell> {
         number(host.processors),
         number(host.base_page_bytes),
         number(host.default_huge_page_bytes),
-        number(host.memory_bytes),
-        number(host.memory_free_bytes),
-        number(host.memory_available_bytes),
-        number(host.swap_total_bytes),
-        number(host.swap_used_bytes),
-        number(host.page_tables_bytes),
+        bytes(host.memory_bytes),
+        bytes(host.memory_free_bytes),
+        bytes(host.memory_available_bytes),
+        bytes(host.swap_total_bytes),
+        bytes(host.swap_used_bytes),
+        bytes(host.page_tables_bytes),
         maybe(host.thp.enabled.as_deref()),
         maybe(host.thp.defrag.as_deref()),
         maybe(host.thp.shmem_enabled.as_deref()),
@@ -101,13 +122,15 @@ fn pool(pool: &Pool) -> Vec<Cell> {
     vec![
         number(Some(pool.page_bytes)),
         number(pool.node.map(u64::from)),
-        number(pool.total_pages),
-        number(pool.free_pages),
-        number(pool.reserved_pages),
-        number(pool.surplus_pages),
+        pages(pool.total_pages, pool.page_bytes),
+        pages(pool.free_pages, pool.page_bytes),
+        pages(pool.reserved_pages, pool.page_bytes),
+        pages(pool.surplus_pages, pool.page_bytes),
+        // A limit, and it may be as high as anybody likes.
         number(pool.overcommit_pages),
-        number(pool.committed_pages),
-        number(pool.available_pages),
+        pages(pool.committed_pages, pool.page_bytes),
+        pages(pool.available_pages, pool.page_bytes),
+        pages(pool.room_pages, pool.page_bytes),
     ]
 }
 
@@ -132,12 +155,12 @@ fn instance(instance: &Instance) -> Vec<Cell> {
         maybe(instance.setting.as_deref()),
         text(instance.huge_pages),
         number(demand.map(|demand| demand.page_bytes)),
-        number(demand.map(|demand| demand.needed_pages)),
+        demand.map_or(Cell::Absent, |demand| pages(Some(demand.needed_pages), demand.page_bytes)),
         maybe(demand.map(|demand| demand.source)),
-        number(instance.page_tables_bytes),
+        bytes(instance.page_tables_bytes),
         number(base.map(|it| it.sessions)),
-        number(base.map(|it| it.expected_bytes)),
-        number(huge.map(|it| it.expected_bytes)),
+        bytes(base.map(|it| it.expected_bytes)),
+        bytes(huge.map(|it| it.expected_bytes)),
         number(instance.touched_bytes),
         number(instance.memlock_bytes),
         count(instance.segments.len()),

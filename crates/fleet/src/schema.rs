@@ -179,6 +179,11 @@ const POOLS: Table = Table {
         maybe("overcommit_pages", Integer, "surplus pages that the pool may take on demand; for the whole host only"),
         maybe("committed_pages", Integer, "total - free + reserved; for the whole host only"),
         maybe("available_pages", Integer, "free - reserved; for the whole host only"),
+        maybe(
+            "room_pages",
+            Integer,
+            "pages that free memory outside of the pool has room for in one piece: so many it can get at most without the kernel moving memory",
+        ),
     ],
 };
 
@@ -333,7 +338,8 @@ pub fn page() -> String {
          read as null, if a capture does not say when it was made. `bucket` is 00 to {:02}, the same for all captures of \
          a host; engines disagree on whether it is a number. Both are only in the path: with hive partitioning they become \
          columns. A table without rows has no folder. Times are in UTC, \
-         sizes in bytes, and a fact that is not known is null, never zero.\n\n\
+         sizes in bytes, and a fact that is not known is null, never zero. So is a number that no machine can have: more than 4 PiB of \
+         memory, or a time before 1970 or after 9998.\n\n\
          Each row is there once, whatever was killed or tried again. `LAKE/_manifest` says which captures are in \
          the tables; leave it alone. A host that was captured twice has its rows twice, with different values of `capture`: take \
          the latest `captured_at`. Rows of `incidents` and `series` belong to one day of a host: `capture` identifies what its \

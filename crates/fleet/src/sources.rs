@@ -91,25 +91,43 @@ impl Unit {
     }
 }
 
-/// The captures at a path, and what below it could not be listed, with the reason.
-pub(crate) fn at(path: &Path) -> io::Result<(Vec<Unit>, Vec<Unlisted>)> {
+/// What is at a path.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Captures.
+    pub(crate) units: Vec<Unit>,
+    /// What could not be listed.
+    pub(crate) problems: Vec<Unlisted>,
+}
+
+/// The captures at a path, but for what is in the folder of the tables.
+pub(crate) fn at(path: &Path, lake: &Path) -> io::Result<Found> {
     let folder = match files::open(path)? {
-        Given::File(..) => return Ok((vec![Unit { path: path.to_owned(), at: At::File }], Vec::new())),
+        Given::File(..) => {
+            return Ok(Found { units: vec![Unit { path: path.to_owned(), at: At::File }], problems: Vec::new() });
+        }
         Given::Folder(folder) => folder,
     };
-    if folder.real_path()? == Path::new("/") {
+    let real = folder.real_path()?;
+    if real == Path::new("/") {
         return Err(io::Error::other("is this machine; hugewise capture makes a capture of it"));
     }
+    if real.starts_with(lake) {
+        return Err(io::Error::other("is in the folder of the tables"));
+    }
+    let lake = lake.strip_prefix(&real).ok();
+    let is_ours = |below: &Path| lake.is_some_and(|lake| below.starts_with(lake));
     let walk = folder.walk();
-    let problems = walk.problems.into_iter().map(|(below, why)| (joined(path, &below), why)).collect();
+    let problems = walk.problems.into_iter().filter(|(below, _)| !is_ours(below));
+    let problems = problems.map(|(below, why)| (joined(path, &below), why)).collect();
     let folder = Arc::new(folder);
     let hosts = walk.hosts;
     let unit = |host: &PathBuf| Unit { path: joined(path, host), at: At::Folder(folder.clone(), host.clone()) };
     let mut units: Vec<Unit> = hosts.iter().map(unit).collect();
     let of_hosts = |file: &Path| hosts.iter().any(|host| file.starts_with(host));
-    let files = walk.files.into_iter().filter(|file| !of_hosts(&file.path));
+    let files = walk.files.into_iter().filter(|file| !of_hosts(&file.path) && !is_ours(&file.path));
     units.extend(files.map(|file| Unit { path: path.join(&file.path), at: At::Below(folder.clone(), file.path) }));
-    Ok((units, problems))
+    Ok(Found { units, problems })
 }
 
 /// Without a slash at the end where nothing comes behind it.

@@ -72,7 +72,7 @@ pub struct Failure {
 /// A host and so much memory.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostBytes {
-    /// Its name, or the capture where it has none.
+    /// Its name, or where its capture was found.
     pub host: String,
     /// Bytes.
     pub bytes: u64,
@@ -105,7 +105,8 @@ impl Summary {
             return self.archive(read);
         }
         self.read += 1;
-        let key = read.whose.host.clone().unwrap_or_else(|| read.whose.capture.clone());
+        let named = read.whose.host.clone().filter(|host| !host.is_empty());
+        let key = named.or_else(|| found_at(read)).unwrap_or_else(|| read.whose.capture.clone());
         let mut given_back = 0_u64;
         let mut wanted: BTreeMap<i64, i64> = BTreeMap::new();
         let mut pools = Vec::new();
@@ -193,6 +194,7 @@ impl Summary {
         let mut cases: Vec<(u8, CasesOf)> = self.by_rule.iter().map(|it| (it.0.0, of(it))).collect();
         cases.sort_by_key(|(level, it)| (*level, std::cmp::Reverse(it.cases)));
         self.cases = cases.into_iter().map(|(_, it)| it).collect();
+        self.failures.sort_by(|one, other| one.path.cmp(&other.path));
         self
     }
 
@@ -215,7 +217,9 @@ impl Summary {
             self.failures.len()
         );
         let gib = |bytes: u64| Bytes(bytes).to_string();
-        let _ = writeln!(text, "page tables: {} in total", gib(self.page_tables_bytes));
+        if self.read > 0 {
+            let _ = writeln!(text, "page tables: {} in total", gib(self.page_tables_bytes));
+        }
         if self.page_tables_unknown > 0 {
             let _ = writeln!(text, "  {} did not report theirs", captures(self.page_tables_unknown));
         }
@@ -276,6 +280,12 @@ impl Summary {
     }
 }
 
+/// Where the capture was found.
+fn found_at(read: &Taken) -> Option<String> {
+    let (place, cells) = read.rows.iter().find(|(place, _)| *place == Place::Hosts)?;
+    Fields { place: *place, cells }.text("path").map(str::to_owned)
+}
+
 /// A row by the names of its columns.
 struct Fields<'a> {
     place: Place,
@@ -313,7 +323,8 @@ fn gain(instance: &Fields<'_>) -> u64 {
 
 /// Puts a host among those with the most.
 fn ranked(most: &mut Vec<HostBytes>, host: String, bytes: u64) {
-    let at = most.partition_point(|it| it.bytes >= bytes);
+    // In one order, whichever of two was read first.
+    let at = most.partition_point(|it| it.bytes > bytes || (it.bytes == bytes && it.host <= host));
     most.insert(at, HostBytes { host, bytes });
     most.truncate(MOST_NAMED);
 }

@@ -436,7 +436,12 @@ fn write_tar<W: io::Write>(content: &Content, stream: W) -> io::Result<W> {
         let mut header = header(tar::EntryType::Directory, 0o700, 0);
         tar.append_data(&mut header, format!("{TOP}{folder}/"), io::empty())?;
     }
-    for (path, bytes) in &content.files {
+    // The machine comes before its processes, of which there are thousands: where a capture is torn, the rest says nothing without
+    // /proc/meminfo and the host's name.
+    let is_process =
+        |path: &str| path.strip_prefix("/proc/").is_some_and(|rest| rest.starts_with(|it: char| it.is_ascii_digit()));
+    let (processes, machine): (Vec<_>, Vec<_>) = content.files.iter().partition(|(path, _)| is_process(path));
+    for (path, bytes) in machine.into_iter().chain(processes) {
         let size = u64::try_from(bytes.len()).map_err(io::Error::other)?;
         let mut header = header(tar::EntryType::Regular, 0o600, size);
         tar.append_data(&mut header, format!("{TOP}{path}"), bytes.as_slice())?;

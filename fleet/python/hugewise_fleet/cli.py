@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 import tempfile
@@ -17,6 +18,9 @@ from .tables import LakeError
 def main(arguments: list[str] | None = None) -> int:
     """Runs a command; 0 where it answered, 2 where it could not, 3 where it left something out."""
     asked = _parser().parse_args(arguments)
+    # A terminal may not have every letter that a host has used.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     try:
         return asked.run(asked)
     except BrokenPipeError:
@@ -99,14 +103,17 @@ def _write(file: Path | None, text: str) -> int:
         sys.stdout.flush()
         return 0
     # Whole or not at all; what hosts said is for the one who asked.
-    with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}-", delete=False, encoding="utf-8") as new:
-        try:
-            new.write(text)
-            new.flush()
-            os.replace(new.name, file)
-        except OSError:
-            os.unlink(new.name)
-            raise
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=file.parent, prefix=f".{file.name}-", delete=False, encoding="utf-8") as new:
+            try:
+                new.write(text)
+                new.flush()
+                os.replace(new.name, file)
+            except OSError:
+                os.unlink(new.name)
+                raise
+    except OSError as error:
+        raise LakeError(f"{file} cannot be written: {error.strerror}") from error
     return 0
 
 

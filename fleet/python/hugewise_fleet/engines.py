@@ -1,7 +1,8 @@
 """Engines that run the SQL: DuckDB in this process, or Apache Spark.
 
-Both see the same views. `all_hosts`, `all_pools` ... have every capture; `hosts`, `pools` ... have the latest capture of each
-host, and `before_hosts`, `before_cases` ... the one before it; `captures` says of each capture whose it is. A table that the lake does not have yet is empty.
+Both see the same views. `all_hosts`, `all_pools` ... have every capture; `hosts`, `pools` ... have the latest whole capture of each
+host, and `before_hosts`, `before_cases` ... the one before it; `captures` says of each capture whose it is. A table that the lake
+does not have yet is empty, and a column that an older hugewise did not write is null.
 """
 
 from __future__ import annotations
@@ -39,14 +40,17 @@ class DuckDb:
             # What stands for other letters in a glob may stand in a folder's name.
             folder = re.sub(r"([*?\[])", r"[\1]", lake).replace("'", "''")
             source = f"read_parquet('{folder}/{table}/*/*/*.parquet', hive_partitioning = true, union_by_name = true)"
-            self._run(f"CREATE VIEW all_{table} AS SELECT * FROM {source}")
+            written = {column[0] for column in self._run(f"SELECT * FROM {source} LIMIT 0").description}
+            nulls = "".join(f", CAST(NULL AS {kind}) AS {name}" for name, kind in _EMPTY[table].items() if name not in written)
+            self._run(f"CREATE VIEW all_{table} AS SELECT *{nulls} FROM {source}")
         _prepare(lake, present, self._run, self.rows)
 
     def _run(self, sql: str) -> Any:
         try:
             return self._db.execute(sql)
         except self._error as error:
-            raise LakeError(f"the tables cannot be read: {error}") from error
+            first = str(error).split("\n", 1)[0]
+            raise LakeError(f"the tables cannot be read: {first}") from error
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         answer = self._run(sql)
@@ -72,6 +76,9 @@ class Spark:
                 if error.getCondition() not in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
                     raise LakeError(f"the tables cannot be read: {error}") from error
                 continue
+            for name, kind in _EMPTY[table].items():
+                if name not in frame.columns:
+                    frame = frame.selectExpr("*", f"CAST(NULL AS {kind}) AS {name}")
             frame.createOrReplaceTempView(f"all_{table}")
             present.add(table)
         _prepare(lake, present, self._view, self.rows)
@@ -89,40 +96,88 @@ def open_engine(lake: str, engine: str) -> Engine:
 
 
 def _prepare(lake: str, present: set[str], execute: Any, rows: Any) -> None:
-    if "hosts" not in present:
-        raise LakeError(f"{lake} has no table of hosts: hugewise collect PATH... --out {lake} writes one")
-    versions = {row["schema_version"] for row in rows("SELECT DISTINCT schema_version FROM all_hosts")}
+    if not present:
+        raise LakeError(f"{lake} has no tables: hugewise collect PATH... --out {lake} writes them")
+    versions = {row["schema_version"] for table in present for row in rows(f"SELECT DISTINCT schema_version FROM all_{table}")}
     if versions - {VERSION}:
         raise LakeError(f"{lake} has tables of version {max(versions)}, and this program knows {VERSION}: install a newer one")
-    # A host without a name is known by the path of its capture.
+    for table in set(_EMPTY) - present:
+        nulls = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in _EMPTY[table].items())
+        execute(f"CREATE VIEW all_{table} AS SELECT {nulls} WHERE false")
+    # A host without a name is known by the path of its capture. A capture that is torn, or from a clock that was ahead, is the
+    # latest where there is no other: what it lacks would be missing from every sum.
     execute(
         "CREATE VIEW captures AS SELECT capture, coalesce(host, path) AS who, captured_at, row_number() OVER (PARTITION BY cluster, coalesce(host, path) "
-        "ORDER BY captured_at DESC, capture) AS age FROM all_hosts"
+        f"ORDER BY CASE WHEN {_FUTURE} OR torn IS NOT NULL THEN 1 ELSE 0 END, captured_at DESC, capture) AS age FROM all_hosts"
     )
+    execute(_FAILURES)
     for table in TABLES:
-        if table not in present:
+        if table == "failures":
             continue
         # These are of no capture of a host.
-        if table in ("incidents", "failures"):
+        if table == "incidents":
             execute(f"CREATE VIEW {table} AS SELECT * FROM all_{table}")
             continue
         for view, age in ((table, 1), (f"before_{table}", 2)):
             of_age = f"SELECT capture FROM captures WHERE age = {age}"
             execute(f"CREATE VIEW {view} AS SELECT * FROM all_{table} WHERE capture IN ({of_age})")
-    for table, columns in _EMPTY.items():
-        if table not in present:
-            nulls = ", ".join(f"CAST(NULL AS {kind}) AS {name}" for name, kind in columns.items())
-            for view in (f"all_{table}", table, f"before_{table}"):
-                execute(f"CREATE VIEW {view} AS SELECT {nulls} WHERE false")
 
 
-# The columns that questions ask of tables which a lake may lack: no host has a case, or none could not be read.
+_FUTURE = "captured_at > current_timestamp + INTERVAL '1' DAY"
+
+# A host that was missing is not any more once there is a capture of it. A name without a domain is anybody's of that name, as it
+# is for collect --expect.
+_FAILURES = f"""
+CREATE VIEW failures AS
+WITH seen AS (
+    SELECT lower(host) AS name, max(captured_at) AS captured_at FROM all_hosts
+    WHERE host IS NOT NULL AND NOT coalesce({_FUTURE}, false) GROUP BY lower(host)
+),
+names AS (
+    SELECT name, max(captured_at) AS captured_at FROM (
+        SELECT name, captured_at FROM seen UNION ALL SELECT split_part(name, '.', 1) AS name, captured_at FROM seen
+    ) AS each_name GROUP BY name
+)
+SELECT one.* FROM all_failures AS one
+LEFT JOIN seen AS whole ON whole.name = lower(one.host)
+LEFT JOIN seen AS short ON short.name = split_part(lower(one.host), '.', 1)
+LEFT JOIN names AS anybodys ON anybodys.name = lower(one.host) AND lower(one.host) NOT LIKE '%.%'
+WHERE CASE one.class
+    WHEN 'absent' THEN coalesce(whole.name, short.name, anybodys.name) IS NULL
+    WHEN 'stale' THEN NOT coalesce(greatest(whole.captured_at, short.captured_at, anybodys.captured_at)
+        > coalesce(one.captured_at, one.failed_at), false)
+    ELSE true END
+"""
+
+# The columns that questions ask, of tables which a lake may lack: no host has a case, or none could not be read.
 _TEXT, _NUMBER, _FLAG = "VARCHAR(255)", "BIGINT", "BOOLEAN"
 _WHO = {"capture": _TEXT, "host": _TEXT, "cluster": _TEXT, "engine": _TEXT, "instance": _TEXT}
+_TIME = "TIMESTAMP"
 _EMPTY = {
+    "hosts": {
+        **_WHO,
+        **dict.fromkeys(("path", "os", "kernel", "thp_enabled", "thp_defrag", "torn"), _TEXT),
+        **dict.fromkeys(
+            (
+                "default_huge_page_bytes",
+                "memory_bytes",
+                "memory_free_bytes",
+                "memory_available_bytes",
+                "swap_total_bytes",
+                "page_tables_bytes",
+                "instances",
+                "errors",
+                "warnings",
+                "undecided_rules",
+                "unread_facts",
+            ),
+            _NUMBER,
+        ),
+        "captured_at": _TIME,
+    },
     "pools": {
         **_WHO,
-        **dict.fromkeys(("page_bytes", "node", "total_pages", "free_pages", "reserved_pages", "surplus_pages"), _NUMBER),
+        **dict.fromkeys(("page_bytes", "node", "total_pages", "free_pages", "reserved_pages", "surplus_pages", "room_pages"), _NUMBER),
     },
     "instances": {
         **_WHO,
@@ -146,9 +201,9 @@ _EMPTY = {
     "incidents": {
         **_WHO,
         **dict.fromkeys(("verdict", "confidence", "summary", "day"), _TEXT),
-        **dict.fromkeys(("began_at", "ended_at", "captured_at"), "TIMESTAMP"),
+        **dict.fromkeys(("began_at", "ended_at", "captured_at"), _TIME),
     },
-    "failures": {**_WHO, **dict.fromkeys(("path", "class", "message"), _TEXT)},
+    "failures": {**_WHO, **dict.fromkeys(("path", "class", "message"), _TEXT), **dict.fromkeys(("captured_at", "failed_at"), _TIME)},
 }
 
 

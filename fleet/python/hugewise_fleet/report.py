@@ -11,6 +11,8 @@ from .questions import Question, all_questions
 
 # Rows of one answer that a report shows; a page stays small however many hosts there are.
 MOST_ROWS = 200
+# Letters of one value that people are shown: what a host makes long does not make the report so.
+LONGEST_TEXT = 400
 SCHEMA = "hugewise.fleet/1"
 
 Answer = tuple[Question, list[dict[str, Any]]]
@@ -56,11 +58,13 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 def shown(name: str, value: Any) -> str:
     """A value for people; what a host wrote cannot move the cursor or break a line."""
-    if value is None:
+    if value is None or value == "":
         return "-"
     if name.endswith("_bytes") and isinstance(value, (int, float)):
         return size(value)
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in str(value).replace("\n", " "))
+    text = str(value).replace("\n", " ")
+    text = text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
 def size(value: float) -> str:
@@ -89,7 +93,7 @@ def _html_table(rows: list[dict[str, Any]]) -> str:
     head = "".join(f'<th scope="col">{html.escape(name.removesuffix("_bytes").replace("_", " "))}</th>' for name in names)
     body = "".join("<tr>" + "".join(_cell(name, row[name]) for name in names) + "</tr>" for row in rows[:MOST_ROWS])
     more = f"<p>And {len(rows) - MOST_ROWS} more.</p>" if len(rows) > MOST_ROWS else ""
-    return f"<div><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}"
+    return f'<div tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}'
 
 
 def _cell(name: str, value: Any) -> str:
@@ -107,9 +111,17 @@ body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 2rem aut
 div {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; }}
 th, td {{ text-align: left; padding: .25rem .75rem; border-bottom: 1px solid #8884; vertical-align: top; }}
-.n {{ text-align: right; font-variant-numeric: tabular-nums; }}
+.n {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
+/* Paper does not scroll: every column has to fit. */
+@page {{ size: A4 landscape; margin: 1cm; }}
+@media print {{
+body {{ font-size: 9px; max-width: none; margin: 0; padding: 0; }}
+div {{ overflow: visible; }}
+th, td {{ padding: 2px 4px; overflow-wrap: anywhere; }}
+tr {{ break-inside: avoid; }}
+}}
 </style></head><body>
-<h1>Huge pages of the fleet</h1><p>From {lake}. Each host counts with its latest capture.</p>
+<h1>Huge pages of the fleet</h1><p>From {lake}. Each host counts with its latest whole capture.</p>
 <nav><ol>{contents}</ol></nav>
 {body}
 </body></html>

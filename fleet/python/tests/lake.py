@@ -10,11 +10,11 @@ import duckdb
 
 GIB = 1 << 30
 WHO = "1 AS schema_version, '{capture}' AS capture, {host} AS host, {cluster} AS cluster, TIMESTAMPTZ '{at}' AS captured_at"
-BEFORE, NOW = "2026-11-01 08:00:00+00", "2026-11-25 08:00:00+00"
+BEFORE, NOW, LATER = "2026-11-01 08:00:00+00", "2026-11-25 08:00:00+00", "2026-11-25 09:00:00+00"
 
 
 def make(folder: Path) -> Path:
-    """Four members of one cluster, the first captured twice, a host of none, and one without a name, captured twice."""
+    """Four members of one cluster, three of them captured more than once, a host of none, and one without a name, captured twice."""
     tables: dict[str, list[str]] = {
         name: [] for name in ("hosts", "pools", "instances", "moments", "cases", "incidents", "failures")
     }
@@ -22,15 +22,38 @@ def make(folder: Path) -> Path:
         _member(tables, number)
     _host(tables, "old", "'db1'", "'rac'", BEFORE, "never", 9)
     _case(tables, "old", "'db1'", "'rac'", BEFORE, "HW401", "setting")
+    # The second is as ill as it was two captures ago; the one between them says nothing wrong.
+    for capture, at in (("older2", "2026-10-01 08:00:00+00"), ("old2", BEFORE)):
+        _host(tables, capture, "'db2'", "'rac'", at, "never", 9)
+    _case(tables, "older2", "'db2'", "'rac'", "2026-10-01 08:00:00+00", "HW201", "no-pool")
+    # The third's clock was in another century once. Its latest capture lacks facts, and cannot tell what ended.
+    _host(tables, "future3", "'db3'", "'rac'", "2199-01-01 00:00:00+00", "always", 9)
+    _host(tables, "old3", "'db3'", "'rac'", BEFORE, "never", 9)
+    _case(tables, "old3", "'db3'", "'rac'", BEFORE, "HW101", "page-tables-heavy")
+    # The fourth's latest is torn, and has lost what its processes would say.
+    _host(tables, "torn4", "'db4'", "'rac'", LATER, "never", 1)
     # A host without a name is known by its path, and has the same case in both captures.
     for capture, at in (("n1", BEFORE), ("n2", NOW)):
         _host(tables, capture, "NULL::VARCHAR", "NULL::VARCHAR", at, "never", 0, "/captures/nameless")
         _case(tables, capture, "NULL::VARCHAR", "NULL::VARCHAR", at, "HW501", "thp")
     _host(tables, "solo", "'solo'", "NULL", NOW, "always", 1)
     _instance(tables, "solo", "'solo'", "NULL", NOW, "redis", "6379", "none", "no", 0, 5)
-    tables["failures"].append(
-        WHO.format(capture="x", host="NULL", cluster="NULL", at=NOW) + ", 'torn.tar' AS path, 'torn' AS class, 'ends' AS message"
-    )
+    # The last three are there again, or have a later capture.
+    for capture, host, at, path, failure, message in (
+        ("x1", "NULL", "NULL", "torn.tar", "torn", "ends"),
+        ("x2", "NULL", "NULL", "a.txt", "not_a_capture", "z"),
+        ("x3", "NULL", "NULL", "b.txt", "not_a_capture", "a"),
+        ("x4", "'db9'", "NULL", "db9", "absent", "no capture"),
+        ("x5", "'db9'", "NULL", "db9", "absent", "no capture"),
+        ("x6", "'solo'", f"TIMESTAMPTZ '{NOW}'", "solo", "stale", "old"),
+        ("x7", "'DB4.example.org'", "NULL", "DB4.example.org", "absent", "no capture"),
+        ("x8", "'db4'", "NULL", "db4", "absent", "no capture"),
+        ("x9", "'db1'", f"TIMESTAMPTZ '{BEFORE}'", "db1", "stale", "old"),
+    ):
+        tables["failures"].append(
+            f"1 AS schema_version, '{capture}' AS capture, {host}::VARCHAR AS host, NULL::VARCHAR AS cluster, {at}::TIMESTAMPTZ AS captured_at, "
+            f"'{path}' AS path, '{failure}' AS class, '{message}' AS message, TIMESTAMPTZ '{LATER}' AS failed_at"
+        )
     # Two members freeze together, a third later in the hour; the first is told again, a little otherwise, by an archive that had grown.
     for capture, host, cluster, began, ended in (
         ("i1", "'db1'", "'rac'", "08:09:50", "08:12:00"),
@@ -64,7 +87,8 @@ def _member(tables: dict[str, list[str]], number: int) -> None:
         total, free = 20480, 15360
     tables["pools"].append(
         f"{who_sql}, {2 << 20}::BIGINT AS page_bytes, NULL::BIGINT AS node, {total}::BIGINT AS total_pages, "
-        f"{free}::BIGINT AS free_pages, 0::BIGINT AS reserved_pages, 0::BIGINT AS surplus_pages"
+        f"{free}::BIGINT AS free_pages, 0::BIGINT AS reserved_pages, 0::BIGINT AS surplus_pages, "
+        f"{6000 if number == 1 else 5119}::BIGINT AS room_pages"
     )
     states = {1: ("none", "does_not_start", "does_not_start"), 2: ("none", "none", "none")}
     for moment, state in zip(("now", "restart", "reboot"), states.get(number, ("all", "all", "none"))):
@@ -81,7 +105,9 @@ def _host(tables: dict[str, list[str]], capture: str, host: str, cluster: str, a
         + f", '{path or '/captures/' + capture}' AS path, 'Oracle Linux 9' AS os, '5.15' AS kernel, '{thp}' AS thp_enabled, "
         f"'madvise' AS thp_defrag, {2 << 20}::BIGINT AS default_huge_page_bytes, {64 * GIB}::BIGINT AS memory_bytes, "
         f"0::BIGINT AS swap_total_bytes, {tables_gib * GIB}::BIGINT AS page_tables_bytes, 1::BIGINT AS instances, "
-        "1::BIGINT AS errors, 0::BIGINT AS warnings, 0::BIGINT AS unread_facts, NULL::VARCHAR AS torn"
+        f"1::BIGINT AS errors, 0::BIGINT AS warnings, {int(capture == 'c3')}::BIGINT AS undecided_rules, 0::BIGINT AS unread_facts, "
+        f"{16 * GIB}::BIGINT AS memory_available_bytes, {8 * GIB}::BIGINT AS memory_free_bytes, "
+        f"{repr('ends early') if capture == 'torn4' else 'NULL'}::VARCHAR AS torn"
     )
 
 

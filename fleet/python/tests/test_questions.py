@@ -12,6 +12,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import duckdb
+
 from hugewise_fleet import cli, reading, report
 from hugewise_fleet.engines import DuckDb, Spark
 from hugewise_fleet.tables import LakeError
@@ -72,7 +74,23 @@ class Answers(unittest.TestCase):
 
     def test_cases_that_were_opened_and_closed(self) -> None:
         told = [(row["change"], row["host"], row["code"]) for row in self.ask("changes")]
-        self.assertEqual(told, [("opened", "db1", "HW201"), ("closed", "db1", "HW401")])
+        self.assertEqual(
+            told,
+            [
+                ("reopened", "db2", "HW201"),
+                ("opened", "db1", "HW201"),
+                ("not known", "db3", "HW101"),
+                ("closed", "db1", "HW401"),
+            ],
+        )
+
+    def test_whether_a_short_pool_can_grow(self) -> None:
+        # Both lack 10 GiB and have 16 GiB available; the second has room for one page less than it lacks.
+        told = [(row["host"], row["missing_pages"], row["can_grow"].split(":")[0]) for row in self.ask("growth")]
+        self.assertEqual(told, [("db1", 5120, "now"), ("db2", 5120, "fragmented")])
+        less = question("growth").sql.replace("memory_available_bytes >=", "1 >=").replace("memory_available_bytes <", "1 <")
+        told = [row["can_grow"] for row in self.engine.rows(less)]
+        self.assertEqual(told, ["now", "no: the memory is in use"])
 
     def test_no_wave_has_two_members_of_a_cluster(self) -> None:
         rows = self.ask("waves")
@@ -91,7 +109,23 @@ class Answers(unittest.TestCase):
     def test_causes_and_failures(self) -> None:
         causes = [(cause["code"], cause["cases"], cause["hosts"]) for cause in self.ask("causes")]
         self.assertEqual(causes, [("HW201", 2, 2), ("HW501", 1, 1)])
-        self.assertEqual(self.ask("failures"), [{"class": "torn", "captures": 1, "example": "torn.tar", "message": "ends"}])
+
+    def test_what_failed_is_named_and_who_came_later_is_not_missing(self) -> None:
+        told = [(row["class"], row["captures"], row["example"], row["message"]) for row in self.ask("failures")]
+        self.assertEqual(
+            told,
+            [
+                ("not_a_capture", 2, "a.txt", "z"),
+                ("absent", 1, "db9", "no capture"),
+                ("stale", 1, "solo", "old"),
+                ("torn", 1, "torn.tar", "ends"),
+            ],
+        )
+        told = [(row["class"], row["path"], row["times"]) for row in self.ask("failed")]
+        self.assertEqual(
+            told,
+            [("absent", "db9", 2), ("not_a_capture", "a.txt", 1), ("not_a_capture", "b.txt", 1), ("stale", "solo", 1), ("torn", "torn.tar", 1)],
+        )
 
     def test_faces(self) -> None:
         answers = report.answers(self.engine)
@@ -102,9 +136,18 @@ class Answers(unittest.TestCase):
         target = Path(self.lake) / "page.html"
         self.assertEqual(cli.main(["report", self.lake, "--format", "html", "--out", str(target)]), 0)
         self.assertEqual(target.stat().st_mode & 0o077, 0)
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(cli.main(["report", self.lake, "--out", "/nowhere/page.html"]), 2)
+        self.assertEqual(said.getvalue(), "hugewise-fleet: /nowhere/page.html cannot be written: No such file or directory\n")
 
     def test_what_a_host_wrote_cannot_move_the_cursor(self) -> None:
         self.assertEqual(report.shown("host", "db\x1b[2J\n1"), "db\ufffd[2J 1")
+        self.assertEqual(len(report.shown("summary", "x" * 100_000)), report.LONGEST_TEXT)
+
+    def test_a_terminal_without_a_letter(self) -> None:
+        terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+        with contextlib.redirect_stdout(terminal):
+            self.assertEqual(cli.main(["report", self.lake]), 0)
 
     def test_a_folder_of_any_name(self) -> None:
         odd = Path(self.lake).parent / "it's [a] lake*?"
@@ -125,11 +168,24 @@ class Answers(unittest.TestCase):
         self.assertEqual(cli.main(["report", "/nowhere"]), 2)
 
     def test_tables_that_are_not_there_are_empty(self) -> None:
-        for table in ("moments", "cases", "failures", "pools", "instances"):
-            os.rename(Path(self.lake) / table, Path(self.lake) / f"_{table}")
-        engine = DuckDb(self.lake)
-        for one in all_questions():
-            self.assertIsInstance(engine.rows(one.sql), list, one.name)
+        for gone in (("moments", "cases", "failures", "pools", "instances"), ("hosts", "incidents")):
+            for table in gone:
+                os.rename(Path(self.lake) / table, Path(self.lake) / f"_{table}")
+            if "hosts" in gone:
+                os.rename(Path(self.lake) / "_failures", Path(self.lake) / "failures")
+            engine = DuckDb(self.lake)
+            for one in all_questions():
+                self.assertIsInstance(engine.rows(one.sql), list, one.name)
+        # Of captures that all failed there is a table of failures alone.
+        self.assertEqual([row["hosts"] for row in engine.rows(question("totals").sql)], [0])
+        self.assertIn("a.txt", report.as_text(report.answers(engine)))
+
+    def test_a_column_that_an_older_hugewise_did_not_write_is_null(self) -> None:
+        [part] = Path(self.lake).glob("pools/*/*/*.parquet")
+        duckdb.sql(f"COPY (SELECT * EXCLUDE (room_pages) FROM read_parquet('{part}', hive_partitioning = false)) TO '{part}.new' (FORMAT parquet)")
+        os.replace(f"{part}.new", part)
+        self.engine = DuckDb(self.lake)
+        self.assertEqual([row["can_grow"] for row in self.ask("growth")], ["not known", "not known"])
 
     @unittest.skipUnless(importlib.util.find_spec("pyspark"), "pyspark is not installed")
     def test_spark_gives_the_same_rows(self) -> None:

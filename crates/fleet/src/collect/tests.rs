@@ -187,7 +187,7 @@ fn a_host_that_becomes_a_link_is_not_read_where_it_leads() {
     fs::create_dir(host.join("sys")).unwrap();
     fs::write(host.join("proc/meminfo"), "MemTotal: 1024 kB\n").unwrap();
     let unit = || {
-        let (mut units, _) = sources::at(folder.path()).unwrap();
+        let mut units = sources::at(folder.path(), Path::new("/nowhere")).unwrap().units;
         assert_eq!(units.len(), 1, "{units:?}");
         units.remove(0)
     };
@@ -209,6 +209,23 @@ fn capture(host: &str) -> Vec<u8> {
         append(&mut tar, path, text.as_bytes());
     }
     tar.into_inner().unwrap().finish().unwrap()
+}
+
+/// The same host with other files, or with others beside them.
+fn capture_with(host: &str, others: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    append(&mut tar, "hugewise-capture/proc/meminfo", MEMINFO);
+    append(&mut tar, "hugewise-capture/proc/sys/kernel/hostname", host.as_bytes());
+    others.iter().for_each(|(path, content)| append(&mut tar, path, content));
+    tar.into_inner().unwrap()
+}
+
+const MEMINFO: &[u8] = b"MemTotal: 1048576 kB\nPageTables: 1024 kB\nHugePages_Total: 0\n";
+
+/// With a time of its own, as a capture notes it.
+fn captured_at(host: &str, seconds: i64) -> Vec<u8> {
+    let note = format!(r#"{{"schema": "hugewise.capture/1", "read_at": {seconds}}}"#);
+    capture_with(host, &[("hugewise-capture/hugewise/capture.json", note.as_bytes())])
 }
 
 /// Under any name: the library itself would refuse `..`.
@@ -478,4 +495,145 @@ fn archives_in_a_tar_are_read_and_two_hosts_without_a_name_stay_two() {
         series.iter().filter(nine).map(|row| (row["samples"].to_string(), row["most"].to_string())).collect();
     told.sort();
     assert_eq!(told, [("3".to_owned(), "60.0".to_owned()), ("3".to_owned(), "90.0".to_owned())]);
+}
+
+/// A server's log in a host that is refused is what somebody would pack to be neither a host nor a failure.
+#[test]
+fn a_host_that_is_refused_is_told_whatever_logs_are_in_it() {
+    let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let leads_out = capture_with("db1", &[("hugewise-capture/logs/vmstat.log", VMSTAT.as_bytes()), ("x/../../y", b"")]);
+    fs::write(given.path().join("out.tar"), leads_out).unwrap();
+    let summary = run(&[given.path()], lake.path());
+    let told: Vec<_> = summary.failures.iter().map(|it| (it.class, it.message.as_str())).collect();
+    assert_eq!((summary.read, told), (0, vec![("not_a_capture", "x/../../y: leads out of the archive")]));
+}
+
+#[test]
+fn captures_behind_a_note_in_a_tar_are_read() {
+    let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut tar = tar::Builder::new(Vec::new());
+    append(&mut tar, "captures/SHA256SUMS", b"00  db1.tar.gz\n");
+    append(&mut tar, "captures/db1.tar.gz", &capture("db1"));
+    append(&mut tar, "captures/db2.tar", &capture_with("db2", &[]));
+    fs::write(given.path().join("all.tar"), tar.into_inner().unwrap()).unwrap();
+    let summary = run(&[given.path()], lake.path());
+    let failed: Vec<_> = summary.failures.iter().map(|it| it.path.rsplit(':').next().unwrap_or_default()).collect();
+    assert_eq!((summary.read, failed), (2, vec!["captures/SHA256SUMS"]));
+}
+
+/// As collectors' folders are packed: older files in them are packed once more.
+#[test]
+fn a_tar_of_a_collector_is_none_of_captures_whatever_is_packed_in_it() {
+    let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut tar = tar::Builder::new(Vec::new());
+    append(&mut tar, "logs/vmstat.log", VMSTAT.as_bytes());
+    append(&mut tar, "logs/older.tar.gz", &capture("db1"));
+    fs::write(given.path().join("logs.tar"), tar.into_inner().unwrap()).unwrap();
+    let summary = run(&[given.path()], lake.path());
+    assert_eq!(summary.failures.len(), 0, "{:?}", summary.failures);
+    assert!(!rows(lake.path(), "series").is_empty());
+}
+
+#[test]
+fn a_single_capture_on_standard_input_is_one_failure_that_says_what_to_do() {
+    for one in [capture("db1"), capture_with("db1", &[])] {
+        let lake = tempfile::tempdir().unwrap();
+        let summary = run_input(&one, lake.path());
+        assert_eq!((summary.read, summary.failures.len()), (0, 1), "{:?}", summary.failures);
+        assert!(summary.failures[0].message.contains("name that instead of -"), "{:?}", summary.failures);
+    }
+}
+
+/// No SQL engine can add them up: DuckDB and Spark refuse all rows of a table because of one.
+#[test]
+fn a_number_that_no_machine_has_is_not_known() {
+    let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let largest = i64::MAX.to_string();
+    let pool = |name: &str| format!("hugewise-capture/sys/kernel/mm/hugepages/hugepages-2048kB/{name}");
+    let others: Vec<(String, &[u8])> =
+        ["nr_hugepages", "free_hugepages", "resv_hugepages"].map(|name| (pool(name), largest.as_bytes())).into();
+    let others: Vec<(&str, &[u8])> = others.iter().map(|(path, content)| (path.as_str(), *content)).collect();
+    fs::write(given.path().join("much.tar"), capture_with("much", &others)).unwrap();
+    let many = "MemTotal: 9007199254740991 kB\nPageTables: 9007199254740991 kB\n";
+    fs::write(
+        given.path().join("many.tar"),
+        capture_with("many", &[("hugewise-capture/proc/meminfo", many.as_bytes())]),
+    )
+    .unwrap();
+    for (name, at) in [("t1", i64::MAX), ("t2", 9_000_000_000_000_000), ("t3", 253_402_300_800), ("t4", -5), ("t5", 0)]
+    {
+        fs::write(given.path().join(format!("{name}.tar")), captured_at(name, at)).unwrap();
+    }
+    let summary = run(&[given.path()], lake.path());
+    assert_eq!((summary.read, summary.failures.len()), (7, 0), "{:?}", summary.failures);
+    assert_eq!((summary.page_tables_unknown, summary.page_tables_bytes), (1, 6 << 20));
+    let pools = rows(lake.path(), "pools");
+    let pool = pools.iter().find(|row| row["host"] == Field::Str("much".into())).unwrap();
+    assert_eq!((&pool["total_pages"], &pool["free_pages"]), (&Field::Null, &Field::Null));
+    for row in rows(lake.path(), "hosts") {
+        let dated = row["captured_at"] != Field::Null;
+        assert_eq!(dated, row["host"] == Field::Str("t5".into()), "{row:?}");
+    }
+}
+
+#[test]
+fn a_lake_among_the_captures_is_not_read() {
+    let given = tempfile::tempdir().unwrap();
+    fs::write(given.path().join("db1.tar.gz"), capture("db1")).unwrap();
+    let lake = given.path().join("lake");
+    for already in [0, 1] {
+        let summary = run(&[given.path()], &lake);
+        assert_eq!((summary.already, summary.failures.len()), (already, 0), "{:?}", summary.failures);
+    }
+    let summary = run(&[&lake.join("hosts")], &lake);
+    assert!(summary.failures[0].message.contains("in the folder of the tables"), "{:?}", summary.failures);
+}
+
+#[test]
+fn a_host_without_a_name_is_called_by_its_path() {
+    let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut tar = tar::Builder::new(Vec::new());
+    append(&mut tar, "hugewise-capture/proc/meminfo", MEMINFO);
+    let path = given.path().join("nobody.tar");
+    fs::write(&path, tar.into_inner().unwrap()).unwrap();
+    let summary = run(&[&path], lake.path());
+    assert_eq!(summary.most_page_tables[0].host, path.to_string_lossy());
+}
+
+/// One capture of a host whose clock was wrong would make it look fresh for as long as it is not yet that day.
+#[test]
+fn a_capture_from_the_future_makes_no_host_fresh() {
+    let folder = tempfile::tempdir().unwrap();
+    let (old, future) = (NOW - 30 * 86_400, NOW + 10 * 365 * 86_400);
+    let stream = framed(&[
+        ("a", &captured_at("both", old)),
+        ("b", &captured_at("both", future)),
+        ("c", &captured_at("only", future)),
+        ("d", &captured_at("ahead", NOW + 3600)),
+    ]);
+    let expected = ["both", "only", "ahead", "BOTH", "gone", "gone"].map(str::to_owned).into();
+    let asked = Asked { expected, ..asked(vec!["-".into()], folder.path()) };
+    let summary = collect(&asked, &mut &stream[..], &mut |_| {}).unwrap().finished();
+    assert_eq!((summary.stale, summary.absent), (vec!["both".to_owned(), "only".to_owned()], vec!["gone".to_owned()]));
+    let failed = rows(folder.path(), "failures");
+    let of = |name: &str| failed.iter().find(|row| row["host"] == Field::Str(name.into())).unwrap();
+    assert_eq!(of("both")["message"], Field::Str("its last capture is from 2026-10-26".into()));
+    assert!(of("only")["message"].to_string().contains("its clock is wrong"));
+    assert_ne!(of("both")["captured_at"], Field::Null);
+}
+
+#[test]
+fn what_is_told_has_one_order_whichever_capture_is_read_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = framed(&[
+        ("z", b"no capture"),
+        ("c", &capture("db3")),
+        ("a", &capture("db1")),
+        ("y", b"none either"),
+        ("b", &capture("db2")),
+    ]);
+    let summary = run_input(&stream, folder.path());
+    let most: Vec<_> = summary.most_page_tables.iter().map(|it| it.host.as_str()).collect();
+    let failed: Vec<_> = summary.failures.iter().map(|it| it.path.as_str()).collect();
+    assert_eq!((most, failed), (vec!["db1", "db2", "db3"], vec!["-:y", "-:z"]));
 }

@@ -375,3 +375,19 @@ fn this_machine_can_be_captured_and_read_again() {
     assert_eq!(host.unread, again.unread);
     assert_eq!((host.base_page, host.architecture), (again.base_page, again.architecture));
 }
+
+/// A connection that breaks off, or a full disk: what came must be enough to say which host it is, and how its memory stands.
+#[test]
+fn a_capture_that_is_torn_among_its_processes_has_the_machine_whole() {
+    let mut content = Content::default();
+    for (path, bytes) in [("/proc/meminfo", "MemTotal: 1024 kB\n"), ("/proc/sys/kernel/hostname", "db7\n")] {
+        content.files.insert(path.to_owned(), bytes.into());
+    }
+    for pid in 1..500 {
+        content.files.insert(format!("/proc/{pid}/maps"), format!("{pid:0>3000}").into());
+    }
+    let whole = write_tar(&content, Vec::new()).unwrap();
+    let source = crate::source::unpacked(&whole[..whole.len() / 2], Path::new("torn")).unwrap();
+    assert!(source.torn().is_some());
+    assert_eq!(source.read("/proc/sys/kernel/hostname").known().map(Vec::as_slice), Some(b"db7\n".as_slice()));
+}

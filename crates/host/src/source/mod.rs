@@ -409,7 +409,10 @@ fn complete(source: Box<dyn Source>, path: &Path) -> Result<Box<dyn Source>, Ope
         None => Ok(source),
         Some(why) => {
             let torn = source.torn().map(|torn| format!("; it is {torn}")).unwrap_or_default();
-            Err(OpenError::new(path, format!("it is not a complete host: proc/meminfo is {why}{torn}. {WITH_MEMINFO}")))
+            Err(OpenError::other(
+                path,
+                format!("it is not a complete host: proc/meminfo is {why}{torn}. {WITH_MEMINFO}"),
+            ))
         }
     }
 }
@@ -429,15 +432,22 @@ pub struct OpenError {
     pub path: PathBuf,
     /// What is wrong with it.
     pub what: String,
+    /// Whether it may be something else than a host: no tar, no host in it, or the larger part of one is missing. What is refused
+    /// or cannot be read is not that.
+    pub other: bool,
 }
 
 impl OpenError {
     pub(crate) fn new(path: &Path, what: String) -> Self {
-        Self { path: path.to_owned(), what }
+        Self { path: path.to_owned(), what, other: false }
+    }
+
+    fn other(path: &Path, what: String) -> Self {
+        Self { other: true, ..Self::new(path, what) }
     }
 
     pub(crate) fn of(path: &Path, why: &tarred::NotTaken) -> Self {
-        Self::new(path, why.to_string())
+        Self { other: matches!(why, tarred::NotTaken::NoTar(_)), ..Self::new(path, why.to_string()) }
     }
 
     pub(crate) fn io(path: &Path, error: std::io::Error) -> Self {
@@ -447,7 +457,7 @@ impl OpenError {
     pub(crate) fn not_a_host(path: &Path) -> Self {
         let expected =
             "a capture, a sosreport or a host's root directory has at least one of proc, sys, hugewise, sos_commands";
-        Self::new(path, format!("there is no captured host in it: {expected}"))
+        Self::other(path, format!("there is no captured host in it: {expected}"))
     }
 }
 

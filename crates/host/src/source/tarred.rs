@@ -120,8 +120,9 @@ fn label(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.get(..LONGEST_PATH).unwrap_or(bytes)).into_owned()
 }
 
-/// The name of the first regular file near the beginning of a tar, and how it begins; `None` where there is none.
-pub fn first_file(stream: impl Read) -> Option<(String, Vec<u8>)> {
+/// Asks `told` of the regular files near the beginning of a tar, by their names and how they begin, until one tells; `None` where
+/// none does.
+pub fn first_told(stream: impl Read, told: &mut dyn FnMut(&str, &[u8]) -> Option<bool>) -> Option<bool> {
     let mut archive = tar::Archive::new(stream.take(LONGEST_HEADERS));
     for entry in archive.entries().ok()? {
         let entry = entry.ok()?;
@@ -130,7 +131,9 @@ pub fn first_file(stream: impl Read) -> Option<(String, Vec<u8>)> {
             let name = label(&entry.path_bytes());
             let mut head = Vec::new();
             entry.take(512).read_to_end(&mut head).ok()?;
-            return Some((name, head));
+            if let Some(told) = told(&name, &head) {
+                return Some(told);
+            }
         }
     }
     None

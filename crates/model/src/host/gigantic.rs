@@ -1,7 +1,7 @@
 //! Which pages are gigantic: larger than any block of the kernel's page allocator.
 
-use super::Host;
-use crate::{Bytes, PageSize};
+use super::{Host, ZoneFreeBlocks};
+use crate::{Bytes, PageCount, PageSize};
 
 impl Host {
     /// Whether the kernel's page allocator has no block as large as such a page (`hstate_is_gigantic` of mm/hugetlb.c: its
@@ -11,6 +11,26 @@ impl Host {
     /// 1 GiB on x86-64; on arm64 32 MiB and 1 GiB with base pages of 4 KiB, 1 GiB with 16 KiB, 16 GiB with 64 KiB.
     pub fn is_gigantic(&self, page: PageSize) -> bool {
         page.bytes() > self.largest_block()
+    }
+
+    /// How many pages of a size free memory has room for as it lies, on one node or on all: a pool can get so many at most without
+    /// the kernel moving anything. `None` where the free blocks are not known, and of gigantic pages, which are put together
+    /// otherwise.
+    pub fn room(&self, page: PageSize, node: Option<u32>) -> Option<PageCount> {
+        let base = self.base_page.get()?.bytes().get();
+        let zones = self.memory.free_blocks.known()?;
+        if self.is_gigantic(page) {
+            return None;
+        }
+        let order = page.bytes().get().checked_div(base)?.checked_ilog2()?;
+        let of_zone = |zone: &ZoneFreeBlocks| {
+            let blocks = (0_u32..).zip(&zone.blocks).filter(|(of, _)| *of >= order);
+            blocks.fold(0_u64, |sum, (of, count)| {
+                sum.saturating_add(1_u64.checked_shl(of - order).map_or(u64::MAX, |pages| count.saturating_mul(pages)))
+            })
+        };
+        let zones = zones.iter().filter(|zone| node.is_none_or(|node| zone.node == node));
+        Some(PageCount(zones.fold(0, |sum, zone| of_zone(zone).saturating_add(sum))))
     }
 
     /// The largest block of the page allocator: /proc/buddyinfo has a column for each order that there is.
@@ -40,10 +60,8 @@ impl Host {
 
 #[cfg(test)]
 mod tests {
-    use crate::Observed::{self, Known};
-    use crate::host::ZoneFreeBlocks;
-
     use super::*;
+    use crate::Observed::{self, Known};
 
     fn host(architecture: &str, base_kib: u64, columns: Option<usize>) -> Host {
         let zone = |columns| ZoneFreeBlocks { node: 0, zone: "Normal".into(), blocks: vec![0; columns] };
@@ -54,6 +72,21 @@ mod tests {
         };
         host.memory.free_blocks = columns.map_or(Observed::Absent, |columns| Known(vec![zone(columns)]));
         host
+    }
+
+    /// 3 blocks of 2 MiB and 2 of 4 MiB; what is smaller is no help.
+    #[test]
+    fn room_is_what_lies_free_in_pieces_that_are_large_enough() {
+        let mut host = host("x86_64", 4, None);
+        let zone = |node, blocks| ZoneFreeBlocks { node, zone: "Normal".into(), blocks };
+        let (small, large) = (vec![900; 9], vec![3, 2]);
+        let blocks = [small.clone(), large].concat();
+        host.memory.free_blocks = Known(vec![zone(0, blocks), zone(1, [small, vec![0, 0]].concat())]);
+        let of = |kib, node| host.room(PageSize::from_kib(kib).unwrap(), node).map(PageCount::get);
+        assert_eq!((of(2048, None), of(2048, Some(0)), of(2048, Some(1))), (Some(7), Some(7), Some(0)));
+        assert_eq!(of(1 << 20, None), None, "1 GiB is in no block");
+        host.memory.free_blocks = Observed::Absent;
+        assert_eq!(host.room(PageSize::from_kib(2048).unwrap(), None), None);
     }
 
     /// What a kernel of each kind has pools of, in KiB, and those of them that it calls gigantic: arch/arm64/mm/hugetlbpage.c,

@@ -92,6 +92,9 @@ pub struct Pool {
     pub committed_pages: Option<u64>,
     /// free - reserved.
     pub available_pages: Option<u64>,
+    /// Pages of this size that free memory outside of the pool has room for in one piece: so many the pool can get at most without the
+    /// kernel moving memory. Null for pages larger than any block of the kernel's page allocator.
+    pub room_pages: Option<u64>,
     /// Why fields are null.
     #[serde(skip_serializing_if = "Reasons::is_empty")]
     #[schemars(default)]
@@ -160,7 +163,9 @@ impl From<&hugewise_model::Host> for Host {
             swap_used_bytes,
             page_tables_bytes,
             thp: Thp::from(&host.thp),
-            pools: reasons.take("pools", &host.pools).map(|pools| pools.iter().flat_map(Pool::of).collect()),
+            pools: reasons
+                .take("pools", &host.pools)
+                .map(|pools| pools.iter().flat_map(|pool| Pool::of(pool, host)).collect()),
             nodes: reasons.take("nodes", &host.nodes).map(|nodes| nodes.iter().map(Node::from).collect()),
             tlb: reasons.take("tlb", &host.processors.tlb).map(|tlb| tlb.iter().map(TlbBuffer::from).collect()),
             reasons,
@@ -181,12 +186,19 @@ impl From<&hugewise_model::host::Thp> for Thp {
 }
 
 impl Pool {
-    fn of(pool: &hugewise_model::Pool) -> Vec<Self> {
-        let nodes = pool.nodes.iter().map(|node| Self::on_node(pool.page_size, node));
-        std::iter::once(Self::on_host(pool)).chain(nodes).collect()
+    fn of(pool: &hugewise_model::Pool, host: &hugewise_model::Host) -> Vec<Self> {
+        let nodes = pool.nodes.iter().map(|node| Self::on_node(pool.page_size, node, host));
+        std::iter::once(Self::on_host(pool, host)).chain(nodes).collect()
     }
 
-    fn on_host(pool: &hugewise_model::Pool) -> Self {
+    /// What is free on a node, or on the whole host, in pieces that are large enough.
+    fn room(page: PageSize, node: Option<u32>, host: &hugewise_model::Host, reasons: &mut Reasons) -> Option<u64> {
+        let blocks = host.memory.free_blocks.reason();
+        let reason = blocks.as_deref().unwrap_or("absent: larger than any block of the kernel's page allocator");
+        reasons.derive("room_pages", host.room(page, node).map(PageCount::get), reason)
+    }
+
+    fn on_host(pool: &hugewise_model::Pool, host: &hugewise_model::Host) -> Self {
         let mut reasons = Reasons::default();
         let mut pages = |field, fact: &Observed<PageCount>| reasons.take(field, fact).map(PageCount::get);
         let total_pages = pages("total_pages", &pool.total);
@@ -206,11 +218,12 @@ impl Pool {
             overcommit_pages,
             committed_pages: reasons.derive("committed_pages", pool.committed().map(PageCount::get), &missing),
             available_pages: reasons.derive("available_pages", pool.available().map(PageCount::get), &missing),
+            room_pages: Self::room(pool.page_size, None, host, &mut reasons),
             reasons,
         }
     }
 
-    fn on_node(page_size: PageSize, node: &NodePool) -> Self {
+    fn on_node(page_size: PageSize, node: &NodePool, host: &hugewise_model::Host) -> Self {
         const WHOLE_HOST: &str = "absent: the kernel keeps it for the whole host only";
         let mut reasons = Reasons::default();
         let mut pages = |field, fact: &Observed<PageCount>| reasons.take(field, fact).map(PageCount::get);
@@ -227,6 +240,7 @@ impl Pool {
             overcommit_pages: reasons.derive("overcommit_pages", None, WHOLE_HOST),
             committed_pages: reasons.derive("committed_pages", None, WHOLE_HOST),
             available_pages: reasons.derive("available_pages", None, WHOLE_HOST),
+            room_pages: Self::room(page_size, Some(node.node), host, &mut reasons),
             reasons,
         }
     }

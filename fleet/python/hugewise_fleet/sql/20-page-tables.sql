@@ -11,7 +11,9 @@ SELECT
         AS given_back_bytes,
     sum(CASE WHEN instances.huge_pages IN ('none', 'partly')
         AND instances.at_max_base_page_tables_bytes > instances.at_max_huge_page_tables_bytes
-        THEN instances.at_max_base_page_tables_bytes - instances.at_max_huge_page_tables_bytes ELSE 0 END)
+        THEN instances.at_max_base_page_tables_bytes - instances.at_max_huge_page_tables_bytes
+        -- Where the limit is not known, those of now.
+        WHEN instances.huge_pages IN ('none', 'partly') THEN coalesce(instances.page_tables_bytes, 0) ELSE 0 END)
         AS given_back_at_max_sessions_bytes
 FROM instances JOIN hosts ON hosts.capture = instances.capture
 WHERE instances.running

@@ -1,7 +1,7 @@
 -- Servers that will be worse off after their next restart or the next reboot.
 SELECT
     coalesce(later.cluster, '') AS cluster,
-    coalesce(later.host, '') AS host,
+    captures.who AS host,
     later.engine AS engine,
     later.instance AS instance,
     later.moment AS moment,
@@ -12,6 +12,7 @@ FROM moments AS later
 JOIN moments AS present
     ON present.capture = later.capture AND present.engine = later.engine AND present.instance = later.instance
     AND present.moment = 'now'
+JOIN captures ON captures.capture = later.capture
 WHERE later.moment IN ('restart', 'reboot')
     AND (later.state = 'does_not_start'
         OR (present.state = 'all' AND later.state IN ('partly', 'none'))

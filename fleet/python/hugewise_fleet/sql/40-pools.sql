@@ -11,7 +11,7 @@ nodes AS (
 judged AS (
     SELECT
         coalesce(pools.cluster, '') AS cluster,
-        coalesce(pools.host, '') AS host,
+        captures.who AS host,
         pools.page_bytes AS page_bytes,
         pools.total_pages AS total_pages,
         pools.free_pages - coalesce(pools.reserved_pages, 0) AS unused_pages,
@@ -26,6 +26,7 @@ judged AS (
             WHEN nodes.nodes > 1 AND nodes.most_pages > 2 * nodes.least_pages THEN 'unequal'
         END AS verdict
     FROM pools
+    JOIN captures ON captures.capture = pools.capture
     LEFT JOIN demand ON demand.capture = pools.capture AND demand.page_bytes = pools.page_bytes
     LEFT JOIN nodes ON nodes.capture = pools.capture AND nodes.page_bytes = pools.page_bytes
     WHERE pools.node IS NULL

@@ -1,4 +1,4 @@
--- Hosts that are set up differently from most of their cluster.
+-- Hosts that are set up differently from most of their cluster (collect --label).
 WITH lines AS (
     SELECT capture, cluster, host, 'kernel' AS line, coalesce(kernel, '') AS value FROM hosts
     UNION ALL SELECT capture, cluster, host, 'thp_enabled', coalesce(thp_enabled, '') FROM hosts
@@ -20,10 +20,11 @@ usual AS (
 )
 SELECT
     lines.cluster AS cluster,
-    coalesce(lines.host, '') AS host,
+    captures.who AS host,
     lines.line AS line,
     lines.value AS value,
     usual.value AS usual_value
 FROM lines JOIN usual ON usual.cluster = lines.cluster AND usual.line = lines.line
+JOIN captures ON captures.capture = lines.capture
 WHERE lines.value <> usual.value
 ORDER BY cluster, line, host
