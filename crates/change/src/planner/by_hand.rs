@@ -181,7 +181,8 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         };
         let found = format!("{} {}: {}", finding.code, finding.name, finding.summary);
         // One thing to do is the title, in the words of `check`, and the finding is its reason. Several are listed under the finding.
-        let title = match left.as_slice() {
+        let said: Vec<&&Remedy> = left.iter().filter(|it| !by_a_person(ask, draft, it).is_empty()).collect();
+        let title = match said.as_slice() {
             [one] => remedy::say(ask.host, ask.instances, ask.assessment, one).unwrap_or_else(|| found.clone()),
             _ => found.clone(),
         };

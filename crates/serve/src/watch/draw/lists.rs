@@ -95,10 +95,12 @@ pub(super) fn instances(view: &View, frame: &Frame, screen: &mut ratatui::Frame<
 /// Columns for the longest name: the numbers beside it and the beginning of a cause stay on the screen.
 fn name_room(width: u16) -> usize {
     const LONGEST: usize = 30;
+    /// As `oracle PROD1`: on the narrowest screen the cause gives way.
+    const SHORTEST: usize = 12;
     /// The mark, the numbers with their gaps, and the cause: on a wide terminal, and on a narrow one.
-    const BESIDE: (usize, usize) = (2 + 47 + 6 + 6, 2 + 19 + 3 + 12);
+    const BESIDE: (usize, usize) = (2 + 47 + 6 + 6, 2 + 19 + 3 + 6);
     let beside = if width >= WIDE { BESIDE.0 } else { BESIDE.1 };
-    usize::from(width).saturating_sub(beside).clamp(8, LONGEST)
+    usize::from(width).saturating_sub(beside).clamp(SHORTEST, LONGEST)
 }
 
 /// Columns that are left for the last cell of a row, beside the others, the gaps between them and the mark of what is chosen.
