@@ -25,4 +25,7 @@ pub(crate) enum Wrong {
     Overcommit(String),
     #[error("{0:?} is not thp, 2M or 1G")]
     Pages(String),
+    /// An address to listen at, where only its port, or a name, is written.
+    #[error("write an address and a port: {0}")]
+    Listen(String),
 }

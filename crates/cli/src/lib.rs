@@ -139,13 +139,24 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// `help`, `help size` and `version` for those who write them as commands.
 fn as_options(arguments: Vec<OsString>) -> Vec<OsString> {
     let words: Vec<&str> = arguments.iter().skip(1).map(|word| word.to_str().unwrap_or_default()).collect();
-    let option = match words.as_slice() {
-        ["help", rest @ ..] if rest.len() <= 1 => "--help",
-        ["version"] => "--version",
+    let (option, named) = match words.as_slice() {
+        ["help"] | ["help", "help", ..] => ("--help", 0),
+        ["help", rest @ ..] => ("--help", commands(rest).max(1)),
+        ["version", ..] => ("--version", 0),
         _ => return arguments,
     };
-    let named = arguments.iter().take(1).chain(arguments.iter().skip(2));
+    let named = arguments.iter().take(1).chain(arguments.iter().skip(2).take(named));
     named.cloned().chain([OsString::from(option)]).collect()
+}
+
+/// How many of the words name a command, and then one of its own commands.
+fn commands(words: &[&str]) -> usize {
+    let mut command = CommandLine::command();
+    let names = words.iter().take_while(|word| {
+        let found = command.find_subcommand(word).cloned();
+        found.map(|found| command = found).is_some()
+    });
+    names.count()
 }
 
 fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
@@ -189,7 +200,10 @@ mod tests {
             ("hugewise version", "hugewise --version"),
             ("hugewise", "hugewise"),
             ("hugewise run help", "hugewise run help"),
-            ("hugewise help a b", "hugewise help a b"),
+            ("hugewise help a b", "hugewise a --help"),
+            ("hugewise help lab logins", "hugewise lab logins --help"),
+            ("hugewise help size extra", "hugewise size --help"),
+            ("hugewise help help", "hugewise --help"),
         ] {
             assert_eq!(said(written), meant);
         }

@@ -38,13 +38,26 @@ impl Failure {
     }
 
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self(plain::clean(&message.into()).into_owned())
+        Self(without_number(&plain::clean(&message.into())))
     }
 
     /// With further lines, such as a diff, each of which is one already.
     pub(crate) fn of_lines(message: &str) -> Self {
         Self(plain::lines(message).trim_end().to_owned())
     }
+}
+
+/// The message without the kernel's numbers behind its own words, as in `No such file or directory (os error 2)`.
+fn without_number(message: &str) -> String {
+    let mut parts = message.split(" (os error ");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(')') {
+            Some((number, rest)) if number.bytes().all(|digit| digit.is_ascii_digit()) => text.push_str(rest),
+            _ => text.extend([" (os error ", part]),
+        }
+    }
+    text
 }
 
 /// This machine, or what was captured of another one.
@@ -78,23 +91,27 @@ pub(crate) fn print(text: &[u8]) -> Result<(), Failure> {
     }
 }
 
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("cannot write {}: {error}", path.display()))
+}
+
 /// Whether a file can be written, so that nobody waits for what then cannot be kept. One that is there stays as it is.
 pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
     let opened = open_ours(path, std::fs::OpenOptions::new().append(true).create(true));
-    opened.map(drop).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    opened.map(drop).map_err(|error| cannot_write(path, &error))
 }
 
 /// Writes a file.
 pub(crate) fn write_file(path: &Path, text: &[u8]) -> Result<(), Failure> {
     let opened = open_ours(path, std::fs::OpenOptions::new().write(true).create(true).truncate(true));
     let written = opened.and_then(|mut file| file.write_all(text));
-    written.map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    written.map_err(|error| cannot_write(path, &error))
 }
 
 /// Puts a file in its place as a whole: who reads it meanwhile sees the one before or this one, and a link or a device in its
 /// place stays what it is. It tells of a host's configuration, so only its maker may read it.
 pub(crate) fn replace_file(path: &Path, text: &[u8]) -> Result<(), Failure> {
-    replace(path, text).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    replace(path, text).map_err(|error| cannot_write(path, &error))
 }
 
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
@@ -124,7 +141,7 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 pub(crate) fn create_file(path: &Path) -> Result<io::BufWriter<std::fs::File>, Failure> {
     use std::os::unix::fs::OpenOptionsExt;
     let opened = open_ours(path, std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600));
-    opened.map(io::BufWriter::new).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    opened.map(io::BufWriter::new).map_err(|error| cannot_write(path, &error))
 }
 
 /// Opens a file to write to. A link that another user has put in its place, as /tmp lets everybody, is not followed.
@@ -150,7 +167,7 @@ pub(crate) fn print_clean(text: &str) -> Result<(), Failure> {
 
 /// Says on standard error, on one line, why the answer is not what was hoped for.
 pub(crate) fn complain(message: &str, outcome: Outcome) -> Result<Outcome, Failure> {
-    say(&plain::clean(message));
+    say(&without_number(&plain::clean(message)));
     Ok(outcome)
 }
 
@@ -195,6 +212,14 @@ pub(crate) fn finish(result: Result<Outcome, Failure>) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_leaves_out_the_kernels_number() {
+        let said = |message: &str| Failure::new(message).message().to_owned();
+        assert_eq!(said("cannot write x: File exists (os error 17); go on"), "cannot write x: File exists; go on");
+        assert_eq!(said("a (os error 2) b (os error 13)"), "a b");
+        assert_eq!(said("a file named (os error x"), "a file named (os error x");
+    }
 
     #[test]
     fn a_message_fits_its_terminal_and_a_diff_stays_whole() {

@@ -33,8 +33,8 @@ plan changes nothing; hugewise apply does.
   sudo hugewise plan --format ansible > huge-pages.yml
 
 Exit codes: 0 the plan is good, or there is nothing to change; 1 do not apply it: the host has too little memory; \
-2 it could not do its work, or an apply has not finished; 3 a server was left out because some facts could not be \
-read.";
+2 it could not do its work, or an apply has not finished; 3 a server was left out, or nothing is planned, because \
+some facts could not be read.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -341,6 +341,7 @@ impl Wishes {
             || instances
                 .iter()
                 .any(|instance| left_out.contains(&&instance.id()) && size::is_unknown(instance, &unread));
+        let incomplete = incomplete || plan.is_undecided();
         Ok(Made { host, plan, unread, incomplete })
     }
 
@@ -423,7 +424,7 @@ fn keep(path: &Path, plan: &Plan) -> Result<(), Failure> {
     use std::os::unix::fs::OpenOptionsExt;
     let failed = |error: io::Error| {
         let advice = if error.kind() == io::ErrorKind::AlreadyExists { "; --out names a new file" } else { "" };
-        Failure::new(format!("{}: {error}{advice}", path.display()))
+        Failure::new(format!("cannot write {}: {error}{advice}", path.display()))
     };
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
     let written = file.write_all(plan.to_json().as_bytes()).and_then(|()| file.sync_all());

@@ -49,5 +49,5 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
 
 fn find(wanted: &str) -> Result<&'static Rule, Failure> {
     let found = hugewise_advice::docs::find(wanted);
-    found.ok_or_else(|| Failure::new(format!("there is no rule or message {wanted}; `hugewise rules` lists the rules")))
+    found.ok_or_else(|| Failure::new(format!("there is no rule or message {wanted}; 'hugewise rules' lists the rules")))
 }

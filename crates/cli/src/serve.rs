@@ -7,6 +7,7 @@ use std::time::Duration;
 use hugewise_serve::http::{self, News, Options};
 use hugewise_serve::{Collector, Span, textfile};
 
+use crate::argument::Wrong;
 use crate::host_namespaces;
 use crate::outcome::{self, Failure, Outcome};
 
@@ -16,7 +17,7 @@ Any address other than loopback needs --web-config with TLS and a credential, or
 
   hugewise serve
   hugewise serve --listen 0.0.0.0:9752 --web-config /etc/hugewise/web.yml
-  hugewise serve --textfile /var/lib/prometheus/node-exporter/hugewise.prom --once
+  hugewise serve --textfile /var/lib/node_exporter/hugewise.prom --once
 
 Exit codes: 0 stopped by SIGTERM or SIGINT, or the file was written; 2 it could not do its work.";
 
@@ -26,7 +27,7 @@ const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9752)
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Address and port to listen on; port 0 picks a free one.
-    #[arg(long, value_name = "ADDRESS", default_value_t = USUAL)]
+    #[arg(long, value_name = "ADDRESS", default_value_t = USUAL, value_parser = listen)]
     listen: SocketAddr,
     /// TLS and passwords, in the exporter-toolkit's format (web.yml).
     #[arg(long, value_name = "FILE")]
@@ -49,6 +50,15 @@ pub(crate) struct Arguments {
     /// Write the file once and exit.
     #[arg(long, requires = "textfile", conflicts_with = "interval")]
     once: bool,
+}
+
+/// An address with its port. Whoever writes the port alone is told the address that it belongs to.
+fn listen(text: &str) -> Result<SocketAddr, Wrong> {
+    let port = text.trim_start_matches("localhost").trim_start_matches(':').parse::<u16>();
+    text.parse().map_err(|_| {
+        let likely = port.map_or(USUAL, |port| SocketAddr::new(USUAL.ip(), port));
+        Wrong::Listen(likely.to_string())
+    })
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
@@ -93,7 +103,7 @@ fn tell(news: News) {
 /// less full.
 fn write(path: &Path, recorder: &Path, interval: Option<Duration>) -> Result<Outcome, Failure> {
     let collector = Collector::live(Span { points: 1, ..Span::default() }).beside(recorder);
-    let wrong = |error: std::io::Error| Failure::new(format!("{}: {error}", path.display()));
+    let wrong = |error: std::io::Error| Failure::new(format!("cannot write {}: {error}", path.display()));
     let put = |age: Duration| textfile::write(&collector.no_older_than(age), path);
     put(Duration::ZERO).map_err(wrong)?;
     let Some(interval) = interval else { return Ok(Outcome::Fine) };

@@ -355,8 +355,11 @@ fn narrow(wanted: &str, instances: &mut Vec<Instance>) -> Result<(), Failure> {
     // Whoever names a server vouches for it.
     instances.iter_mut().for_each(|instance| instance.vouchers.push(Voucher::Named));
     if instances.is_empty() {
-        let there = if titles.is_empty() { "none runs or is described".into() } else { titles.join(", ") };
-        return Err(Failure::new(format!("no instance is called {wanted}; there are: {there}")));
+        let there = match titles.as_slice() {
+            [] => "none runs here, and none is described".to_owned(),
+            titles => format!("running or described: {}", titles.join(", ")),
+        };
+        return Err(Failure::new(format!("no instance is called {wanted}; {there}")));
     }
     Ok(())
 }

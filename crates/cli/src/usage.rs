@@ -19,13 +19,45 @@ pub(crate) fn explain(wrong: &clap::Error, arguments: &[OsString]) -> Result<Out
         if wrong.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             text = format!("a command is missing\n\n{text}");
         }
-        if let Some(tip) = Asked::new(wrong, arguments).and_then(|asked| asked.tip()) {
+        let line = Line::new(arguments);
+        let word = Asked::new(wrong, &line);
+        if let Some(tip) = word.as_ref().and_then(Asked::tip) {
             text = with_tip(&text, &tip);
+        } else if word.is_some() && line.of() != "run" {
+            text = without_escape(&text);
+        }
+        // clap would show how the whole program is used where a value is refused after it was parsed.
+        if wrong.kind() == ErrorKind::ValueValidation {
+            text = without(&text, |part| part.starts_with("Usage:"));
+        }
+        for (std, plain) in NUMBERS {
+            text = text.replace(std, plain);
+        }
+        if let Some(name) = &line.name {
+            text = text.replace("try '--help'", &format!("try 'hugewise {name} --help'"));
         }
         return Err(Failure::of_lines(text.strip_prefix("error: ").unwrap_or(&text).trim_end()));
     }
     outcome::print(wrong.render().to_string().as_bytes())?;
     Ok(Outcome::Fine)
+}
+
+/// What the standard library says of a number that it cannot parse, and what a user can do about it.
+const NUMBERS: [(&str, &str); 3] = [
+    ("invalid digit found in string", "write a whole number"),
+    ("cannot parse integer from empty string", "write a whole number"),
+    ("number too large to fit in target type", "the number is too large"),
+];
+
+/// The text without some of its paragraphs.
+fn without(text: &str, is_needless: impl Fn(&str) -> bool) -> String {
+    text.split("\n\n").filter(|part| !is_needless(part)).collect::<Vec<_>>().join("\n\n")
+}
+
+/// The text without clap's advice to write an unknown option as a value: only `run` takes words that look like options.
+fn without_escape(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.starts_with("  tip: to pass '"));
+    lines.collect::<Vec<_>>().join("\n").replace("\n\n\n", "\n\n")
 }
 
 /// One tip in the place of clap's, which knows how words are written and not what they are for; and of the usage, which
@@ -36,28 +68,20 @@ fn with_tip(text: &str, tip: &str) -> String {
     format!("{what}\n\n  tip: {tip}{more}")
 }
 
-/// A word that no command takes as it stands, and the line around it.
-struct Asked<'a> {
-    /// The word, as clap names it: an option without its value.
-    word: &'a str,
+/// A command line that somebody wrote.
+struct Line<'a> {
     words: Vec<&'a str>,
     all: Command,
     /// The command's name, where the line has one.
     name: Option<String>,
 }
 
-impl<'a> Asked<'a> {
-    fn new(wrong: &'a clap::Error, arguments: &'a [OsString]) -> Option<Self> {
-        let word = wrong.get(ContextKind::InvalidArg).or_else(|| wrong.get(ContextKind::InvalidSubcommand))?;
-        let ContextValue::String(word) = word else { return None };
-        let unknown = [ErrorKind::UnknownArgument, ErrorKind::InvalidSubcommand];
-        if !unknown.contains(&wrong.kind()) {
-            return None;
-        }
+impl<'a> Line<'a> {
+    fn new(arguments: &'a [OsString]) -> Self {
         let words: Vec<&str> = arguments.iter().skip(1).filter_map(|word| word.to_str()).collect();
         let all = CommandLine::command();
         let name = words.iter().find_map(|word| all.find_subcommand(word)).map(|found| found.get_name().to_owned());
-        Some(Self { word, words, all, name })
+        Self { words, all, name }
     }
 
     fn command(&self) -> &Command {
@@ -68,22 +92,99 @@ impl<'a> Asked<'a> {
     fn of(&self) -> &str {
         self.name.as_deref().unwrap_or("check")
     }
+}
+
+/// A word that no command takes as it stands, and the line around it.
+struct Asked<'a> {
+    /// The word, as clap names it: an option without its value.
+    word: &'a str,
+    line: &'a Line<'a>,
+    /// Whether clap knows a command that is written much like it.
+    is_like_another: bool,
+}
+
+impl<'a> std::ops::Deref for Asked<'a> {
+    type Target = Line<'a>;
+
+    fn deref(&self) -> &Line<'a> {
+        self.line
+    }
+}
+
+impl<'a> Asked<'a> {
+    fn new(wrong: &'a clap::Error, line: &'a Line<'a>) -> Option<Self> {
+        let word = wrong.get(ContextKind::InvalidArg).or_else(|| wrong.get(ContextKind::InvalidSubcommand))?;
+        let ContextValue::String(word) = word else { return None };
+        let unknown = [ErrorKind::UnknownArgument, ErrorKind::InvalidSubcommand];
+        let is_like_another = wrong.get(ContextKind::SuggestedSubcommand).is_some();
+        unknown.contains(&wrong.kind()).then_some(Self { word, line, is_like_another })
+    }
 
     fn tip(&self) -> Option<String> {
         if self.word.starts_with('-') {
-            self.format().or_else(|| self.positional()).or_else(|| self.sibling())
+            self.negative()
+                .or_else(|| self.rehearsal())
+                .or_else(|| self.format())
+                .or_else(|| self.positional())
+                .or_else(|| self.sibling())
         } else if is_path(self.word) {
             self.path()
         } else {
-            self.instance()
+            self.help().or_else(|| self.unit()).or_else(|| self.instance()).or_else(|| self.commands())
         }
     }
 
-    /// An option `--json` that nothing here has.
+    /// The word before it.
+    fn before(&self) -> Option<&str> {
+        let at = self.words.iter().position(|word| *word == self.word)?;
+        self.words.get(at.checked_sub(1)?).copied()
+    }
+
+    /// A negative number behind an option.
+    fn negative(&self) -> Option<String> {
+        self.word.parse::<i64>().ok()?;
+        let option = self.before().filter(|word| word.starts_with("--"))?;
+        Some(format!("{option} takes no negative number"))
+    }
+
+    /// How an apply is tried, where somebody asks for that with another tool's option.
+    fn rehearsal(&self) -> Option<String> {
+        let is_one = ["--dry-run", "--dryrun", "--noop", "--check", "--diff", "-n"].contains(&self.word);
+        (is_one && self.name.as_deref() == Some("apply"))
+            .then(|| "'hugewise plan' shows what apply would do, and changes nothing".to_owned())
+    }
+
+    /// `check help`.
+    fn help(&self) -> Option<String> {
+        let name = self.name.as_ref()?;
+        (self.word == "help").then(|| format!("'hugewise help {name}' explains {name}"))
+    }
+
+    /// The unit of a size, written as a word of its own.
+    fn unit(&self) -> Option<String> {
+        let number = self.before().filter(|word| word.parse::<f64>().is_ok())?;
+        let size = format!("{number}{}", self.word);
+        described::size(&size).is_ok().then(|| format!("write the size as one word: {size}"))
+    }
+
+    /// The commands there are, where none is written like it.
+    fn commands(&self) -> Option<String> {
+        if self.is_like_another || !self.command().has_subcommands() {
+            return None;
+        }
+        let Some(name) = &self.name else { return Some("'hugewise help' lists the commands".to_owned()) };
+        let those = self.command().get_subcommands().filter(|command| !command.is_hide_set());
+        let those: Vec<&str> = those.map(Command::get_name).collect();
+        Some(format!("{name} takes {}", those.join(", ")))
+    }
+
+    /// An option `--json`, where the command writes that as a format.
     fn format(&self) -> Option<String> {
         let formats = ["json", "html", "text", "shell", "ansible", "cloud-init", "nagios"];
         let format = formats.into_iter().find(|format| self.word.strip_prefix("--") == Some(format))?;
-        Some(format!("write '--format {format}'"))
+        let option = self.command().get_arguments().find(|option| option.get_long() == Some("format"))?;
+        let takes = option.get_possible_values().iter().any(|value| value.get_name() == format);
+        takes.then(|| format!("write '--format {format}'"))
     }
 
     /// `--root PATH` for a command that takes the path alone.
@@ -136,6 +237,10 @@ impl<'a> Asked<'a> {
         let given = Given::at(Path::new(self.word));
         if let Some(instead) = given.instead_of(of, Path::new(self.word)) {
             return Some(instead);
+        }
+        // What is captured is written there.
+        if of == "capture" && given == Given::Nothing {
+            return Some(format!("to write the capture there, write 'hugewise capture -o {}'", shell::word(self.word)));
         }
         let takes_one = self.command().get_arguments().any(|option| option.get_long() == Some("root"));
         let has_one = self.words.iter().any(|word| *word == "--root" || word.starts_with("--root="));

@@ -56,7 +56,12 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        let instead = "hugewise check prints the same once, and hugewise serve gives it to other programs";
+        let instead = match arguments.replay.is_empty() {
+            true => "'hugewise check' prints the same once, and 'hugewise serve' gives it to other programs",
+            false => {
+                "'hugewise investigate' prints what an archive tells, and 'hugewise check --root' what a capture does"
+            }
+        };
         return Err(Failure::new(format!("watch needs a terminal; {instead}")));
     }
     let palette = terminal::layout(arguments.color, false).palette;

@@ -253,7 +253,7 @@ fn what_is_torn_off_a_capture_may_be_what_is_wrong() {
     let output = run(&["verify", "--format", "nagios"]);
     let line = out(&output);
     let said =
-        "HUGEPAGES UNKNOWN - the one instance is wholly on huge pages; there may be others: the capture is truncated";
+        "HUGEPAGES UNKNOWN - postgresql 15/main is wholly on huge pages; there may be others: the capture is truncated";
     assert!(line.starts_with(said), "{line}");
 }
 
@@ -410,7 +410,7 @@ fn an_instance_that_does_not_run_is_named() {
 fn a_page_says_the_same_as_text_and_exits_as_it_does() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/hosts/oracle-many-sessions");
     for (subcommand, said) in
-        [("check", "HW201"), ("size", "17,410 pages of 2 MiB"), ("verify", "not wholly on huge pages")]
+        [("check", "HW201"), ("size", "17,410 pages of 2 MiB"), ("verify", "oracle PROD is not on huge pages")]
     {
         let [text, page] = ["text", "html"].map(|format| hugewise([subcommand, "--root", root, "--format", format]));
         assert_eq!(page.status.code(), text.status.code(), "{subcommand}: {}", err(&page));

@@ -310,3 +310,22 @@ fn what_refuses_a_start_for_sure_is_said() {
         assert!(plan.contains(line), "{plan}");
     }
 }
+
+/// A limit that suits the database alone is too small beside its user's ASM instance: one rule once named the sum, and another the
+/// database's part, as what the same server needs.
+#[test]
+fn a_memlock_limit_for_several_servers_says_what_the_others_need() {
+    let host = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/hosts/oracle-restart-asm");
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_hugewise"))
+        .args(["check", "--format", "json", "--root", host])
+        .output()
+        .unwrap();
+    let check: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = check["findings"].as_array().unwrap().iter();
+    let found = found.filter(|it| it["code"] == "HW305").filter_map(|it| it["summary"].as_str()).collect::<Vec<_>>();
+    assert_eq!(found.len(), 2, "{found:?}");
+    for (server, others) in [("oracle PROD", "1.5 GiB"), ("oracle +ASM", "16.0 GiB")] {
+        let needs = format!("{server} needs a memlock limit of 17.5 GiB ({others} of it for its user's other servers)");
+        assert!(found.iter().any(|summary| summary.starts_with(&needs)), "{needs}: {found:?}");
+    }
+}

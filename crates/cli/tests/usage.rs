@@ -44,11 +44,58 @@ fn an_option_of_another_command_is_answered_with_that_command() {
         ("size --sga 34G", "--sga describes a server: put --engine oracle before it"),
         ("lab", "a command is missing\n\nMeasure what"),
         ("check PROD", "to name an instance, write 'hugewise check --instance PROD'"),
+        ("check help", "'hugewise help check' explains check"),
+        ("size --sga 34 TB", "write the size as one word: 34TB"),
+        ("size --engine oracle --sga 34 GB", "write the size as one word: 34GB"),
+        ("apply plan.json --dry-run", "'hugewise plan' shows what apply would do, and changes nothing"),
+        ("size --sessions -1", "--sessions takes no negative number"),
+        ("helpp", "'hugewise help' lists the commands"),
+        ("lab nothing", "lab takes page-tables, logins, "),
+        ("record nothing", "tip: record takes status, export\n"),
+        ("capture /nothere/db7.tar.gz", "to write the capture there, write 'hugewise capture -o /nothere/db7.tar.gz'"),
+        ("size --memmory 4G", "a similar argument exists: '--memory'"),
+        ("chek", "a similar subcommand exists: 'check'"),
+        ("size --sessions many", "for '--sessions <N>': write a whole number"),
+        ("serve --listen 19752", "write an address and a port: 127.0.0.1:19752"),
+        ("serve --listen db7", "write an address and a port: 127.0.0.1:9752"),
+        ("report -o /nothere/x.html", "cannot write /nothere/x.html: No such file or directory"),
+        ("rules NAME", "there is no rule or message NAME; 'hugewise rules' lists the rules"),
     ] {
         let (code, text) = said(&line.split(' ').collect::<Vec<_>>());
         assert!(code == Some(2) && text.contains(tip), "{line}: {text}");
         assert!(text.matches("tip: ").count() <= 1, "{line}: {text}");
+        assert!(!text.contains("(os error"), "{line}: {text}");
     }
+}
+
+/// What is said of a wrong line leads to the help of its own command, and never shows how the whole program is used.
+#[test]
+fn a_wrong_line_leads_to_the_help_of_its_command() {
+    for line in ["size --engine postgresql", "size --sga 34", "check --json", "serve --port 80", "undo --dry-run"] {
+        let (code, text) = said(&line.split(' ').collect::<Vec<_>>());
+        let command = line.split(' ').next().unwrap();
+        assert_eq!(code, Some(2), "{line}: {text}");
+        assert!(text.contains(&format!("try 'hugewise {command} --help'")), "{line}: {text}");
+        assert!(!text.contains("Usage: hugewise [OPTIONS]") && !text.contains("as a value, use '--"), "{line}: {text}");
+    }
+    // Further words of a help are read as far as they name commands.
+    for (line, start) in [("help size extra", "Calculate how many"), ("help lab logins", "A login storm")] {
+        let (code, text) = said(&line.split(' ').collect::<Vec<_>>());
+        assert!(code == Some(0) && text.starts_with(start), "{line}: {text}");
+    }
+}
+
+/// Somebody without rights may not read what a server has mapped: a plan of nothing was once "nothing to change" there.
+#[test]
+fn a_plan_that_is_empty_for_want_of_facts_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = fixture("hosts/sosreport-oracle.tar.xz");
+    let unpacked = Command::new("tar").arg("-xJf").arg(&host).arg("-C").arg(folder.path()).status().unwrap();
+    assert!(unpacked.success());
+    let root = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    let (code, text) = said(&["plan", "--instance", "FIN", "--root", root.to_str().unwrap()]);
+    assert!(text.contains("cannot be decided"), "{text}");
+    assert!(text.contains("nothing to change, as far as hugewise could read") && code == Some(3), "{text}");
 }
 
 #[test]

@@ -75,12 +75,33 @@ impl Verified<'_> {
             }
             (0, _) if self.instances.is_empty() => "no instance runs here that hugewise can check".into(),
             (0, _) => "no instance here needs huge pages".into(),
-            (1, 1) => "the one instance is wholly on huge pages".into(),
-            (1, _) if self.standings.contains(&Standing::Unknown) => {
-                "whether the one instance is on huge pages is unknown".into()
-            }
-            (1, _) => "the one instance is not wholly on huge pages".into(),
+            (1, _) => self.of_one(),
             (counted, wholly) => format!("{wholly} of {counted} instances wholly on huge pages"),
         }
+    }
+
+    /// The same of the one instance that counts.
+    fn of_one(&self) -> String {
+        let counts = |(_, standing): &(&Instance, &Standing)| !matches!(standing, Standing::NotCounted(_));
+        let Some((instance, standing)) = self.instances.iter().zip(self.standings).find(counts) else {
+            return String::new();
+        };
+        let title = instance.title();
+        match standing {
+            Standing::All => format!("{title} is wholly on huge pages"),
+            Standing::Partly => format!("{title} is only partly on huge pages"),
+            Standing::Unknown => format!("it is not known whether {title} is on huge pages"),
+            _ => format!("{title} is not on huge pages"),
+        }
+    }
+
+    /// The answer as a sentence: with a capital letter, unless it begins with an instance's name.
+    pub(crate) fn sentence(&self) -> String {
+        let summary = self.summary();
+        if self.instances.iter().any(|instance| summary.starts_with(&instance.title())) {
+            return summary;
+        }
+        let mut letters = summary.chars();
+        letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
     }
 }

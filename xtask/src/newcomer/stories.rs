@@ -147,7 +147,7 @@ const START: Story = Story {
         Chapter {
             page: "docs/start.md",
             heading: "5. Verify",
-            steps: &[ends(0, &["postgresql 15/main  all", "The one instance is wholly on huge pages."])],
+            steps: &[ends(0, &["postgresql 15/main  all", "postgresql 15/main is wholly on huge pages."])],
         },
         Chapter {
             page: "docs/start.md",
@@ -353,7 +353,7 @@ systemctl is-active app || { journalctl -u app --no-pager >&2; exit 1; }
                 and(ends(0, &["set the pool of 2 MiB pages to"]), &[Then::AsBefore]),
                 yes(ends(0, &["All steps are done."])),
                 and(ends(0, &[]), &[JVM_ON_HUGE_PAGES]),
-                ends(0, &["The one instance is wholly on huge pages."]),
+                ends(0, &[" is wholly on huge pages."]),
             ],
         },
         Chapter {

@@ -53,7 +53,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     } else if instance.asked == Asked::Must {
         ("reservation limit", "its next start fails", Level::Error)
     } else {
-        ("reservation limit", "its next start falls back", Level::Warn)
+        ("reservation limit", "its next start falls back to base pages", Level::Warn)
     };
     let (limit, needs) = needs(lack);
     let title = instance.title();

@@ -60,7 +60,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
     let remedies = vec![
         Remedy::by_hand("ask for 2 MiB pages on the command line and in the server: 512 times as many"),
         Remedy::by_hand(
-            "or have the hypervisor pass the flag on (libvirt: <feature policy='require' name='pdpe1gb'/>)",
+            "alternatively, have the hypervisor pass the flag on (libvirt: <feature policy='require' name='pdpe1gb'/>)",
         ),
     ];
     Ok(vec![Finding { short, evidence, remedies, ..RULE.finding(level, servers.first().copied(), summary) }])

@@ -97,7 +97,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
                 "echo $each > /sys/devices/system/node/node{id}/hugepages/hugepages-{kib}kB/nr_hugepages"
             ));
         }
-        let what = format!("stop the servers and spread the {page} pages evenly: as many on each node");
+        let what = format!("stop the servers and spread the {page} pages evenly over the nodes");
         let remedies = vec![Remedy::by_commands(what, how)];
         let one = if users.len() == 1 { users.first().copied() } else { None };
         findings.push(Finding { short, evidence, remedies, ..RULE.finding(Level::Warn, one, summary) });

@@ -70,7 +70,7 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let huge = demand::page_size(host, instance).and_then(|page| forecast::page_tables_at(host, instance, max, page));
     let cost = huge.map(|huge| format!("{weighed} of page tables on base pages, {} on huge pages", huge.total));
     let mut remedies = cure(facts, instance);
-    remedies.push(Remedy::Consider("or allow fewer sessions in its settings".into()));
+    remedies.push(Remedy::Consider("alternatively, allow fewer sessions in its settings".into()));
     Ok(Some(Finding { short, evidence, cost, remedies, ..RULE.finding(Level::Warn, Some(instance), summary) }))
 }
 

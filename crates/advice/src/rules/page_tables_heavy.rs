@@ -74,7 +74,7 @@ fn look(facts: &Facts<'_>) -> Result<Vec<Finding>, Missing> {
         Some(instance) => vec![Remedy::Consider(format!("put {} on huge pages", instance.title()))],
         None => vec![Remedy::Consider("find the processes that have them: VmPTE in /proc/PID/status".into())],
     };
-    remedies.push(Remedy::Consider("or allow fewer sessions, through a connection pool".into()));
+    remedies.push(Remedy::Consider("alternatively, allow fewer sessions, through a connection pool".into()));
     Ok(vec![Finding { short, evidence, remedies, ..RULE.finding(level, None, summary) }])
 }
 

@@ -55,7 +55,8 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let Some(process) = host.process(instance.pid) else { return Ok(None) };
     let agent = given.memlock;
     let log_in = login::of_log_in(host, process.uid);
-    let needs = facts.situation.locked().at_most(host, instance).all();
+    let needed = facts.situation.locked().at_most(host, instance);
+    let needs = needed.all();
     let allows =
         |found: &Allowance| found.allows(needs).ok_or_else(|| Missing::Instance(Lack::of(&found.place, &found.limit)));
     let (by_agent, by_log_in) = (allows(&agent)?, allows(&log_in)?);
@@ -65,17 +66,21 @@ fn look(facts: &Facts<'_>, instance: &Instance) -> Result<Option<Finding>, Missi
     let (with, not_with) = if by_agent { ("srvctl", "sqlplus") } else { ("sqlplus", "srvctl") };
     let too_small = if by_agent { &log_in } else { &agent };
     let needed = match too_small.limit.get() {
-        Some(Limit::At(limit)) => apart(limit, needs).1,
-        _ => needs.to_string(),
+        Some(Limit::At(limit)) => needed.beside(apart(limit, needs).1),
+        _ => needed.to_string(),
     };
     let given = |found: &Allowance| match found.limit.get() {
         Some(Limit::At(limit)) if found == too_small => apart(limit, needs).0,
         limit => limit.map_or_else(String::new, |limit| limit.to_string()),
     };
     let (by_clusterware, by_log_in) = (given(&agent), given(&log_in));
+    let then = match permission::memlock(host) {
+        Memlock::Buys(_) => format!("started with {with} it gets huge pages, with {not_with} it does not"),
+        // This kernel may ask for the group all the same.
+        _ => format!("that is enough when it is started with {with}, and too little with {not_with}"),
+    };
     let summary = format!(
-        "{} needs a memlock limit of {needed} and gets {by_clusterware} from Clusterware, {by_log_in} from a login: started with \
-         {with} it gets huge pages, with {not_with} it does not",
+        "{} needs a memlock limit of {needed} and gets {by_clusterware} from Clusterware, {by_log_in} from a login: {then}",
         instance.title()
     );
     let short = format!("its memlock is {by_clusterware} from Clusterware, {by_log_in} from a login");

@@ -20,7 +20,7 @@ pub(crate) static RULE: Rule = Rule {
                other kernels hugewise can't tell, and the rule is silent.",
         why: "A switch that was set by hand is gone after the reboot. If a tuned profile sets it back, it looks like \
               a setting that doesn't stick.",
-        cost: "what was set by hand is gone after the next reboot",
+        cost: "the next reboot loses what was set by hand",
         fix: "Set it in the file that wins.",
         sources: &[
             "Linux Documentation/admin-guide/mm/transhuge.rst",

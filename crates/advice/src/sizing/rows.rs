@@ -36,9 +36,9 @@ pub struct ForecastRow {
     /// Seconds that one session spends in all on touching memory for the first time, as it comes to use it: what those touch that
     /// run now where that shows, all of it otherwise. Of the server where it is the most. `None` where sessions are threads.
     pub touching_seconds: Option<f64>,
-    /// Memory left for page cache and everything that is not counted; zero where the host is past its end.
+    /// Memory left beyond the page cache reserve, as in the budget; zero where the host is past its end.
     pub memory_left: Option<Bytes>,
-    /// What of the host's memory all that is counted takes.
+    /// What of the host's memory all that is counted takes, with the page cache reserve.
     pub taken: Bytes,
     /// What the part of the memory that a session touches rests on: measured where it is of every server, and then on the
     /// fewest sessions of one.
@@ -98,7 +98,7 @@ fn taken(ask: &Ask<'_>, plan: &Plan<'_>, budget: &Budget, page: PageSize, dealt:
     let planned: Bytes = plan.wanted.iter().map(Wanted::planned).sum();
     let beside_servers = budget.pools.saturating_sub(planned);
     let rest = [counted_at(ask, plan, dealt), budget.managed, budget.others, budget.kernel, budget.watermarks];
-    servers + beside_servers + page_tables + rest.into_iter().flatten().sum()
+    servers + beside_servers + page_tables + rest.into_iter().flatten().sum() + budget.floor
 }
 
 /// Of the servers whose processes touch all of their memory as they start.

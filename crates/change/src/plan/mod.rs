@@ -333,7 +333,16 @@ impl From<&hugewise_advice::sizing::Refusal> for Refusal {
     }
 }
 
+/// What a warning says of a verdict that hugewise could not reach.
+pub(crate) const UNDECIDED: &str = "cannot be decided";
+
 impl Plan {
+    /// Whether it plans nothing, and facts are missing by which it might.
+    pub fn is_undecided(&self) -> bool {
+        let is_empty = self.steps.is_empty() && self.instructions.is_empty();
+        is_empty && self.warnings.iter().any(|warning| warning.contains(UNDECIDED))
+    }
+
     /// Whether an undo of this finds something to put back.
     pub fn can_be_undone(&self) -> bool {
         self.steps.iter().flat_map(|step| &step.changes).any(Change::can_be_undone)

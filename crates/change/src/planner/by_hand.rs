@@ -13,7 +13,7 @@ use hugewise_model::{Asked, Finding, Instance, InstanceId, Level, LinkName, Link
 use super::draft::Draft;
 use super::settings::may_insist;
 use super::{Ask, commands, ends, pools_at_boot, warnings};
-use crate::plan::Risk;
+use crate::plan::{Risk, UNDECIDED};
 
 pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
     servers(ask, draft);
@@ -25,7 +25,7 @@ pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
         }
         let about = unknown.instance.as_ref().map(|instance| format!(" of {instance}")).unwrap_or_default();
         draft.warn(format!(
-            "{} {}{about} cannot be decided ({}), so this plan leaves out what depends on it",
+            "{} {}{about} {UNDECIDED} ({}), so this plan leaves out what depends on it",
             unknown.code, unknown.name, unknown.missing
         ));
     }
@@ -179,7 +179,17 @@ pub(super) fn left_over(ask: &Ask<'_>, draft: &mut Draft<'_>) {
             false if about.is_some() || has_restart => Risk::Restart,
             false => Risk::Safe,
         };
-        let title = format!("{} {}: {}", finding.code, finding.name, finding.summary);
+        let found = format!("{} {}: {}", finding.code, finding.name, finding.summary);
+        // One thing to do is the title, in the words of `check`, and the finding is its reason. Several are listed under the finding.
+        let said: Vec<&&Remedy> = left.iter().filter(|it| !by_a_person(ask, draft, it).is_empty()).collect();
+        let title = match said.as_slice() {
+            [one] => remedy::say(ask.host, ask.instances, ask.assessment, one).unwrap_or_else(|| found.clone()),
+            _ => found.clone(),
+        };
+        if title != found {
+            lines.retain(|line| line.strip_prefix("# ") != Some(title.as_str()));
+            lines.insert(0, format!("# {found}"));
+        }
         draft.instruct(title, &lines, risk, about.map(Instance::title));
     }
 }

@@ -101,10 +101,10 @@ impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoSuchInstance { asked, there } if there.is_empty() => {
-                write!(f, "no instance {asked}: no database server runs on this host")
+                write!(f, "no instance is called {asked}; no database server runs on this host")
             }
             Self::NoSuchInstance { asked, there } => {
-                write!(f, "no instance {asked}; this host has {}", there.join(", "))
+                write!(f, "no instance is called {asked}; this host has {}", there.join(", "))
             }
             Self::Ambiguous(several) => several.fmt(f),
             Self::Stranger { asked, why, handle } => {

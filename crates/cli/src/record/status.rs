@@ -29,6 +29,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         match status::open(&path) {
             Ok(file) => recording.rings.push(status::status(&file).map_err(|why| wrong(why.to_string()))?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(wrong("permission denied; run it as root".to_owned()));
+            }
             Err(error) => return Err(wrong(error.to_string())),
         }
     }

@@ -120,7 +120,12 @@ fn unavailable(pages: Variant, needs: &Needs, may_change: bool) -> Option<String
         };
         let wanted = page.pages_for(needs.huge);
         if available < wanted && !may_change {
-            return Some(format!("it needs {wanted} pages of {page}, but only {available} are available: run as root"));
+            let there = match available.get() {
+                0 => "none is available".to_owned(),
+                1 => "only 1 is available".to_owned(),
+                _ => format!("only {available} are available"),
+            };
+            return Some(format!("it needs {}, but {there}: run as root", wanted.in_pages_of(page)));
         }
         return None;
     }

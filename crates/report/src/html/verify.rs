@@ -17,7 +17,7 @@ pub(crate) fn page(verified: &Verified<'_>) -> String {
         header {
             p.faint { "hugewise verify" }
             h1 { (name(verified.host)) }
-            p class=(class(role(verified.verdict))) { (clean(&verified.summary())) "." }
+            p class=(class(role(verified.verdict))) { (clean(&verified.sentence())) "." }
         }
         (host(verified.host))
         @if !verified.instances.is_empty() {

@@ -142,7 +142,8 @@ pub struct ForecastRow {
     /// Seconds that one session spends in total on touching memory for the first time, as it comes to use it; null if sessions
     /// are threads.
     pub touching_seconds: Option<f64>,
-    /// Memory left for page cache and whatever is not counted; null where the host's memory is not known.
+    /// Memory left beyond the page cache reserve, as in the budget, and 0 if there is too little; null where the host's memory is
+    /// not known.
     pub memory_left_bytes: Option<u64>,
     /// How it is known which part of the memory a session touches.
     #[schemars(extend("enum" = ["measured", "full_touch"]))]

@@ -30,15 +30,9 @@ pub(crate) fn write(verified: &Verified<'_>, out: &mut dyn io::Write, layout: La
     if !verified.logs.is_empty() {
         screen.blank()?;
     }
-    let mut last = Spans::new().add(role(verified.verdict), &sentence(&verified.summary()));
+    let mut last = Spans::new().add(role(verified.verdict), &verified.sentence());
     last.push(Role::Text, if is_complete(verified) { ". Everything was read." } else { "." });
     closing::end(screen, last, verified.host, verified.unread, false)
-}
-
-/// With the capital letter that a sentence begins with.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// Whether nothing was there that could not be read, and what runs here was there to be read.

@@ -31,6 +31,7 @@ pub(crate) fn warnings<'a>(planned: &Planned<'a>) -> impl Iterator<Item = &'a st
 pub(crate) fn extent(plan: &Plan) -> String {
     let mut text = match (plan.steps.is_empty(), &plan.refusal) {
         (true, Some(_)) => "nothing to change, because the pools are refused".to_owned(),
+        (true, None) if plan.is_undecided() => "nothing to change, as far as hugewise could read".to_owned(),
         (true, None) => "nothing to change".to_owned(),
         (false, _) => steps_of(&plan.steps),
     };

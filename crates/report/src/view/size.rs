@@ -289,6 +289,9 @@ pub(crate) fn forecast_rows(sizing: &Sizing) -> Vec<Vec<Cell>> {
 /// The kernel's defaults for System V memory are a little below 2^64, which is no limit.
 const NO_LIMIT: Bytes = Bytes(1 << 60);
 
+/// The limit that is no amount.
+const GROUP: &str = "hugetlb_shm_group";
+
 /// The limits that matter, a line each; then those that the kernel does not check, by the reason.
 pub(crate) fn limit_lines(sizing: &Sizing) -> Vec<Spans> {
     let mut said = Vec::new();
@@ -302,7 +305,7 @@ pub(crate) fn limit_lines(sizing: &Sizing) -> Vec<Spans> {
         line("memlock", &limits.memlock, memory),
         line("shmmax", &limits.shmmax, memory),
         line("shmall", &limits.shmall_pages, pages),
-        line("hugetlb_shm_group", &limits.hugetlb_shm_group, group),
+        line(GROUP, &limits.hugetlb_shm_group, group),
         line("CommitLimit", &limits.commit_limit, memory),
     ];
     let mut unchecked: Vec<(&str, &str, Vec<&str>)> = Vec::new();
@@ -320,6 +323,9 @@ pub(crate) fn limit_lines(sizing: &Sizing) -> Vec<Spans> {
             continue;
         }
         let (role, verdict) = match limit.enough {
+            // A group is the right one or not.
+            Some(true) if limit.name == GROUP => (Role::Good, "right"),
+            Some(false) if limit.name == GROUP => (Role::Error, "WRONG"),
             Some(true) => (Role::Good, "enough"),
             Some(false) => (Role::Error, "NOT enough"),
             None => (Role::Quiet, "unknown whether that is enough"),

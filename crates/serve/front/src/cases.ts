@@ -6,7 +6,7 @@ import { command, element, put, replace } from "./dom";
 export function cases(check: Check): void {
   const all = document.createElement("div");
   for (const one of check.cases) card(all, check, one);
-  if (!check.cases.length) put(all, "p", "None.", "good");
+  if (!check.cases.length) put(all, "p", "Nothing.", "good");
   for (const verdict of check.unknown) {
     const undecided = put(all, "article", null, "card");
     put(undecided, "p", `unknown ${verdict.code} ${verdict.name}`, "tag faint");

@@ -64,12 +64,14 @@ function card(all: Element, check: Check, instance: Instance): void {
     put(box, "dt", name);
     put(box, "dd", value);
   };
-  fact("Memory", bytes(instance.segments.reduce((sum, segment) => sum + segment.size_bytes, 0)));
+  const runs = state !== "not_running";
+  if (runs) fact("Memory", bytes(instance.segments.reduce((sum, segment) => sum + segment.size_bytes, 0)));
   const { demand } = instance;
   if (demand) fact("Needs", `${count(demand.needed_pages)} × ${pageSize(demand.page_bytes)}`);
-  fact("Page tables", bytes(instance.page_tables_bytes));
-  const most = instance.max_sessions ? ` of ${count(instance.max_sessions)}` : "";
-  fact("Sessions", count(instance.sessions) + most);
+  if (runs) fact("Page tables", bytes(instance.page_tables_bytes));
+  const most = instance.max_sessions ? count(instance.max_sessions) : null;
+  if (runs) fact("Sessions", count(instance.sessions) + (most ? ` of ${most}` : ""));
+  else if (most) fact("Sessions", `at most ${most}`);
   if (instance.version) fact("Version", instance.version);
   if (instance.chain.length) chain(made, instance);
 }

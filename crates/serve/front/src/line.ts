@@ -7,6 +7,8 @@ import { clock } from "./words";
 /** The server says something every 15 seconds; a line that is cut somewhere between says nothing at all. */
 const SILENCE = 60_000;
 const AGAIN = 5_000;
+/** Before the title of a page that nobody tells anything: a tab that says "Nothing wrong" would be believed. */
+const LOST = "Connection lost · ";
 
 /** When the newest reading was made, by the host's own clock; when it came, where the host does not say. */
 let shownAt: Date | null = null;
@@ -19,11 +21,13 @@ function showing(): string {
 function lost(words: string): void {
   element("line").className = "lost";
   say(element("line-text"), words);
+  if (!document.title.startsWith(LOST)) document.title = LOST + document.title;
 }
 
 function alive(): void {
   element("line").className = "live";
   say(element("line-text"), "live");
+  if (document.title.startsWith(LOST)) document.title = document.title.slice(LOST.length);
   say(element("last"), shownAt === null ? "" : `Last reading ${clock(shownAt)}`);
   clearTimeout(silence);
   silence = setTimeout(() => lost(`No data for a minute. ${showing()}`), SILENCE);

@@ -140,7 +140,7 @@ function dealt(parent: Element, budget: Budget): void {
   line(budget.short_bytes ? "short" : "left", bytes(budget.short_bytes || budget.left_bytes), "chosen");
 }
 
-/** The same number of sessions on pages of each size. What is left does not count the page cache reserve, as above. */
+/** The same number of sessions on pages of each size. */
 function byPage(parent: Element, told: Size, many: number): void {
   const headings = ["page size", "page tables", "time per login", "left"];
   const body = table(parent, "Page tables by page size", headings);
@@ -149,7 +149,6 @@ function byPage(parent: Element, told: Size, many: number): void {
     put(line, "th", pageSize(row.page_bytes)).scope = "row";
     put(line, "td", bytes(row.page_tables_bytes));
     put(line, "td", row.login_seconds === null ? "-" : seconds(row.login_seconds));
-    const remains = row.memory_left_bytes === null ? null : row.memory_left_bytes - told.budget.floor_bytes;
-    put(line, "td", remains !== null && remains <= 0 ? "none" : bytes(remains));
+    put(line, "td", row.memory_left_bytes === 0 ? "none" : bytes(row.memory_left_bytes));
   }
 }

@@ -157,7 +157,7 @@ fn names_that_nobody_has_are_refused() {
         Options { restart: vec!["5434".into()], ..Options::default() },
     ] {
         let error = plan(&seen.host, &seen.instances, &seen.assessment, None, &*base, &options).unwrap_err();
-        assert_eq!(error.to_string(), "no instance 5434; this host has postgresql 5433");
+        assert_eq!(error.to_string(), "no instance is called 5434; this host has postgresql 5433");
     }
 }
 

@@ -238,9 +238,12 @@ fn the_dashboard_lives_in_a_browser() {
 
     assert_eq!(served.end(Signal::TERM), Some(0));
     page.wait_for("#line", "Connection lost. Showing data from ");
+    let title = || page.browser.run("return document.title").as_str().unwrap_or_default().to_owned();
+    assert!(title().starts_with("Connection lost · "), "{}", title());
     require!(guard.set_pool(PageSize::MIB_2, PageCount(8)));
     served = Served::start_at(&address, &SETTINGS).expect("its port again");
     page.wait_for("#line", "live");
+    assert!(!title().contains("Connection lost"), "{}", title());
     page.wait_for_pool(8);
     page.wait_for("figure[data-chart=pools]", "2 MiB pool 16 MiB");
     // 24 pages were the most: 48 MiB, in steps that are round in binary.

@@ -87,7 +87,7 @@ const CHARTS: &[Spec] = &[
         &[(&[Metric::Sessions], "sessions", 0), (&[Metric::Processes], "processes", 2), (&[Metric::Tasks], "tasks", 4)],
     ),
     lines(
-        "Log-ins and forks",
+        "Logins and forks",
         "",
         Unit::PerSecond,
         &[(&[Metric::Forks], "processes begun", 0), (&[Metric::TcpPassive], "connections accepted", 2)],

@@ -25,7 +25,7 @@ const fn kind_words(kind: Kind) -> &'static str {
         Kind::PageTables => "Page tables",
         Kind::Pool => "Huge page pool",
         Kind::HugePagesLost => "Huge pages lost",
-        Kind::Logins => "Log-ins and log-outs",
+        Kind::Logins => "Logins and logouts",
         Kind::Forks => "Processes begun",
         Kind::Swap => "Swap",
         Kind::Compaction => "Compaction",

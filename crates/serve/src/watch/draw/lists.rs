@@ -10,7 +10,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Text;
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
-use super::{cut_text, line, style, title};
+use super::{cut, cut_text, line, style, title};
 use crate::watch::frame::{Frame, InstanceRow};
 use crate::watch::view::{Panel, View};
 
@@ -46,7 +46,8 @@ pub(super) fn instances(view: &View, frame: &Frame, screen: &mut ratatui::Frame<
         return;
     }
     let wide = area.width >= WIDE;
-    let name = rows.iter().map(|row| columns(&clean(&row.title))).max().unwrap_or(0).clamp(8, 30);
+    let names = rows.iter().map(|row| columns(&clean(&row.title))).max().unwrap_or(0);
+    let name = names.clamp(8, name_room(area.width));
     let mut widths = vec![Constraint::Length(u16::try_from(name).unwrap_or(30)), Constraint::Length(8)];
     let mut heads = vec!["instance", "sessions"];
     if wide {
@@ -91,6 +92,17 @@ pub(super) fn instances(view: &View, frame: &Frame, screen: &mut ratatui::Frame<
     screen.render_stateful_widget(table, below, &mut state);
 }
 
+/// Columns for the longest name: the numbers beside it and the beginning of a cause stay on the screen.
+fn name_room(width: u16) -> usize {
+    const LONGEST: usize = 30;
+    /// As `oracle PROD1`: on the narrowest screen the cause gives way.
+    const SHORTEST: usize = 12;
+    /// The mark, the numbers with their gaps, and the cause: on a wide terminal, and on a narrow one.
+    const BESIDE: (usize, usize) = (2 + 47 + 6 + 6, 2 + 19 + 3 + 6);
+    let beside = if width >= WIDE { BESIDE.0 } else { BESIDE.1 };
+    usize::from(width).saturating_sub(beside).clamp(SHORTEST, LONGEST)
+}
+
 /// Columns that are left for the last cell of a row, beside the others, the gaps between them and the mark of what is chosen.
 fn room(widths: &[Constraint], width: u16) -> usize {
     let taken = widths.iter().map(|width| match width {
@@ -106,7 +118,7 @@ fn elsewhere(view: &View) -> Option<String> {
     let next = timeline.begin(true).map(|at| (at, "next", "n"));
     let (at, which, key) = next.or_else(|| timeline.begin(false).map(|at| (at, "last", "N")))?;
     let frame = timeline.at(at).filter(|_| !timeline.is_live())?;
-    Some(format!("  nothing at this moment; {which}: {} at {} ({key})", frame.findings.first()?.name, frame.at))
+    Some(format!("  nothing now; {which}: {} at {} ({key})", frame.findings.first()?.name, frame.at))
 }
 
 /// The link that is broken, or that all hold.
@@ -149,7 +161,8 @@ pub(super) fn findings(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'
             (0, unknown) => (&*format!("  nothing wrong found; {unknown}"), Role::Text),
             _ => ("  no finding matches", Role::Text),
         };
-        screen.render_widget(Paragraph::new(line(view.palette, &Spans::new().add(role, text))), below);
+        let text = cut(&Spans::new().add(role, text), area.width.into());
+        screen.render_widget(Paragraph::new(line(view.palette, &text)), below);
         return;
     }
     let name = |finding: &&Finding| finding.code.as_str().len() + finding.name.len() + 1;

@@ -235,6 +235,31 @@ fn incidents_of_a_recording_are_marked_and_gone_to() {
     assert!(after.contains("last: reclaim-storm at 2026-11-21T08:30:10Z (N)"), "{after}");
 }
 
+/// Once "at 2026-11-21T08:30:04Z (n" stood at the right edge of 80 columns, and less on fewer.
+#[test]
+fn where_the_next_incident_is_cut_is_seen() {
+    for width in [40, 50, 60] {
+        let screen = shown(&mut archive(), width, 24);
+        let line = screen.lines().find(|line| line.contains("nothing now")).unwrap();
+        assert!(line.contains("(n)") || line.contains('\u{2026}'), "{width}: {line}");
+    }
+}
+
+/// Two names that are long once pushed the headings together: "age tables", and no sign that the names went on.
+#[test]
+fn long_names_leave_room_for_the_numbers() {
+    let rows = ["cassandra.service.CassandraDaemon", "elasticsearch.bootstrap.Elasticsearch"];
+    let rows = rows.map(|name| instance(&format!("oracle org.apache.{name}"))).to_vec();
+    let frame = Frame { instances: Some(rows), ..frame(1) };
+    let mut view = View::new(Timeline::recorded(vec![frame]), Palette::Plain);
+    for width in [45, 60, 77, 78, 80, 100] {
+        let screen = shown(&mut view, width, 24);
+        assert!(screen.contains(" page tables "), "{width}:\n{screen}");
+        let names: Vec<&str> = screen.lines().filter(|line| line.contains("oracle org")).collect();
+        assert!(names.len() == 2 && names.iter().all(|line| line.contains('\u{2026}')), "{width}:\n{screen}");
+    }
+}
+
 /// sar tells of no servers: what was found has the keys, and stands beside the overview.
 #[test]
 fn an_incident_of_an_archive_without_servers_is_what_is_chosen() {
