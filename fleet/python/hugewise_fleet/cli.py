@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--engine", default="duckdb", help="duckdb, spark (for spark-submit), or a master such as spark://host:7077")
         command.add_argument("--out", type=Path, metavar="FILE", help="write to this file instead")
     whole.add_argument("--format", choices=("text", "json", "html"), default="text")
+    whole.add_argument("--pages", metavar="ADDRESS", help="with html, link each host to its own page at this address, such as 'pages/{host}.html'")
     one.add_argument("question", choices=[each.name for each in all_questions()], metavar="QUESTION")
     one.add_argument("--format", choices=("text", "json"), default="text")
     whole.set_defaults(run=_report)
@@ -61,9 +62,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _report(asked: argparse.Namespace) -> int:
+    if asked.pages is not None and report.HOST not in asked.pages:
+        raise LakeError(f"--pages {asked.pages} has no {report.HOST}, which stands for the host's name: --pages 'pages/{report.HOST}.html'")
+    if asked.pages is not None and asked.format != "html":
+        raise LakeError("only the page has links to hosts: add --format html")
     answers = report.answers(open_engine(asked.lake, asked.engine))
     if asked.format == "html":
-        return _write(asked.out, report.as_page(answers, asked.lake))
+        return _write(asked.out, report.as_page(answers, asked.lake, asked.pages))
     return _write(asked.out, report.as_json(answers) if asked.format == "json" else report.as_text(answers))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 from typing import Any
+from urllib.parse import quote
 
 from .engines import Engine
 from .questions import Question, all_questions
@@ -76,29 +77,38 @@ def size(value: float) -> str:
     return f"{value:.1f} TiB"
 
 
-def as_page(all_answers: list[Answer], lake: str) -> str:
-    """One page without anything from elsewhere; every text is escaped."""
+# What stands for a host's name in the address of its page.
+HOST = "{host}"
+
+
+def as_page(all_answers: list[Answer], lake: str, pages: str | None = None) -> str:
+    """One page without anything from elsewhere; every text is escaped. Each host is a link to its own page at `pages`, in
+    which its name, percent-encoded, takes the place of `{host}`."""
     contents, parts = [], []
     for question, rows in all_answers:
         title = html.escape(question.title)
         contents.append(f'<li><a href="#{question.name}">{title}</a> ({len(rows)})</li>')
-        parts.append(f'<section id="{question.name}"><h2>{title}</h2>{_html_table(rows)}</section>')
+        parts.append(f'<section id="{question.name}"><h2>{title}</h2>{_html_table(rows, pages)}</section>')
     return _PAGE.format(lake=html.escape(lake), contents="".join(contents), body="".join(parts))
 
 
-def _html_table(rows: list[dict[str, Any]]) -> str:
+def _html_table(rows: list[dict[str, Any]], pages: str | None) -> str:
     if not rows:
         return "<p>None.</p>"
     names = list(rows[0])
     head = "".join(f'<th scope="col">{html.escape(name.removesuffix("_bytes").replace("_", " "))}</th>' for name in names)
-    body = "".join("<tr>" + "".join(_cell(name, row[name]) for name in names) + "</tr>" for row in rows[:MOST_ROWS])
+    body = "".join("<tr>" + "".join(_cell(name, row[name], pages) for name in names) + "</tr>" for row in rows[:MOST_ROWS])
     more = f"<p>And {len(rows) - MOST_ROWS} more.</p>" if len(rows) > MOST_ROWS else ""
     return f'<div tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}'
 
 
-def _cell(name: str, value: Any) -> str:
+def _cell(name: str, value: Any, pages: str | None) -> str:
     number = ' class="n"' if isinstance(value, (int, float)) and not isinstance(value, bool) else ""
-    return f"<td{number}>{html.escape(shown(name, value))}</td>"
+    text = html.escape(shown(name, value))
+    # No name leads out of the folder of pages: a slash in it is encoded, and one of dots alone is no file's.
+    if pages and name == "host" and value and str(value).strip("."):
+        text = f'<a href="{html.escape(pages.replace(HOST, quote(str(value), safe="")))}">{text}</a>'
+    return f"<td{number}>{text}</td>"
 
 
 _PAGE = """<!doctype html>

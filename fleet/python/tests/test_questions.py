@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -139,6 +140,22 @@ class Answers(unittest.TestCase):
         with contextlib.redirect_stderr(io.StringIO()) as said:
             self.assertEqual(cli.main(["report", self.lake, "--out", "/nowhere/page.html"]), 2)
         self.assertEqual(said.getvalue(), "hugewise-fleet: /nowhere/page.html cannot be written: No such file or directory\n")
+
+    def test_each_host_is_a_link_to_its_own_page(self) -> None:
+        target = Path(self.lake) / "page.html"
+        asked = ["report", self.lake, "--format", "html", "--out", str(target)]
+        self.assertEqual(cli.main([*asked, "--pages", "pages/{host}.html"]), 0)
+        self.assertIn('<a href="pages/db1.html">db1</a>', target.read_text())
+        self.assertEqual(cli.main(asked), 0)
+        self.assertNotIn("pages/", target.read_text())
+        rows = [{"host": host} for host in ("../../x", "..", 'a" onclick="b', "")]
+        page = report.as_page([(question("drift"), rows)], "lake", "pages/{host}/")
+        self.assertEqual(re.findall('<td>(?:<a href="([^"]*)">)?', page), ["pages/..%2F..%2Fx/", "", "pages/a%22%20onclick%3D%22b/", ""])
+        for wrong, why in (("pages/", "has no {host}"), ("{host}", "--format html")):
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                face = "html" if wrong == "pages/" else "text"
+                self.assertEqual(cli.main(["report", self.lake, "--format", face, "--pages", wrong]), 2)
+            self.assertIn(why, said.getvalue())
 
     def test_what_a_host_wrote_cannot_move_the_cursor(self) -> None:
         self.assertEqual(report.shown("host", "db\x1b[2J\n1"), "db\ufffd[2J 1")
