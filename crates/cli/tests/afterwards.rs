@@ -32,8 +32,12 @@ fn is_named(plan: &Value, finding: &Value, others: &Value) -> bool {
     if promised.any(|it| it["code"] == code && it["instance"] == *of) {
         return true;
     }
-    let is_told =
-        |finding: &Value| by_hand().any(|it| text(&it["title"]).starts_with(&format!("{} ", text(&finding["code"]))));
+    // In the title, or as the reason under a title that says what to do.
+    let is_told = |finding: &Value| {
+        let found = format!("{} ", text(&finding["code"]));
+        by_hand()
+            .any(|it| text(&it["title"]).starts_with(&found) || text(&it["text"]).starts_with(&format!("# {found}")))
+    };
     if is_told(finding) {
         return true;
     }
