@@ -94,6 +94,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             outcome::print(&text.map_err(|error| Failure::new(format!("the summary cannot be made: {error}")))?)?;
         }
     }
+    if summary.read + summary.already == 0 && summary.failures.is_empty() && summary.incidents.is_empty() {
+        let paths: Vec<_> = arguments.paths.iter().map(|path| path.to_string_lossy()).collect();
+        return outcome::complain(&format!("there are no captures in {}", paths.join(", ")), verdict(&summary));
+    }
     Ok(verdict(&summary))
 }
 

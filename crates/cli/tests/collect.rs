@@ -167,3 +167,17 @@ fn an_empty_label_is_refused_and_a_list_from_windows_is_read() {
     let summary: Value = serde_json::from_slice(&run(&["--expect", "list"]).stdout).unwrap();
     assert_eq!(summary["absent"], serde_json::json!(["gone", "other"]));
 }
+
+/// Somebody who gave the wrong folder hears of it; a folder that others empty is no failure.
+#[test]
+fn a_folder_without_captures_is_named() {
+    let here = tempfile::tempdir().unwrap();
+    fs::create_dir(here.path().join("captures")).unwrap();
+    let run = Command::new(env!("CARGO_BIN_EXE_hugewise"))
+        .args(["collect", "captures", "--out", "lake"])
+        .current_dir(here.path())
+        .output()
+        .unwrap();
+    assert_eq!(run.status.code(), Some(0));
+    assert_eq!(String::from_utf8_lossy(&run.stderr), "hugewise: there are no captures in captures\n");
+}

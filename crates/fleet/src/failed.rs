@@ -26,10 +26,26 @@ impl Failed {
 
     pub(crate) fn io(error: &io::Error) -> Self {
         let class = if error.kind() == io::ErrorKind::PermissionDenied { "denied" } else { "unreadable" };
-        Self::new(class, error.to_string())
+        let said = error.to_string();
+        // The number of the kernel's error tells nobody more than its words.
+        let number = error.raw_os_error().map(|number| format!(" (os error {number})"));
+        let words = number.and_then(|number| said.strip_suffix(&number)).unwrap_or(&said).to_owned();
+        Self::new(class, words)
     }
 
     pub(crate) fn too_large(size: u64) -> Self {
         Self::new("too_large", format!("{size} bytes, and no capture has more than {LARGEST}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_kernel_is_told_in_words() {
+        let failed = Failed::io(&io::Error::from_raw_os_error(13));
+        assert_eq!((failed.class, failed.message.as_str()), ("denied", "Permission denied"));
+        assert_eq!(Failed::io(&io::Error::other("torn (os error 5)")).message, "torn (os error 5)");
     }
 }

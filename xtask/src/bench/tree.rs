@@ -1,7 +1,8 @@
 //! What a program costs with all that it starts, whoever waits for it: a cluster's processes outlive their parents.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,9 +16,6 @@ use crate::Failure;
 const BETWEEN: Duration = Duration::from_millis(200);
 /// How long what the program left behind may take to end.
 const LINGER: Duration = Duration::from_secs(60);
-/// Ticks of a second in /proc/PID/stat, on all that hugewise runs on.
-const TICKS: f64 = 100.0;
-
 /// A finished run of a program and its descendants.
 pub(super) struct Cost {
     /// From its start to the program's own end.
@@ -28,16 +26,64 @@ pub(super) struct Cost {
     pub(super) peak: Bytes,
 }
 
-/// Runs it until nothing is left of it. No other child of this process may be running.
+/// A control group of its own. The kernel counts what its processes run, whoever waits for them: of what Spark's Python workers
+/// start, the times that parents are told lacked most.
+struct Group(PathBuf);
+
+impl Group {
+    fn new() -> Result<Self, Failure> {
+        let mounts = fs::read_to_string("/proc/self/mounts")?;
+        let mounted = mounts.lines().find_map(|line| {
+            let mut fields = line.split(' ');
+            let (at, kind) = (fields.nth(1)?, fields.next()?);
+            (kind == "cgroup2").then_some(at)
+        });
+        let mounted = mounted.ok_or("no cgroup2 is mounted, which counts what the cluster's processes run")?;
+        let at = Path::new(mounted).join(format!("hugewise-bench-{}", std::process::id()));
+        fs::create_dir(&at).map_err(|error| format!("{}: {error}", at.display()))?;
+        Ok(Self(at))
+    }
+
+    /// The command, as a process of the group.
+    fn within(&self, command: &Command) -> Command {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "echo $$ >\"$0/cgroup.procs\" && exec \"$@\""]).arg(&self.0);
+        shell.arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        shell
+    }
+
+    /// Seconds on processors so far.
+    fn busy(&self) -> Result<f64, Failure> {
+        let stat = fs::read_to_string(self.0.join("cpu.stat"))?;
+        let used = stat.lines().find_map(|line| line.strip_prefix("usage_usec ")?.parse::<f64>().ok());
+        Ok(used.ok_or("cpu.stat has no usage_usec")? / 1e6)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // With processes in it, it stays, and the error of the run says so.
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Runs it until nothing is left of it, with this output and these errors. No other child of this process may be running.
 ///
 /// # Errors
 /// It cannot be started, fails, or leaves processes behind that do not end.
-pub(super) fn run(command: &mut Command) -> Result<Cost, Failure> {
-    // What loses its parent becomes ours, so that nobody's time is lost.
+pub(super) fn run(command: &Command, output: File, errors: File) -> Result<Cost, Failure> {
+    // What loses its parent becomes ours, so that its end is seen.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
-    let before = waited_for()?;
+    let group = Group::new()?;
     let begun = Instant::now();
-    let program = Pid::from_raw(i32::try_from(command.spawn()?.id())?);
+    let program = group.within(command).stdout(output).stderr(errors).spawn()?;
+    let program = Pid::from_raw(i32::try_from(program.id())?);
     let mut ended: Option<(Duration, WaitStatus)> = None;
     let mut peak = 0;
     loop {
@@ -57,19 +103,10 @@ pub(super) fn run(command: &mut Command) -> Result<Cost, Failure> {
     }
     match ended {
         Some((wall, status)) if status.exit_status() == Some(0) => {
-            Ok(Cost { wall, busy: waited_for()? - before, peak: Bytes::from_kib(peak) })
+            Ok(Cost { wall, busy: group.busy()?, peak: Bytes::from_kib(peak) })
         }
         _ => Err(format!("{} failed", command.get_program().to_string_lossy()).into()),
     }
-}
-
-/// Seconds on processors of all children that were waited for, theirs included: cutime and cstime of proc(5).
-fn waited_for() -> Result<f64, Failure> {
-    let stat = fs::read_to_string("/proc/self/stat")?;
-    let fields: Vec<&str> = after_name(&stat).collect();
-    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok());
-    let both = ticks(13).zip(ticks(14)).ok_or("/proc/self/stat is not as proc(5) says")?;
-    Ok((both.0 + both.1) / TICKS)
 }
 
 /// The fields from the state on; a name may have blanks in it.

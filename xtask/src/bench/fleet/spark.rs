@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use super::{Fleet, name, size};
 use crate::bench::tree::{self, Cost};
@@ -90,8 +90,7 @@ impl<'a> Spark<'a> {
         collect.args(["-B", "-m", "hugewise_fleet", "collect"]).arg(given).arg(&lake);
         collect.args(["--engine", MASTER, "--label", "bench", "--program"]).arg(self.hugewise);
         collect.env("PYTHONPATH", package).env("SPARK_HOME", &self.home).env("SPARK_LOCAL_DIRS", self.folder);
-        collect.stdout(File::create(&said)?).stderr(Stdio::from(File::create(self.folder.join("log"))?));
-        let cost = match tree::run(&mut collect) {
+        let cost = match tree::run(&collect, File::create(&said)?, File::create(self.folder.join("log"))?) {
             Ok(cost) => cost,
             Err(failure) => {
                 let log = fs::read_to_string(self.folder.join("log"))?;
