@@ -215,10 +215,10 @@ def session(master: str | None) -> Any:
         # Workers of this machine have what this program has.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Java plans some twenty small jobs, hands bytes on, and ends. What compiles for long runs would take more than all of these.
-    # A level of yours, in the executors' extraJavaOptions, comes after this one.
+    # Options of yours, and of whoever runs the cluster, come after those of this variable, which takes the place of none.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", _FOR_SHORT_RUNS)
     builder = SparkSession.builder.appName("hugewise-fleet").config("spark.sql.session.timeZone", "UTC")
-    builder = builder.config("spark.executor.defaultJavaOptions", _FOR_SHORT_RUNS)
+    builder = builder.config("spark.executorEnv.JDK_JAVA_OPTIONS", _FOR_SHORT_RUNS)
     builder = builder.config("spark.sql.sources.partitionColumnTypeInference.enabled", "false")
     # A capture is small: with the usual 4 MiB for opening it, a partition would have 30 of them, and a program of its own.
     builder = builder.config("spark.sql.files.openCostInBytes", 256 << 10).config("spark.sql.files.maxPartitionBytes", 64 << 20)
