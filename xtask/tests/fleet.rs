@@ -22,6 +22,5 @@ fn the_questions_over_many_hosts_answer() {
         Err(error) => unreachable!("python: {error}"),
     };
     assert!(tests.status.success(), "{}", String::from_utf8_lossy(&tests.stderr));
-    let said = String::from_utf8_lossy(&tests.stderr);
-    assert!(said.contains("\nRan ") && !said.contains("\nRan 0 tests"), "none were found: {said}");
+    assert!(String::from_utf8_lossy(&tests.stderr).contains("Ran 30 tests"), "not all were found");
 }

@@ -95,10 +95,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         }
     }
     if summary.read + summary.already == 0 && summary.failures.is_empty() && summary.incidents.is_empty() {
-        let paths: Vec<_> = arguments.paths.iter().map(|path| path.to_string_lossy()).collect();
+        let paths: Vec<_> = arguments.paths.iter().map(|path| place(path)).collect();
         return outcome::complain(&format!("there are no captures in {}", paths.join(", ")), verdict(&summary));
     }
     Ok(verdict(&summary))
+}
+
+/// What was given, for people.
+fn place(path: &Path) -> String {
+    if path.as_os_str() == "-" {
+        "standard input".to_owned()
+    } else if hugewise_fleet::is_stored(path) {
+        elsewhere::without_key(path)
+    } else {
+        path.to_string_lossy().into_owned()
+    }
 }
 
 fn not_written(lake: &Path, error: &std::io::Error) -> String {

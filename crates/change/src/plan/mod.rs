@@ -340,7 +340,9 @@ impl Plan {
     /// Whether it plans nothing, and facts are missing by which it might.
     pub fn is_undecided(&self) -> bool {
         let is_empty = self.steps.is_empty() && self.instructions.is_empty();
-        is_empty && self.warnings.iter().any(|warning| warning.contains(UNDECIDED))
+        // Such a warning begins with its rule. Others begin with a server, whose name is anybody's to choose.
+        let is_verdict = |warning: &String| warning.starts_with("HW") && warning.contains(UNDECIDED);
+        is_empty && self.warnings.iter().any(is_verdict)
     }
 
     /// Whether an undo of this finds something to put back.

@@ -111,3 +111,17 @@ proptest! {
         prop_assert_eq!(read, file(&bytes));
     }
 }
+
+#[test]
+fn a_plan_without_steps_is_undecided_where_a_rule_is_and_not_by_a_servers_name() {
+    let undecided = |warning: &str| {
+        let mut plan = Plan::new(HostIdentity::default(), "2026-03-01T12:00:00Z");
+        plan.warnings.push(warning.into());
+        plan.is_undecided()
+    };
+    assert!(undecided("HW201 no-pool of mariadb 7 cannot be decided (maps: denied), so this plan leaves it out"));
+    assert!(!undecided("postgresql cannot be decided does not ask for huge pages"));
+    let mut with_steps = plan();
+    with_steps.warnings.push("HW201 no-pool of mariadb 7 cannot be decided (maps: denied)".into());
+    assert!(!with_steps.is_undecided());
+}

@@ -453,7 +453,5 @@ fn a_plan_of_a_host_that_a_killed_apply_has_left() {
     fs::write(UPDATE_GRUB, "#!/bin/sh\necho '# made by update-grub' >/boot/grub/grub.cfg\n").unwrap();
     assert_eq!(run(&["undo", "1"]).status.code(), Some(0));
     assert_same(&before, &State::etc());
-    let planned = run(&["plan"]);
-    // Servers of the tests beside this one are seen in part: with nothing to plan, that is 3.
-    assert!(matches!(planned.status.code(), Some(0 | 3)), "{}", String::from_utf8_lossy(&planned.stderr));
+    crate::change::run(&["plan"], 0);
 }
