@@ -16,12 +16,14 @@ pub(crate) struct Failed {
     pub(crate) message: String,
     /// Whether a collector's archive may be in it, by its first bytes.
     pub(crate) archive: bool,
+    /// Whether it holds checksums of others and nothing else.
+    pub(crate) is_checksum: bool,
 }
 
 impl Failed {
     /// Of something whose bytes are not known.
     pub(crate) const fn new(class: &'static str, message: String) -> Self {
-        Self { id: None, class, message, archive: false }
+        Self { id: None, class, message, archive: false, is_checksum: false }
     }
 
     pub(crate) fn io(error: &io::Error) -> Self {

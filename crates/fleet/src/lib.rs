@@ -4,6 +4,7 @@
 
 mod archives;
 mod bundle;
+mod checksums;
 pub mod collect;
 mod failed;
 mod id;

@@ -13,6 +13,7 @@ use hugewise_report::json::Check;
 use hugewise_report::{Checked, plain};
 use sha2::{Digest, Sha256};
 
+use crate::checksums;
 use crate::failed::{Failed, LARGEST};
 use crate::id::{Id, hex};
 use crate::rows::{self, Row, Whose};
@@ -49,12 +50,15 @@ pub(crate) fn read(unit: Unit, cluster: Option<&str>, known: &dyn Fn(&Id) -> boo
             if known(&id) {
                 return Ok(None);
             }
-            let source = source::unpacked(&bytes, &path).map_err(|error| not_a_host(&error, Some(id)))?;
+            let source = source::unpacked(&bytes, &path).map_err(|error| {
+                let is_checksum = checksums::are_all(&bytes);
+                Failed { is_checksum, ..not_a_host(&error, Some(id)) }
+            })?;
             drop(bytes);
             (id, judged(source.as_ref())?)
         }
         Opened::File(_, size) if size > LARGEST => return Err(Failed::too_large(size)),
-        Opened::File(file, _) => {
+        Opened::File(file, size) => {
             let id = hashed(&file).map_err(|error| Failed::io(&error))?;
             if known(&id) {
                 return Ok(None);
@@ -64,7 +68,8 @@ pub(crate) fn read(unit: Unit, cluster: Option<&str>, known: &dyn Fn(&Id) -> boo
             let source = source::open(Some(&at)).map_err(|error| {
                 // A host that is refused is told, whatever else is in it.
                 let archive = error.other && promises(&file);
-                Failed { archive, ..not_a_host(&error, Some(id)) }
+                let is_checksum = size <= checksums::LARGEST && checksums::are_all_of(&file);
+                Failed { archive, is_checksum, ..not_a_host(&error, Some(id)) }
             })?;
             (id, judged(source.as_ref())?)
         }
@@ -105,7 +110,7 @@ fn judged(source: &dyn Source) -> Result<Judged, Failed> {
 }
 
 fn not_a_host(error: &OpenError, id: Option<Id>) -> Failed {
-    Failed { id, class: "not_a_capture", message: error.what.clone(), archive: false }
+    Failed { id, ..Failed::new("not_a_capture", error.what.clone()) }
 }
 
 fn made(id: Id, path: &Path, cluster: Option<&str>, (check, captured_at, torn, archives): Judged) -> Taken {

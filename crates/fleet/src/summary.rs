@@ -99,6 +99,27 @@ impl Failure {
     }
 }
 
+/// Pages of a size that a host's servers want.
+#[derive(Clone, Copy, Default)]
+struct Wanted {
+    /// By those that ask for them, or have some.
+    asked: i64,
+    /// By those of which it is not known whether they do.
+    perhaps: i64,
+}
+
+impl Wanted {
+    /// Adds what a server needs, by what its settings ask for and what it has.
+    fn add(&mut self, asked: Option<&str>, on: Option<&str>, pages: i64) {
+        let all = match (asked, on) {
+            (Some("no" | "cannot"), _) => return,
+            (Some("try" | "must" | "raises"), _) | (_, Some("all" | "partly")) => &mut self.asked,
+            _ => &mut self.perhaps,
+        };
+        *all = all.saturating_add(pages);
+    }
+}
+
 impl Summary {
     pub(crate) fn add(&mut self, read: &Taken) {
         if read.rows.iter().all(|(place, _)| matches!(place, Place::Incidents | Place::Series)) {
@@ -108,7 +129,7 @@ impl Summary {
         let named = read.whose.host.clone().filter(|host| !host.is_empty());
         let key = named.or_else(|| found_at(read)).unwrap_or_else(|| read.whose.capture.clone());
         let mut given_back = 0_u64;
-        let mut wanted: BTreeMap<i64, i64> = BTreeMap::new();
+        let mut wanted: BTreeMap<i64, Wanted> = BTreeMap::new();
         let mut pools = Vec::new();
         for (place, cells) in &read.rows {
             let row = Fields { place: *place, cells };
@@ -122,12 +143,9 @@ impl Summary {
                 }
                 Place::Instances => {
                     given_back = given_back.saturating_add(gain(&row));
-                    let asks = !matches!(row.text("asked"), Some("no" | "cannot"));
-                    if let (true, Some(size), Some(pages)) =
-                        (asks, row.number("demand_page_bytes"), row.number("demand_pages"))
-                    {
-                        let all = wanted.entry(size).or_default();
-                        *all = all.saturating_add(pages);
+                    if let (Some(size), Some(pages)) = (row.number("demand_page_bytes"), row.number("demand_pages")) {
+                        let (asked, on) = (row.text("asked"), row.text("huge_pages"));
+                        wanted.entry(size).or_default().add(asked, on, pages);
                     }
                 }
                 Place::Pools if row.number("node").is_none() => pools.push(row),
@@ -163,15 +181,16 @@ impl Summary {
     }
 
     /// Counts a pool of a host whose servers want so many pages by their size.
-    fn pool(&mut self, pool: &Fields<'_>, wanted: &BTreeMap<i64, i64>) {
+    fn pool(&mut self, pool: &Fields<'_>, wanted: &BTreeMap<i64, Wanted>) {
         let (Some(size), Some(total)) = (pool.number("page_bytes"), pool.number("total_pages")) else { return };
-        let wanted = wanted.get(&size).copied().unwrap_or(0);
+        let Wanted { asked, perhaps } = wanted.get(&size).copied().unwrap_or_default();
         let free = pool.number("free_pages").unwrap_or(0);
         let unused = free.saturating_sub(pool.number("reserved_pages").unwrap_or(0)).max(0);
-        if wanted > total {
+        let at_most = asked.saturating_add(perhaps);
+        if asked > total {
             self.pools_short += 1;
-            self.short_pages = self.short_pages.saturating_add((wanted - total).unsigned_abs());
-        } else if total > 0 && unused.saturating_mul(2) >= total && wanted.saturating_mul(2) <= total {
+            self.short_pages = self.short_pages.saturating_add((asked - total).unsigned_abs());
+        } else if total > 0 && unused.saturating_mul(2) >= total && at_most.saturating_mul(2) <= total {
             self.pools_idle += 1;
             self.idle_bytes = self.idle_bytes.saturating_add(unused.saturating_mul(size).unsigned_abs());
         }

@@ -38,6 +38,9 @@ def make(folder: Path) -> Path:
         _case(tables, capture, "NULL::VARCHAR", "NULL::VARCHAR", at, "HW501", "thp")
     _host(tables, "solo", "'solo'", "NULL", NOW, "always", 1)
     _instance(tables, "solo", "'solo'", "NULL", NOW, "redis", "6379", "none", "no", 0, 5)
+    # Nobody knows whether a server asks for what its host's idle pool has not.
+    _instance(tables, "solo", "'solo'", "NULL", NOW, "jvm", "app.jar", "unknown", "unknown", 9000, 0)
+    _pool(tables, WHO.format(capture="solo", host="'solo'", cluster="NULL::VARCHAR", at=NOW), 16, 16, 0)
     # The last three are there again, or have a later capture.
     for capture, host, at, path, failure, message in (
         ("x1", "NULL", "NULL", "torn.tar", "torn", "ends"),
@@ -85,11 +88,7 @@ def _member(tables: dict[str, list[str]], number: int) -> None:
     total, free = (0, 0) if number <= 2 else (5120, 0)
     if number == 4:
         total, free = 20480, 15360
-    tables["pools"].append(
-        f"{who_sql}, {2 << 20}::BIGINT AS page_bytes, NULL::BIGINT AS node, {total}::BIGINT AS total_pages, "
-        f"{free}::BIGINT AS free_pages, 0::BIGINT AS reserved_pages, 0::BIGINT AS surplus_pages, "
-        f"{6000 if number == 1 else 5119}::BIGINT AS room_pages"
-    )
+    _pool(tables, who_sql, total, free, 6000 if number == 1 else 5119)
     states = {1: ("none", "does_not_start", "does_not_start"), 2: ("none", "none", "none")}
     for moment, state in zip(("now", "restart", "reboot"), states.get(number, ("all", "all", "none"))):
         tables["moments"].append(
@@ -97,6 +96,13 @@ def _member(tables: dict[str, list[str]], number: int) -> None:
         )
     if number <= 2:
         _case(tables, *who, "HW201", "no-pool")
+
+
+def _pool(tables: dict[str, list[str]], who_sql: str, total: int, free: int, room: int) -> None:
+    tables["pools"].append(
+        f"{who_sql}, {2 << 20}::BIGINT AS page_bytes, NULL::BIGINT AS node, {total}::BIGINT AS total_pages, "
+        f"{free}::BIGINT AS free_pages, 0::BIGINT AS reserved_pages, 0::BIGINT AS surplus_pages, {room}::BIGINT AS room_pages"
+    )
 
 
 def _host(tables: dict[str, list[str]], capture: str, host: str, cluster: str, at: str, thp: str, tables_gib: int, path: str = "") -> None:

@@ -87,6 +87,48 @@ fn a_row_says_what_the_kernel_of_its_host_said() {
 }
 
 #[test]
+fn a_pool_is_short_of_what_servers_ask_for_and_have() {
+    let folder = tempfile::tempdir().unwrap();
+    // Oracle has 8,190 pages, and nobody knows whether it asks; PostgreSQL tries for 4,208; meminfo: HugePages_Total 8210.
+    let summary = run(&[&Path::new(HOSTS).join("sosreport-oracle.tar.xz")], folder.path());
+    assert_eq!((summary.pools_short, summary.short_pages), (1, 8190 + 4208 - 8210));
+    // A Java server that may or may not ask, for as much as its heap, is on base pages.
+    let java = b"/usr/bin/java\0-Xms1g\0-Xmx1g\0-jar\0app.jar\0";
+    let files: [(&str, &[u8]); 4] = [
+        ("hugewise-capture/proc/meminfo", b"MemTotal: 8388608 kB\nHugePages_Total: 16\nHugePages_Free: 16\nHugepagesize: 2048 kB\n"),
+        ("hugewise-capture/proc/5/cmdline", java),
+        ("hugewise-capture/proc/5/status", b"Name:\tjava\nPid:\t5\nPPid:\t1\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nVmSize:\t4000000 kB\nVmRSS:\t100 kB\n"),
+        ("hugewise-capture/proc/sys/kernel/hostname", b"java1"),
+    ];
+    let mut tar = tar::Builder::new(Vec::new());
+    files.iter().for_each(|(path, content)| append(&mut tar, path, content));
+    let folder = tempfile::tempdir().unwrap();
+    let summary = run_input(&framed(&[("java1.tar", &tar.into_inner().unwrap())]), folder.path());
+    let instances = rows(folder.path(), "instances");
+    assert_eq!(instances[0]["asked"], Field::Str("unknown".into()));
+    assert!(matches!(instances[0]["demand_pages"], Field::Long(pages) if pages > 16), "{instances:?}");
+    assert_eq!((summary.read, summary.pools_short, summary.pools_idle), (1, 0, 0));
+}
+
+#[test]
+fn checksums_beside_captures_are_no_failures() {
+    let folder = tempfile::tempdir().unwrap();
+    let (given, lake) = (folder.path().join("captures"), folder.path().join("lake"));
+    fs::create_dir(&given).unwrap();
+    fs::write(given.join("db1.tar.gz"), capture("db1")).unwrap();
+    // As sos leaves it, and as sha256sum writes it.
+    let md5 = b"d41d8cd98f00b204e9800998ecf8427e\n".as_slice();
+    fs::write(given.join("db1.tar.gz.md5"), md5).unwrap();
+    let sum = format!("{}  db1.tar.gz\n", "0123456789abcdef".repeat(4));
+    fs::write(given.join("SHA256SUMS"), &sum).unwrap();
+    let summary = run(&[&given], &lake);
+    assert_eq!((summary.read, summary.failures.len()), (1, 0), "{:?}", summary.failures);
+    let summary = run_input(&framed(&[("a.md5", md5), ("a", &capture("db2")), ("b", b"no sum")]), &lake);
+    assert_eq!((summary.read, summary.failures.len(), summary.failures[0].path.as_str()), (1, 1, "-:b"));
+    assert_eq!(rows(&lake, "failures").len(), 1);
+}
+
+#[test]
 fn what_is_there_is_not_written_again_and_what_is_no_capture_is_a_row() {
     let folder = tempfile::tempdir().unwrap();
     let first = run(&[Path::new(HOSTS)], folder.path());

@@ -1,6 +1,11 @@
 -- Pools that are idle, short, or uneven across a host's nodes.
 WITH demand AS (
-    SELECT capture, demand_page_bytes AS page_bytes, sum(demand_pages) AS wanted_pages
+    SELECT
+        capture,
+        demand_page_bytes AS page_bytes,
+        sum(CASE WHEN asked <> 'unknown' OR huge_pages IN ('all', 'partly') THEN demand_pages ELSE 0 END) AS wanted_pages,
+        -- With those of servers of which it is not known whether they ask.
+        sum(demand_pages) AS at_most_pages
     FROM instances WHERE demand_pages IS NOT NULL AND asked <> 'no' AND asked <> 'cannot'
     GROUP BY capture, demand_page_bytes
 ),
@@ -20,9 +25,9 @@ judged AS (
         nodes.most_pages AS most_pages_of_a_node,
         CASE
             WHEN coalesce(demand.wanted_pages, 0) > pools.total_pages THEN 'short'
-            -- What a server that is stopped will need is not idle.
+            -- What a server that is stopped will need, or may ask for, is not idle.
             WHEN pools.total_pages > 0 AND 2 * (pools.free_pages - coalesce(pools.reserved_pages, 0)) >= pools.total_pages
-                AND 2 * coalesce(demand.wanted_pages, 0) <= pools.total_pages THEN 'idle'
+                AND 2 * coalesce(demand.at_most_pages, 0) <= pools.total_pages THEN 'idle'
             WHEN nodes.nodes > 1 AND nodes.most_pages > 2 * nodes.least_pages THEN 'unequal'
         END AS verdict
     FROM pools

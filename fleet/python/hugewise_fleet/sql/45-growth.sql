@@ -2,6 +2,7 @@
 WITH demand AS (
     SELECT capture, demand_page_bytes AS page_bytes, sum(demand_pages) AS wanted_pages
     FROM instances WHERE demand_pages IS NOT NULL AND asked <> 'no' AND asked <> 'cannot'
+        AND (asked <> 'unknown' OR huge_pages IN ('all', 'partly'))
     GROUP BY capture, demand_page_bytes
 ),
 lacking AS (
