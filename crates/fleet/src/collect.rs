@@ -276,6 +276,12 @@ fn within(bundle: &Path, name: &str) -> PathBuf {
     PathBuf::from(format!("{}:{name}", bundle.display()))
 }
 
+/// Whether a path is that of a member of the bundle.
+fn is_within(path: &Path, bundle: &Path) -> bool {
+    let rest = path.to_str().and_then(|path| path.strip_prefix(&*bundle.to_string_lossy()));
+    rest.is_some_and(|rest| rest.starts_with(':'))
+}
+
 /// When a host was captured last, by the name that it gives itself or by the first part of that; `None` where it never was. A
 /// moment after `latest` counts where there is no other.
 fn captured(hosts: &BTreeMap<String, Option<i64>>, name: &str, latest: i64) -> Option<Option<i64>> {
@@ -335,9 +341,10 @@ impl Keeper<'_> {
         self.add(path, read)
     }
 
-    /// What was given that has the path in it; `None` for a capture of a bundle.
+    /// What was given that has the path in it; `None` for what came through a stream or from a store, which is not read twice.
     fn given(&self, path: &Path) -> Option<&PathBuf> {
-        self.asked.paths.iter().find(|given| given.as_os_str() != INPUT && !is_stored(given) && path.starts_with(given))
+        let has = |given: &&PathBuf| path.starts_with(given) || is_within(path, given);
+        self.asked.paths.iter().filter(|given| given.as_os_str() != INPUT && !is_stored(given)).find(has)
     }
 
     /// Reads what collectors left, where there is any, and says of the rest that it is no capture.

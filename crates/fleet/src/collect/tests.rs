@@ -541,6 +541,28 @@ fn archives_in_a_tar_are_read_and_two_hosts_without_a_name_stay_two() {
 
 /// A server's log in a host that is refused is what somebody would pack to be neither a host nor a failure.
 #[test]
+fn archives_of_hosts_in_a_bundle_are_read_whether_it_is_given_or_its_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let (given, bundle) = (folder.path().join("in"), folder.path().join("in/sos-collector.tar"));
+    fs::create_dir(&given).unwrap();
+    let mut tar = tar::Builder::new(Vec::new());
+    append(&mut tar, "all/db1.tar.gz", &capture("db1"));
+    append(
+        &mut tar,
+        "all/db5.tar",
+        &capture_with("db5", &[("hugewise-capture/var/log/sa/vmstat.log", VMSTAT.as_bytes())]),
+    );
+    fs::write(&bundle, tar.into_inner().unwrap()).unwrap();
+    for (lake, path) in [("one", &bundle), ("two", &given)] {
+        let lake = folder.path().join(lake);
+        let summary = run(&[path], &lake);
+        assert_eq!((summary.read, summary.failures.len()), (2, 0), "{:?}", summary.failures);
+        let series = rows(&lake, "series");
+        assert!(!series.is_empty() && series.iter().all(|row| row["host"] == Field::Str("db5".into())), "{series:?}");
+    }
+}
+
+#[test]
 fn a_host_that_is_refused_is_told_whatever_logs_are_in_it() {
     let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let leads_out = capture_with("db1", &[("hugewise-capture/logs/vmstat.log", VMSTAT.as_bytes()), ("x/../../y", b"")]);
