@@ -140,6 +140,7 @@ fn instance(instance: &Instance) -> Vec<Cell> {
     // The first is the base page's.
     let base = at_max.first();
     let huge = at_max.iter().skip(1).find(|it| demand.is_some_and(|demand| demand.page_bytes == it.page_bytes));
+    let saved = Saved::of(instance, base.map(|it| it.expected_bytes).zip(huge.map(|it| it.expected_bytes)));
     let mapped = instance.segments.iter().fold(0_u64, |sum, segment| sum.saturating_add(segment.size_bytes));
     vec![
         text(instance.engine),
@@ -161,11 +162,45 @@ fn instance(instance: &Instance) -> Vec<Cell> {
         number(base.map(|it| it.sessions)),
         bytes(base.map(|it| it.expected_bytes)),
         bytes(huge.map(|it| it.expected_bytes)),
+        bytes(saved.now),
+        bytes(saved.at_max),
         number(instance.touched_bytes),
         number(instance.memlock_bytes),
         count(instance.segments.len()),
         Cell::Integer(i64::try_from(mapped).unwrap_or(i64::MAX)),
     ]
+}
+
+/// Page tables that huge pages would save.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Saved {
+    now: Option<u64>,
+    /// With as many sessions as the settings allow.
+    at_max: Option<u64>,
+}
+
+impl Saved {
+    /// `at_max` is what is expected on base and on huge pages.
+    fn of(instance: &Instance, at_max: Option<(u64, u64)>) -> Self {
+        let is_counted = instance.moments.as_ref().is_none_or(|moments| moments.now.state != "not_counted");
+        match instance.huge_pages {
+            // Redis has nothing that a pool could hold, however much its processes map.
+            "none" | "partly" if is_counted => {
+                let share = |now| at_max.map_or(Some(now), |(base, huge)| in_proportion(now, base, huge));
+                let now = instance.page_tables_bytes.and_then(share);
+                let at_max = at_max.map(|(base, huge)| base.saturating_sub(huge));
+                Self { now, at_max: at_max.or(now) }
+            }
+            "unknown" => Self::default(),
+            _ => Self { now: Some(0), at_max: Some(0) },
+        }
+    }
+}
+
+/// What of `now` goes where `base` becomes `huge`.
+fn in_proportion(now: u64, base: u64, huge: u64) -> Option<u64> {
+    let saved = u128::from(now) * u128::from(base.saturating_sub(huge));
+    u64::try_from(saved.checked_div(u128::from(base))?).ok()
 }
 
 fn moments(instance: &Instance) -> Vec<Vec<Cell>> {

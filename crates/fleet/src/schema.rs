@@ -218,6 +218,16 @@ const INSTANCES: Table = Table {
             Integer,
             "page tables expected then, with its memory on pages of `demand_page_bytes`",
         ),
+        maybe(
+            "saved_bytes",
+            Integer,
+            "how much of `page_tables_bytes` huge pages would save: 0 if they hold it already, or there is nothing that a pool could hold",
+        ),
+        maybe(
+            "saved_at_max_bytes",
+            Integer,
+            "the same with the largest number of sessions; where that is not known, with those of now",
+        ),
         maybe("touched_bytes", Integer, "how much of its segments has been touched, at most"),
         maybe("memlock_bytes", Integer, "soft memlock limit; null if it is unlimited or not known"),
         needed("segments", Integer, "stretches of memory that huge pages could back"),

@@ -31,11 +31,10 @@ pub struct Summary {
     pub page_tables_unknown: u64,
     /// The hosts with the most of it.
     pub most_page_tables: Vec<HostBytes>,
-    /// Page tables that huge pages would give back when all sessions are there: what they come to on base pages and on huge
-    /// ones, of servers whose memory is not all on huge pages.
-    pub given_back_bytes: u64,
+    /// Page tables that huge pages would save with as many sessions as the servers allow.
+    pub saved_bytes: u64,
     /// The hosts where it is the most.
-    pub most_given_back: Vec<HostBytes>,
+    pub most_saved: Vec<HostBytes>,
     /// Pools of which half or more lies unused, and no server that asks for it is down.
     pub pools_idle: u64,
     /// What lies unused in them.
@@ -128,7 +127,7 @@ impl Summary {
         self.read += 1;
         let named = read.whose.host.clone().filter(|host| !host.is_empty());
         let key = named.or_else(|| found_at(read)).unwrap_or_else(|| read.whose.capture.clone());
-        let mut given_back = 0_u64;
+        let mut saved = 0_u64;
         let mut wanted: BTreeMap<i64, Wanted> = BTreeMap::new();
         let mut pools = Vec::new();
         for (place, cells) in &read.rows {
@@ -142,7 +141,8 @@ impl Summary {
                     self.undecided += u64::from(row.number("undecided_rules") != Some(0));
                 }
                 Place::Instances => {
-                    given_back = given_back.saturating_add(gain(&row));
+                    let at_max = row.number("saved_at_max_bytes").map_or(0, i64::unsigned_abs);
+                    saved = saved.saturating_add(at_max);
                     if let (Some(size), Some(pages)) = (row.number("demand_page_bytes"), row.number("demand_pages")) {
                         let (asked, on) = (row.text("asked"), row.text("huge_pages"));
                         wanted.entry(size).or_default().add(asked, on, pages);
@@ -162,9 +162,9 @@ impl Summary {
             }
         }
         pools.iter().for_each(|pool| self.pool(pool, &wanted));
-        if given_back > 0 {
-            self.given_back_bytes = self.given_back_bytes.saturating_add(given_back);
-            ranked(&mut self.most_given_back, key, given_back);
+        if saved > 0 {
+            self.saved_bytes = self.saved_bytes.saturating_add(saved);
+            ranked(&mut self.most_saved, key, saved);
         }
     }
 
@@ -245,9 +245,9 @@ impl Summary {
         for it in &self.most_page_tables {
             let _ = writeln!(text, "  {}  {}", it.host, gib(it.bytes));
         }
-        if self.given_back_bytes > 0 {
-            let _ = writeln!(text, "huge pages would save: {} with all sessions", gib(self.given_back_bytes));
-            for it in &self.most_given_back {
+        if self.saved_bytes > 0 {
+            let _ = writeln!(text, "huge pages would save: {} with all sessions", gib(self.saved_bytes));
+            for it in &self.most_saved {
                 let _ = writeln!(text, "  {}  {}", it.host, gib(it.bytes));
             }
         }
@@ -324,20 +324,6 @@ impl Fields<'_> {
     fn text(&self, name: &str) -> Option<&str> {
         if let Some(Cell::Text(text)) = self.cell(name) { Some(text) } else { None }
     }
-}
-
-/// Page tables that a server's memory on huge pages would give back: those of all sessions where both are foretold, and those
-/// of now otherwise.
-fn gain(instance: &Fields<'_>) -> u64 {
-    if !matches!(instance.text("huge_pages"), Some("none" | "partly")) {
-        return 0;
-    }
-    let number = |name| instance.number(name).and_then(|number| u64::try_from(number).ok());
-    let gained = number("at_max_base_page_tables_bytes")
-        .zip(number("at_max_huge_page_tables_bytes"))
-        .and_then(|(base, huge)| base.checked_sub(huge))
-        .filter(|gained| *gained > 0);
-    gained.or_else(|| number("page_tables_bytes")).unwrap_or(0)
 }
 
 /// Puts a host among those with the most.

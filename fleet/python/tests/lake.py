@@ -37,7 +37,8 @@ def make(folder: Path) -> Path:
         _host(tables, capture, "NULL::VARCHAR", "NULL::VARCHAR", at, "never", 0, "/captures/nameless")
         _case(tables, capture, "NULL::VARCHAR", "NULL::VARCHAR", at, "HW501", "thp")
     _host(tables, "solo", "'solo'", "NULL", NOW, "always", 1)
-    _instance(tables, "solo", "'solo'", "NULL", NOW, "redis", "6379", "none", "no", 0, 5)
+    _instance(tables, "solo", "'solo'", "NULL", NOW, "mysql", "3306", "none", "no", 0, 5)
+    _instance(tables, "solo", "'solo'", "NULL", NOW, "redis", "6379", "none", "cannot", 0, 0)
     # Nobody knows whether a server asks for what its host's idle pool has not.
     _instance(tables, "solo", "'solo'", "NULL", NOW, "jvm", "app.jar", "unknown", "unknown", 9000, 0)
     _pool(tables, WHO.format(capture="solo", host="'solo'", cluster="NULL::VARCHAR", at=NOW), 16, 16, 0)
@@ -119,14 +120,14 @@ def _host(tables: dict[str, list[str]], capture: str, host: str, cluster: str, a
 
 def _instance(
     tables: dict[str, list[str]], capture: str, host: str, cluster: str, at: str,
-    engine: str, name: str, on: str, asked: str, pages: int, back_gib: int,
+    engine: str, name: str, on: str, asked: str, pages: int, saved_gib: int,
 ) -> None:  # fmt: skip
     tables["instances"].append(
         WHO.format(capture=capture, host=host, cluster=cluster, at=at)
         + f", '{engine}' AS engine, '{name}' AS instance, true AS running, '19.21' AS version, '{asked}' AS asked, "
         f"NULL::VARCHAR AS setting, '{on}' AS huge_pages, {2 << 20}::BIGINT AS demand_page_bytes, {pages}::BIGINT AS demand_pages, "
-        f"{GIB}::BIGINT AS page_tables_bytes, 100::BIGINT AS sessions, {(back_gib + 1) * GIB}::BIGINT AS at_max_base_page_tables_bytes, "
-        f"{GIB}::BIGINT AS at_max_huge_page_tables_bytes"
+        f"{GIB}::BIGINT AS page_tables_bytes, 100::BIGINT AS sessions, {GIB // 2 if saved_gib else 0}::BIGINT AS saved_bytes, "
+        f"{saved_gib * GIB}::BIGINT AS saved_at_max_bytes"
     )
 
 

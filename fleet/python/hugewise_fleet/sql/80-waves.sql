@@ -1,11 +1,6 @@
 -- Hosts to change first, in waves that never contain two members of one cluster.
 WITH gain AS (
-    SELECT
-        capture,
-        sum(CASE WHEN huge_pages IN ('none', 'partly') AND at_max_base_page_tables_bytes > at_max_huge_page_tables_bytes
-            THEN at_max_base_page_tables_bytes - at_max_huge_page_tables_bytes
-            WHEN huge_pages IN ('none', 'partly') THEN coalesce(page_tables_bytes, 0) ELSE 0 END) AS given_back_bytes
-    FROM instances GROUP BY capture
+    SELECT capture, sum(coalesce(saved_at_max_bytes, 0)) AS saved_at_max_sessions_bytes FROM instances GROUP BY capture
 ),
 risk AS (
     SELECT capture, count(DISTINCT concat(engine, ' ', instance)) AS at_risk
@@ -15,23 +10,23 @@ ranked AS (
     SELECT
         hosts.cluster AS cluster,
         coalesce(hosts.host, hosts.path) AS host,
-        coalesce(gain.given_back_bytes, 0) AS given_back_bytes,
+        coalesce(gain.saved_at_max_sessions_bytes, 0) AS saved_at_max_sessions_bytes,
         coalesce(risk.at_risk, 0) AS servers_that_will_not_start,
         hosts.errors AS errors
     FROM hosts
     LEFT JOIN gain ON gain.capture = hosts.capture
     LEFT JOIN risk ON risk.capture = hosts.capture
-    WHERE coalesce(gain.given_back_bytes, 0) > 0 OR coalesce(risk.at_risk, 0) > 0
+    WHERE coalesce(gain.saved_at_max_sessions_bytes, 0) > 0 OR coalesce(risk.at_risk, 0) > 0
 )
 SELECT
     -- A host of no cluster waits for nobody.
     CASE WHEN cluster IS NULL THEN 1
-        ELSE row_number() OVER (PARTITION BY cluster ORDER BY servers_that_will_not_start DESC, given_back_bytes DESC, host)
+        ELSE row_number() OVER (PARTITION BY cluster ORDER BY servers_that_will_not_start DESC, saved_at_max_sessions_bytes DESC, host)
         END AS wave,
     coalesce(cluster, '') AS cluster,
     host,
     servers_that_will_not_start,
-    given_back_bytes,
+    saved_at_max_sessions_bytes,
     errors
 FROM ranked
-ORDER BY wave, servers_that_will_not_start DESC, given_back_bytes DESC, cluster, host
+ORDER BY wave, servers_that_will_not_start DESC, saved_at_max_sessions_bytes DESC, cluster, host
