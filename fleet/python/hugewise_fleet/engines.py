@@ -1,8 +1,9 @@
 """Engines that run the SQL: DuckDB in this process, or Apache Spark.
 
 Both see the same views. `all_hosts`, `all_pools` ... have every capture; `hosts`, `pools` ... have the latest whole capture of each
-host, and `before_hosts`, `before_cases` ... the one before it; `captures` says of each capture whose it is. A table that the lake
-does not have yet is empty, and a column that an older hugewise did not write is null.
+host, and `before_hosts`, `before_cases` ... the one before it; `captures` says of each capture whose it is, and `judged_pools` of each
+pool whether it is idle or short. A table that the lake does not have yet is empty, and a column that an older hugewise did not write
+is null.
 """
 
 from __future__ import annotations
@@ -121,6 +122,7 @@ def _prepare(lake: str, present: set[str], execute: Any, rows: Any) -> None:
         for view, age in ((table, 1), (f"before_{table}", 2)):
             of_age = f"SELECT capture FROM captures WHERE age = {age}"
             execute(f"CREATE VIEW {view} AS SELECT * FROM all_{table} WHERE capture IN ({of_age})")
+    execute(_JUDGED_POOLS)
 
 
 _FUTURE = "captured_at > current_timestamp + INTERVAL '1' DAY"
@@ -147,6 +149,48 @@ WHERE CASE one.class
     WHEN 'stale' THEN NOT coalesce(greatest(whole.captured_at, short.captured_at, anybodys.captured_at)
         > coalesce(one.captured_at, one.failed_at), false)
     ELSE true END
+"""
+
+# Several questions are about pools: what is short in one is so in all.
+_JUDGED_POOLS = """
+CREATE VIEW judged_pools AS
+WITH demand AS (
+    SELECT
+        capture,
+        demand_page_bytes AS page_bytes,
+        sum(CASE WHEN asked <> 'unknown' OR huge_pages IN ('all', 'partly') THEN demand_pages ELSE 0 END) AS wanted_pages,
+        -- With those of servers of which it is not known whether they ask.
+        sum(demand_pages) AS at_most_pages
+    FROM instances WHERE demand_pages IS NOT NULL AND asked <> 'no' AND asked <> 'cannot'
+    GROUP BY capture, demand_page_bytes
+),
+pairs AS (
+    SELECT
+        pools.cluster AS cluster,
+        pools.capture AS capture,
+        pools.page_bytes AS page_bytes,
+        pools.total_pages AS total_pages,
+        pools.room_pages AS room_pages,
+        pools.free_pages - coalesce(pools.reserved_pages, 0) AS unused_pages,
+        coalesce(demand.wanted_pages, 0) AS wanted_pages,
+        coalesce(demand.at_most_pages, 0) AS at_most_pages
+    FROM pools LEFT JOIN demand ON demand.capture = pools.capture AND demand.page_bytes = pools.page_bytes
+    WHERE pools.node IS NULL
+)
+SELECT
+    cluster,
+    capture,
+    page_bytes,
+    total_pages,
+    room_pages,
+    unused_pages,
+    wanted_pages,
+    CASE
+        WHEN wanted_pages > total_pages THEN 'short'
+        -- What a server that is stopped will need, or may ask for, is not idle.
+        WHEN total_pages > 0 AND 2 * unused_pages >= total_pages AND 2 * at_most_pages <= total_pages THEN 'idle'
+    END AS verdict
+FROM pairs
 """
 
 # The columns that questions ask, of tables which a lake may lack: no host has a case, or none could not be read.

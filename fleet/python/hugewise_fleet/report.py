@@ -37,7 +37,7 @@ def as_text(all_answers: list[Answer]) -> str:
         parts.append(question.title)
         parts.append(table(rows[:MOST_ROWS]) if rows else "  none")
         if len(rows) > MOST_ROWS:
-            parts.append(f"  and {len(rows) - MOST_ROWS} more: hugewise-fleet ask LAKE {question.name} --format json")
+            parts.append(f"  and {len(rows) - MOST_ROWS:,} more: hugewise-fleet ask LAKE {question.name} --format json")
         parts.append("")
     return "\n".join(parts)
 
@@ -63,6 +63,8 @@ def shown(name: str, value: Any) -> str:
         return "-"
     if name.endswith("_bytes") and isinstance(value, (int, float)):
         return size(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
     text = str(value).replace("\n", " ")
     text = text if len(text) <= LONGEST_TEXT else text[: LONGEST_TEXT - 1] + "…"
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
@@ -87,7 +89,7 @@ def as_page(all_answers: list[Answer], lake: str, pages: str | None = None) -> s
     contents, parts = [], []
     for question, rows in all_answers:
         title = html.escape(question.title)
-        contents.append(f'<li><a href="#{question.name}">{title}</a> ({len(rows)})</li>')
+        contents.append(f'<li><a href="#{question.name}">{title}</a> ({len(rows):,})</li>')
         parts.append(f'<section id="{question.name}"><h2>{title}</h2>{_html_table(rows, pages)}</section>')
     return _PAGE.format(lake=html.escape(lake), contents="".join(contents), body="".join(parts))
 
@@ -98,7 +100,7 @@ def _html_table(rows: list[dict[str, Any]], pages: str | None) -> str:
     names = list(rows[0])
     head = "".join(f'<th scope="col">{html.escape(name.removesuffix("_bytes").replace("_", " "))}</th>' for name in names)
     body = "".join("<tr>" + "".join(_cell(name, row[name], pages) for name in names) + "</tr>" for row in rows[:MOST_ROWS])
-    more = f"<p>And {len(rows) - MOST_ROWS} more.</p>" if len(rows) > MOST_ROWS else ""
+    more = f"<p>And {len(rows) - MOST_ROWS:,} more.</p>" if len(rows) > MOST_ROWS else ""
     return f'<div tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}'
 
 

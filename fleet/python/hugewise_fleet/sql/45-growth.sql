@@ -1,24 +1,17 @@
 -- Pools that lack pages, and whether they can get them while the host runs.
-WITH demand AS (
-    SELECT capture, demand_page_bytes AS page_bytes, sum(demand_pages) AS wanted_pages
-    FROM instances WHERE demand_pages IS NOT NULL AND asked <> 'no' AND asked <> 'cannot'
-        AND (asked <> 'unknown' OR huge_pages IN ('all', 'partly'))
-    GROUP BY capture, demand_page_bytes
-),
-lacking AS (
+WITH lacking AS (
     SELECT
-        coalesce(hosts.cluster, '') AS cluster,
+        coalesce(judged_pools.cluster, '') AS cluster,
         captures.who AS host,
-        pools.page_bytes AS page_bytes,
-        demand.wanted_pages - pools.total_pages AS missing_pages,
-        pools.room_pages AS room_pages,
+        judged_pools.page_bytes AS page_bytes,
+        judged_pools.wanted_pages - judged_pools.total_pages AS missing_pages,
+        judged_pools.room_pages AS room_pages,
         -- Kernels before 3.14 do not tell what is available.
         coalesce(hosts.memory_available_bytes, hosts.memory_free_bytes) AS memory_available_bytes
-    FROM pools
-    JOIN demand ON demand.capture = pools.capture AND demand.page_bytes = pools.page_bytes
-    JOIN hosts ON hosts.capture = pools.capture
-    JOIN captures ON captures.capture = pools.capture
-    WHERE pools.node IS NULL AND demand.wanted_pages > pools.total_pages
+    FROM judged_pools
+    JOIN hosts ON hosts.capture = judged_pools.capture
+    JOIN captures ON captures.capture = judged_pools.capture
+    WHERE judged_pools.verdict = 'short'
 )
 SELECT
     cluster,
