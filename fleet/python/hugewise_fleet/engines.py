@@ -235,6 +235,7 @@ _EMPTY = {
                 "sessions",
                 "saved_bytes",
                 "saved_at_max_bytes",
+                "memlock_bytes",
             ),
             _NUMBER,
         ),

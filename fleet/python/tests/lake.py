@@ -127,7 +127,7 @@ def _instance(
         + f", '{engine}' AS engine, '{name}' AS instance, true AS running, '19.21' AS version, '{asked}' AS asked, "
         f"NULL::VARCHAR AS setting, '{on}' AS huge_pages, {2 << 20}::BIGINT AS demand_page_bytes, {pages}::BIGINT AS demand_pages, "
         f"{GIB}::BIGINT AS page_tables_bytes, 100::BIGINT AS sessions, {GIB // 2 if saved_gib else 0}::BIGINT AS saved_bytes, "
-        f"{saved_gib * GIB}::BIGINT AS saved_at_max_bytes"
+        f"{saved_gib * GIB}::BIGINT AS saved_at_max_bytes, NULL::BIGINT AS memlock_bytes"
     )
 
 

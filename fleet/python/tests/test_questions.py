@@ -75,6 +75,20 @@ class Answers(unittest.TestCase):
         self.assertIn(("db4", "thp_enabled", "always", "never"), told)
         self.assertNotIn("solo", {host for host, *_ in told})
 
+    def test_members_of_a_cluster_whose_instances_have_numbers(self) -> None:
+        self._rewrite("instances", "* REPLACE (if(instance = 'RAC3', 'try', asked) AS asked, if(instance = 'RAC2', 65536, NULL) AS memlock_bytes)")
+        told = [(row["host"], row["line"], row["value"], row["usual_value"]) for row in self.ask("drift")]
+        self.assertIn(("db3", "oracle RAC asks", "try", "must"), told)
+        self.assertIn(("db2", "oracle RAC memlock_bytes", "65536", ""), told)
+        # Two of one name on a host are told apart by their numbers.
+        self._rewrite("instances", "* REPLACE (if(capture IN ('c3', 'c4'), 'c3', capture) AS capture)")
+        self.assertNotIn("oracle RAC asks", {row["line"] for row in self.ask("drift") if row["host"] == "db3"})
+
+    def test_two_members_that_differ_are_both_told(self) -> None:
+        self._rewrite("hosts", "* REPLACE (if(host IN ('db3', 'db4'), 'pair', cluster) AS cluster)")
+        told = [(row["cluster"], row["host"], row["value"], row["usual_value"]) for row in self.ask("drift") if row["line"] == "thp_enabled"]
+        self.assertEqual(told, [("pair", "db3", "never", "always"), ("pair", "db4", "always", "never")])
+
     def test_cases_that_were_opened_and_closed(self) -> None:
         told = [(row["change"], row["host"], row["code"]) for row in self.ask("changes")]
         self.assertEqual(
