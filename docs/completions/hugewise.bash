@@ -265,7 +265,7 @@ _hugewise() {
             return 0
             ;;
         hugewise__subcmd__collect)
-            opts="-o -h --credentials --out --label --expect --stale --format --help"
+            opts="-o -h --credentials --out --label --clusters --expect --stale --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -284,6 +284,10 @@ _hugewise() {
                     return 0
                     ;;
                 --label)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clusters)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

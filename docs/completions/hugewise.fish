@@ -84,7 +84,8 @@ complete -c hugewise -n "__fish_hugewise_using_subcommand capture" -s h -l help 
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l credentials -d 'File with the keys for s3:// or gs://, in the format of ~/.aws/credentials, as for `capture --to`; for az:// in that of ~/.azure/config' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -s o -l out -d 'Folder to write the tables to. Captures that are already in it are not counted again' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l label -d 'The cluster that these hosts belong to, as a column of every table' -r
-complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l expect -d 'File with the names of the hosts that should be in the tables, one per line; `#` starts a comment. Hosts that are missing, or whose last capture is stale, are listed and become rows of the table `failures`' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l clusters -d 'File with a host and its cluster per line, for hosts of several clusters: `db1.example.org orders`. A name without a domain is that of any host of that name. `--label` is for hosts that are not in it' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l expect -d 'File with the names of the hosts that should be in the tables, one per line; `#` starts a comment, and what follows the name is ignored. Hosts that are missing, or whose last capture is stale, are listed and become rows of the table `failures`' -r -F
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l stale -d 'Days after which an expected host\'s last capture is stale' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand collect" -l format -d 'Text for people, JSON for programs' -r -f -a "text\t'For people'
 json\t'For programs'"

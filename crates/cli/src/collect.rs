@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use hugewise_fleet::{Asked, Progress, Summary};
+use hugewise_fleet::{Asked, Clusters, Progress, Summary};
 use hugewise_host::source::files::{self, Given};
 
 use crate::elsewhere;
@@ -38,8 +38,13 @@ pub(crate) struct Arguments {
     /// The cluster that these hosts belong to, as a column of every table.
     #[arg(long, value_name = "CLUSTER")]
     label: Option<String>,
-    /// File with the names of the hosts that should be in the tables, one per line; `#` starts a comment. Hosts that are
-    /// missing, or whose last capture is stale, are listed and become rows of the table `failures`.
+    /// File with a host and its cluster per line, for hosts of several clusters: `db1.example.org orders`. A name without a
+    /// domain is that of any host of that name. `--label` is for hosts that are not in it.
+    #[arg(long, value_name = "FILE")]
+    clusters: Option<PathBuf>,
+    /// File with the names of the hosts that should be in the tables, one per line; `#` starts a comment, and what follows the
+    /// name is ignored. Hosts that are missing, or whose last capture is stale, are listed and become rows of the table
+    /// `failures`.
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
     /// Days after which an expected host's last capture is stale.
@@ -69,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
     let asked = Asked {
         paths: arguments.paths.clone(),
         lake: arguments.out.clone(),
-        cluster: arguments.label.clone(),
+        clusters: clusters(arguments)?,
         #[cfg(feature = "store")]
         credentials: credentials(arguments)?,
         expected: arguments.expect.as_deref().map(expected).transpose()?.unwrap_or_default(),
@@ -142,22 +147,35 @@ fn credentials(arguments: &Arguments) -> Result<hugewise_fleet::store::Credentia
     })
 }
 
+/// Which cluster each host is of.
+fn clusters(arguments: &Arguments) -> Result<Clusters, Failure> {
+    let label = arguments.label.clone();
+    let Some(path) = arguments.clusters.as_deref() else { return Ok(Clusters::one(label)) };
+    let wrong = |why: String| wrong_list(path, &why, "--clusters takes a file with a host and its cluster per line");
+    Clusters::listed(&list(path).map_err(wrong)?, label).map_err(|error| wrong(error.to_string()))
+}
+
 /// The names of a list of hosts.
 fn expected(path: &Path) -> Result<Vec<String>, Failure> {
-    let wrong =
-        |why: String| Failure::new(format!("{}: {why}; --expect takes a file with a host a line", path.display()));
-    let Given::File(file, _) = files::open(path).map_err(|error| wrong(error.to_string()))? else {
-        return Err(wrong("is a folder".to_owned()));
+    let text = list(path).map_err(|why| wrong_list(path, &why, "--expect takes a file with one host per line"))?;
+    Ok(hugewise_fleet::entries(&text).map(|(_, entry)| entry.host.to_owned()).collect())
+}
+
+fn wrong_list(path: &Path, why: &str, what_to_do: &str) -> Failure {
+    Failure::new(format!("{}: {why}; {what_to_do}", path.display()))
+}
+
+/// The text of a list of hosts, or why there is none.
+fn list(path: &Path) -> Result<String, String> {
+    let Given::File(file, _) = files::open(path).map_err(|error| error.to_string())? else {
+        return Err("is a folder".to_owned());
     };
     let mut text = String::new();
-    let read = file.take(LONGEST_LIST + 1).read_to_string(&mut text).map_err(|error| wrong(error.to_string()))?;
+    let read = file.take(LONGEST_LIST + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
     if u64::try_from(read).is_ok_and(|read| read > LONGEST_LIST) {
-        return Err(wrong(format!("has more than {} MiB", LONGEST_LIST >> 20)));
+        return Err(format!("has more than {} MiB", LONGEST_LIST >> 20));
     }
-    // As Windows' editors begin a text.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let names = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-    Ok(names.filter(|name| !name.is_empty()).map(str::to_owned).collect())
+    Ok(text)
 }
 
 fn verdict(summary: &Summary) -> Outcome {

@@ -168,6 +168,57 @@ fn an_empty_label_is_refused_and_a_list_from_windows_is_read() {
     assert_eq!(summary["absent"], serde_json::json!(["gone", "other"]));
 }
 
+#[test]
+fn a_list_says_the_cluster_of_each_host() {
+    let here = tempfile::tempdir().unwrap();
+    let captures = here.path().join("captures");
+    fs::create_dir(&captures).unwrap();
+    for host in ["db1", "db2", "db3.example.org"] {
+        let root = captures.join(host);
+        fs::create_dir_all(root.join("proc/sys/kernel")).unwrap();
+        fs::create_dir(root.join("sys")).unwrap();
+        fs::write(root.join("proc/meminfo"), "MemTotal: 1048576 kB\nPageTables: 1024 kB\n").unwrap();
+        fs::write(root.join("proc/sys/kernel/hostname"), format!("{host}\n")).unwrap();
+    }
+    let run = |list: &str| {
+        fs::write(here.path().join("list"), list).unwrap();
+        let mut collect = Command::new(env!("CARGO_BIN_EXE_hugewise"));
+        collect.args([
+            "collect",
+            "captures",
+            "--out",
+            "lake",
+            "--label",
+            "rest",
+            "--clusters",
+            "list",
+            "--expect",
+            "list",
+        ]);
+        collect.args(["--stale", "9999", "--format", "json"]).current_dir(here.path()).output().unwrap()
+    };
+    for (list, told) in [
+        (
+            "db1\n",
+            "list: line 1 has a host and no cluster; --clusters takes a file with a host and its cluster per line",
+        ),
+        ("db1 a\ndb1 b\n", "list: line 2 puts db1 into b, and one before it into a;"),
+    ] {
+        let refused = run(list);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(told), "{refused:?}");
+        assert!(!here.path().join("lake").exists());
+    }
+    let summary: Value = serde_json::from_slice(&run("db1.example.org RAC A\ndb3,RAC B\ndb9 RAC B\n").stdout).unwrap();
+    assert_eq!((&summary["read"], &summary["absent"]), (&serde_json::json!(3), &serde_json::json!(["db9"])));
+    let mut told: Vec<_> = rows(&here.path().join("lake"), "hosts")
+        .iter()
+        .map(|row| format!("{} {}", value(row, "host"), value(row, "cluster")))
+        .collect();
+    told.sort();
+    assert_eq!(told, [r#""db1" "RAC A""#, r#""db2" "rest""#, r#""db3.example.org" "RAC B""#]);
+}
+
 /// Somebody who gave the wrong folder hears of it; a folder that others empty is no failure.
 #[test]
 fn a_folder_without_captures_is_named() {

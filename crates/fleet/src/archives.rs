@@ -13,6 +13,7 @@ use hugewise_report::parquet::Cell;
 use hugewise_report::plain;
 use sha2::{Digest, Sha256};
 
+use crate::clusters::Clusters;
 use crate::id::{Id, hex};
 use crate::reading::Taken;
 use crate::rows::{self, Row, Whose, lines, text};
@@ -41,8 +42,8 @@ impl Found {
 }
 
 /// Looks through the archives at the paths. `take` gets the rows of one host and one day after another.
-pub(crate) fn read(paths: &[PathBuf], cluster: Option<&str>, take: &mut (dyn FnMut(Taken) + Send)) -> Found {
-    let hours = Mutex::new(Hours { cluster, host: None, days: BTreeMap::new(), take });
+pub(crate) fn read(paths: &[PathBuf], clusters: &Clusters, take: &mut (dyn FnMut(Taken) + Send)) -> Found {
+    let hours = Mutex::new(Hours { clusters, host: None, days: BTreeMap::new(), take });
     let investigation = {
         let rows = Mutex::new(|host: Option<&str>, all: &[Series]| {
             if let Ok(mut hours) = hours.lock() {
@@ -61,14 +62,14 @@ pub(crate) fn read(paths: &[PathBuf], cluster: Option<&str>, take: &mut (dyn FnM
     };
     for host in &investigation.hosts {
         let of_host = investigation.sources.iter().filter(|source| source.host == host.host);
-        incidents(host, of_host.filter_map(|source| source.to).max(), cluster, take);
+        incidents(host, of_host.filter_map(|source| source.to).max(), clusters, take);
     }
     let read = investigation.sources.into_iter().filter(|source| source.format.is_some()).map(|source| source.path);
     Found { read: read.collect(), wrong: None }
 }
 
 /// The rows of a host's day; they are known by what they say.
-fn taken(table: &str, host: Option<&str>, cluster: Option<&str>, last: i64, rows: &[(Place, Vec<Cell>)]) -> Taken {
+fn taken(table: &str, host: Option<&str>, clusters: &Clusters, last: i64, rows: &[(Place, Vec<Cell>)]) -> Taken {
     let mut hash = Sha256::new();
     hash.update(format!("{table}\0{}\0{}\0", host.unwrap_or_default(), last.div_euclid(DAY)));
     for (_, cells) in rows {
@@ -78,7 +79,7 @@ fn taken(table: &str, host: Option<&str>, cluster: Option<&str>, last: i64, rows
     let whose = Whose {
         capture: hex(&id),
         host: host.map(|name| plain::clean(name).into_owned()),
-        cluster: cluster.map(str::to_owned),
+        cluster: clusters.of(host).map(str::to_owned),
         captured_at: Some(last.div_euclid(1000)),
     };
     let rows: Vec<Row> = rows.iter().map(|(place, cells)| whose.row(*place, cells.iter().cloned())).collect();
@@ -87,7 +88,7 @@ fn taken(table: &str, host: Option<&str>, cluster: Option<&str>, last: i64, rows
 
 /// What each hour of a host was, while its samples pass.
 struct Hours<'a> {
-    cluster: Option<&'a str>,
+    clusters: &'a Clusters,
     host: Option<String>,
     /// By the day since 1970.
     days: BTreeMap<i64, BTreeMap<(Format, usize, i64), Hour>>,
@@ -166,7 +167,7 @@ impl Hours<'_> {
             (Place::Series, cells)
         };
         let rows: Vec<Row> = hours.iter().map(row).collect();
-        (self.take)(taken("series", self.host.as_deref(), self.cluster, last, &rows));
+        (self.take)(taken("series", self.host.as_deref(), self.clusters, last, &rows));
     }
 }
 
@@ -176,7 +177,7 @@ const fn clock(wall: bool) -> &'static str {
 
 /// The incidents of a host, by the day on which they began. How far its archives reached tells which of two readings of a day is
 /// the later one.
-fn incidents(host: &History, reached: Option<Moment>, cluster: Option<&str>, take: &mut (dyn FnMut(Taken) + Send)) {
+fn incidents(host: &History, reached: Option<Moment>, clusters: &Clusters, take: &mut (dyn FnMut(Taken) + Send)) {
     let wall = matches!(host.clock, Clock::Wall { .. });
     let mut days: BTreeMap<i64, Vec<&Incident>> = BTreeMap::new();
     for incident in &host.incidents {
@@ -190,7 +191,7 @@ fn incidents(host: &History, reached: Option<Moment>, cluster: Option<&str>, tak
             continue;
         }
         let rows: Vec<Row> = incidents.into_iter().map(|incident| row(incident, wall)).collect();
-        take(taken("incidents", host.host.as_deref(), cluster, last, &rows));
+        take(taken("incidents", host.host.as_deref(), clusters, last, &rows));
     }
 }
 

@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::archives;
 use crate::bundle::{self, Content, Member};
+use crate::clusters::Clusters;
 use crate::failed::Failed;
 use crate::id::{Id, hex};
 use crate::lake::{self, Batch, Lake, Of, Partition};
@@ -43,8 +44,8 @@ pub struct Asked {
     pub paths: Vec<PathBuf>,
     /// The folder of the tables.
     pub lake: PathBuf,
-    /// The cluster of all these hosts.
-    pub cluster: Option<String>,
+    /// The clusters of these hosts.
+    pub clusters: Clusters,
     /// The keys to buckets and containers.
     #[cfg(feature = "store")]
     pub credentials: crate::store::Credentials,
@@ -116,7 +117,7 @@ pub fn collect(
             scope.spawn(move || {
                 while let Some(unit) = next(&units) {
                     let path = unit.path.clone();
-                    let read = || reading::read(unit, asked.cluster.as_deref(), &|id| known.contains(id));
+                    let read = || reading::read(unit, &asked.clusters, &|id| known.contains(id));
                     let read = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(defect()));
                     if tell.send((path, read)).is_err() {
                         return;
@@ -357,8 +358,8 @@ impl Keeper<'_> {
         }
         let paths: Vec<PathBuf> = paths.into_iter().collect();
         let mut wrong = None;
-        let cluster = self.asked.cluster.clone();
-        let found = archives::read(&paths, cluster.as_deref(), &mut |taken| {
+        let asked = self.asked;
+        let found = archives::read(&paths, &asked.clusters, &mut |taken| {
             if wrong.is_none() && !self.has(&taken.id) {
                 wrong = self.add(Path::new(""), taken).err();
             }
@@ -404,7 +405,8 @@ impl Keeper<'_> {
             self.summary.already += 1;
             return Ok(());
         }
-        let whose = Whose { capture: hex(&id), host: None, cluster: self.asked.cluster.clone(), captured_at: None };
+        let cluster = self.asked.clusters.of(None).map(str::to_owned);
+        let whose = Whose { capture: hex(&id), host: None, cluster, captured_at: None };
         if known {
             self.summary.failures.push(Failure::new(&shown, failed.class, &failed.message));
             return Ok(());
@@ -449,7 +451,7 @@ impl Keeper<'_> {
             if self.has(&id) {
                 continue;
             }
-            let cluster = self.asked.cluster.clone();
+            let cluster = self.asked.clusters.of(Some(name)).map(str::to_owned);
             let captured_at = captured.flatten();
             let whose = Whose { capture: hex(&id), host: Some(name.clone()), cluster, captured_at };
             self.row(Path::new(name), &whose, class, &message, false);

@@ -5,6 +5,7 @@
 mod archives;
 mod bundle;
 mod checksums;
+mod clusters;
 pub mod collect;
 mod failed;
 mod id;
@@ -17,5 +18,6 @@ mod sources;
 pub mod store;
 pub mod summary;
 
+pub use clusters::{Clusters, Entry, WrongList, entries};
 pub use collect::{Asked, Progress, STORES, collect, is_stored};
 pub use summary::Summary;

@@ -14,6 +14,7 @@ use hugewise_report::{Checked, plain};
 use sha2::{Digest, Sha256};
 
 use crate::checksums;
+use crate::clusters::Clusters;
 use crate::failed::{Failed, LARGEST};
 use crate::id::{Id, hex};
 use crate::rows::{self, Row, Whose};
@@ -31,7 +32,7 @@ pub(crate) struct Taken {
 }
 
 /// Reads a capture; none where `known` has it already.
-pub(crate) fn read(unit: Unit, cluster: Option<&str>, known: &dyn Fn(&Id) -> bool) -> Result<Option<Taken>, Failed> {
+pub(crate) fn read(unit: Unit, clusters: &Clusters, known: &dyn Fn(&Id) -> bool) -> Result<Option<Taken>, Failed> {
     let path = unit.path.clone();
     let opened = unit.open()?;
     let (id, check) = match opened {
@@ -74,7 +75,7 @@ pub(crate) fn read(unit: Unit, cluster: Option<&str>, known: &dyn Fn(&Id) -> boo
             (id, judged(source.as_ref())?)
         }
     };
-    Ok(Some(made(id, &path, cluster, check)))
+    Ok(Some(made(id, &path, clusters, check)))
 }
 
 /// Whether a file begins as a collector's does, or is a tar, in which there may be some.
@@ -113,11 +114,11 @@ fn not_a_host(error: &OpenError, id: Option<Id>) -> Failed {
     Failed { id, ..Failed::new("not_a_capture", error.what.clone()) }
 }
 
-fn made(id: Id, path: &Path, cluster: Option<&str>, (check, captured_at, torn, archives): Judged) -> Taken {
+fn made(id: Id, path: &Path, clusters: &Clusters, (check, captured_at, torn, archives): Judged) -> Taken {
     let whose = Whose {
         capture: hex(&id),
         host: check.host.name.as_deref().map(|name| plain::clean(name).into_owned()),
-        cluster: cluster.map(str::to_owned),
+        cluster: clusters.of(check.host.name.as_deref()).map(str::to_owned),
         captured_at: captured_at.and_then(rows::moment),
     };
     let path = plain::clean(&path.to_string_lossy()).into_owned();

@@ -19,7 +19,7 @@ fn asked(paths: Vec<std::path::PathBuf>, lake: &Path) -> Asked {
     Asked {
         paths,
         lake,
-        cluster: None,
+        clusters: Clusters::default(),
         #[cfg(feature = "store")]
         credentials: crate::store::Credentials::default(),
         expected: Vec::new(),
@@ -31,7 +31,7 @@ fn asked(paths: Vec<std::path::PathBuf>, lake: &Path) -> Asked {
 
 fn run(paths: &[&Path], lake: &Path) -> Summary {
     let paths = paths.iter().map(|path| path.to_path_buf()).collect();
-    let asked = Asked { cluster: Some("test".into()), ..asked(paths, lake) };
+    let asked = Asked { clusters: Clusters::one(Some("test".into())), ..asked(paths, lake) };
     collect(&asked, &mut std::io::empty(), &mut |_| {}).unwrap().finished()
 }
 
