@@ -14,6 +14,8 @@ from .questions import Question, all_questions
 MOST_ROWS = 200
 # Letters of one value that people are shown: what a host makes long does not make the report so.
 LONGEST_TEXT = 400
+# Letters of a name that stand on one line of the page.
+LONGEST_NAME = 32
 SCHEMA = "hugewise.fleet/1"
 
 Answer = tuple[Question, list[dict[str, Any]]]
@@ -98,19 +100,31 @@ def _html_table(rows: list[dict[str, Any]], pages: str | None) -> str:
     if not rows:
         return "<p>None.</p>"
     names = list(rows[0])
-    head = "".join(f'<th scope="col">{html.escape(name.removesuffix("_bytes").replace("_", " "))}</th>' for name in names)
+    head = "".join(_head(name, all(_is_number(row[name]) or row[name] is None for row in rows)) for name in names)
     body = "".join("<tr>" + "".join(_cell(name, row[name], pages) for name in names) + "</tr>" for row in rows[:MOST_ROWS])
     more = f"<p>And {len(rows) - MOST_ROWS:,} more.</p>" if len(rows) > MOST_ROWS else ""
     return f'<div tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{more}'
 
 
+def _head(name: str, is_number: bool) -> str:
+    number = ' class="n"' if is_number else ""
+    return f'<th scope="col"{number}>{html.escape(name.removesuffix("_bytes").replace("_", " "))}</th>'
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def _cell(name: str, value: Any, pages: str | None) -> str:
-    number = ' class="n"' if isinstance(value, (int, float)) and not isinstance(value, bool) else ""
-    text = html.escape(shown(name, value))
+    text = shown(name, value)
+    # A name or a time is read whole; what is longer breaks its line.
+    is_short = len(text) <= LONGEST_NAME and " " not in text
+    kind = ' class="n"' if _is_number(value) else ' class="w"' if is_short else ""
+    text = html.escape(text)
     # No name leads out of the folder of pages: a slash in it is encoded, and one of dots alone is no file's.
     if pages and name == "host" and value and str(value).strip("."):
         text = f'<a href="{html.escape(pages.replace(HOST, quote(str(value), safe="")))}">{text}</a>'
-    return f"<td{number}>{text}</td>"
+    return f"<td{kind}>{text}</td>"
 
 
 _PAGE = """<!doctype html>
@@ -123,13 +137,15 @@ body {{ font: 15px/1.5 system-ui, sans-serif; max-width: 80rem; margin: 2rem aut
 div {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; }}
 th, td {{ text-align: left; padding: .25rem .75rem; border-bottom: 1px solid #8884; vertical-align: top; }}
-.n {{ text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }}
+.n {{ text-align: right; font-variant-numeric: tabular-nums; }}
+td.n, .w {{ white-space: nowrap; }}
 /* Paper does not scroll: every column has to fit. */
 @page {{ size: A4 landscape; margin: 1cm; }}
 @media print {{
 body {{ font-size: 9px; max-width: none; margin: 0; padding: 0; }}
 div {{ overflow: visible; }}
 th, td {{ padding: 2px 4px; overflow-wrap: anywhere; }}
+.w {{ white-space: normal; }}
 tr {{ break-inside: avoid; }}
 }}
 </style></head><body>

@@ -1,4 +1,4 @@
--- Hosts that are set up differently from others in their cluster (collect --label).
+-- Hosts that are set up differently from others in their cluster (collect --clusters).
 WITH named AS (
     -- Members of a cluster call their instances of one database PROD1 and PROD2.
     SELECT *, CASE WHEN engine = 'oracle' THEN regexp_replace(instance, '[0-9]+$', '') ELSE instance END AS database
