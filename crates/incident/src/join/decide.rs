@@ -13,6 +13,8 @@ const HIGH: f64 = 30.0;
 const COARSE: i64 = 120_000;
 /// Pages a second that are taken back where that is no chance.
 const TAKEN_BACK: f64 = 100.0;
+/// Allocations a second that wait for compaction, at their most: fewer are none.
+const FEW_STALLS: f64 = 1.0;
 /// Part of a pool that is left in one that is used.
 const USED: f64 = 0.1;
 
@@ -134,7 +136,7 @@ fn cgroup(facts: &Facts<'_>) -> Option<Taken> {
         return None;
     }
     // What is taken back without a scan of the host's is taken back in a cgroup.
-    let taken_back = facts.scans.any() == Some(false) && facts.taken_back.is_some_and(|pages| pages >= TAKEN_BACK);
+    let taken_back = taken_back(facts);
     if !taken_back && !facts.compaction_counted && facts.kernel_rules_throughout() {
         return None;
     }
@@ -144,6 +146,10 @@ fn cgroup(facts: &Facts<'_>) -> Option<Taken> {
         (false, _) => Confidence::Low,
     };
     Some((Verdict::CgroupLimit, confidence, taken_back))
+}
+
+fn taken_back(facts: &Facts<'_>) -> bool {
+    facts.scans.any() == Some(false) && facts.taken_back.is_some_and(|pages| pages >= TAKEN_BACK)
 }
 
 /// Processors that the hypervisor gave to others.
@@ -205,9 +211,14 @@ fn compaction_alone(facts: &Facts<'_>) -> Option<Taken> {
 
 fn compaction(facts: &Facts<'_>) -> Option<Taken> {
     let felt = [Kind::KernelCpu, Kind::Starved, Kind::MemoryStall].into_iter().any(|kind| facts.clear(kind));
-    let there = facts.strong(Kind::Compaction) || (facts.clear(Kind::Compaction) && felt);
-    let confidence = if felt { Confidence::High } else { Confidence::Medium };
-    there.then_some((Verdict::CompactionStall, confidence, true))
+    if facts.strong(Kind::Compaction) || (facts.clear(Kind::Compaction) && felt) {
+        let confidence = if felt { Confidence::High } else { Confidence::Medium };
+        return Some((Verdict::CompactionStall, confidence, true));
+    }
+    // A few that take long are as bad as many: nobody scanned or took anything back, and the kernel has the processors.
+    let few = facts.compacted.is_some_and(|most| most >= FEW_STALLS);
+    let waited = facts.clear(Kind::MemoryStall) && facts.scans.any() == Some(false) && !taken_back(facts);
+    (few && waited && facts.kernel_rules_throughout()).then_some((Verdict::CompactionStall, Confidence::Medium, true))
 }
 
 /// Tasks that hung, or processors that did not come back, without anything that says why.

@@ -73,6 +73,18 @@ fn a_cgroup_at_its_limit_on_a_host_with_free_memory() {
     only(|calm| Second { stalled: (92.0, 3.0), taken_back: 8000.0, ..calm }, ALL, Verdict::CgroupLimit);
 }
 
+/// Each of a few allocations may take a tenth of a second and more, while four processes ask for huge pages.
+#[test]
+fn few_long_stalls_in_compaction_are_no_cgroups() {
+    let change = |calm| Second { system: 96.0, user: 2.0, compacted: 6.0, stalled: (97.0, 40.0), ..calm };
+    let incident = &only(change, ALL, Verdict::CompactionStall).incidents[0];
+    assert_eq!(incident.confidence, Confidence::Medium);
+    says(&incident.summary, &["up to 6 allocations a second waited for compaction"]);
+    // Where the kernel has not the processors, or pages were taken back, a few say nothing.
+    only(|calm| Second { system: 20.0, ..change(calm) }, ALL, Verdict::CgroupLimit);
+    only(|calm| Second { taken_back: 8000.0, ..change(calm) }, ALL, Verdict::CgroupLimit);
+}
+
 /// As on a host on huge pages whose processors were busy for a quarter of an hour: kswapd scanned 250 pages a second in all that
 /// time, as it did not get a processor, and nobody else had to reclaim.
 #[test]
