@@ -203,6 +203,77 @@ fn the_three_lists_for_the_centre_are_one_and_the_dashboard_needs_no_more() {
     }
 }
 
+/// The names that a regular expression without quantifiers matches.
+fn spelled(expression: &str) -> BTreeSet<String> {
+    let Some((before, rest)) = expression.split_once('(') else {
+        return expression.split('|').map(str::to_owned).collect();
+    };
+    let mut depth = 1;
+    let end = rest.find(|letter| {
+        depth += i32::from(letter == '(') - i32::from(letter == ')');
+        depth == 0
+    });
+    let (inside, after) = rest.split_at(end.unwrap());
+    let after = &after[1..];
+    let (others, begin) = before.rsplit_once('|').map_or(("", before), |(others, begin)| (others, begin));
+    let (finish, more) = after.split_once('|').map_or((after, ""), |(finish, more)| (finish, more));
+    let mut all: BTreeSet<String> = spelled(inside).iter().map(|it| format!("{begin}{it}{finish}")).collect();
+    for more in [others, more].into_iter().filter(|it| !it.is_empty()) {
+        all.extend(spelled(more));
+    }
+    all
+}
+
+#[test]
+fn what_is_kept_of_a_scrape_is_what_rules_and_alerts_read() {
+    let list = field(&documented("prometheus.yml beside the hosts"), "regex: ");
+    assert_eq!(spelled("a(b|c(d|e)f)|g|h"), BTreeSet::from(["ab", "acdf", "acef", "g", "h"].map(str::to_owned)));
+    let mut read = BTreeSet::new();
+    for file in ["recording.yml", "fleet.yml", "alerts.yml"] {
+        let text = packaging(&format!("prometheus/{file}"));
+        let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#']) && !line.starts_with("- name:"));
+        let names = lines.flat_map(rules::names).map(str::to_owned);
+        read.extend(names.filter(|name| !name.contains(':') && name != "up"));
+    }
+    let (_, queries) = dashboard();
+    let asked = queries.iter().flat_map(|query| rules::names(&query.expression)).map(str::to_owned);
+    read.extend(asked.filter(|name| !name.contains(':') && name != "up"));
+    assert_eq!(spelled(&list), read);
+}
+
+/// A Prometheus that has gone takes its hosts with it, from the sums and from the number of hosts.
+#[test]
+fn the_centres_alert_names_a_cluster_that_has_gone() {
+    if !is_there("promtool") {
+        return skipped("promtool");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("centre.yml"), documented("centre.yml at the centre")).unwrap();
+    let tests = r#"
+rule_files: [centre.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'hugewise:cluster_hosts:count{cluster="orders",prometheus="west-1"}', values: '40x180'}
+      - {series: 'hugewise:cluster_hosts:count{cluster="orders",prometheus="west-2"}', values: '30x90 stale'}
+      - {series: 'hugewise:cluster_hosts:count{prometheus="west-2"}', values: '2x90'}
+    alert_rule_test:
+      - {eval_time: 90m, alertname: HugewiseClusterGone}
+      - eval_time: 120m
+        alertname: HugewiseClusterGone
+        exp_alerts:
+          - exp_labels: {severity: warning, cluster: orders, prometheus: west-2}
+            exp_annotations: {summary: "30 hosts of cluster orders send nothing any more"}
+          - exp_labels: {severity: warning, prometheus: west-2}
+            exp_annotations: {summary: "2 hosts of cluster  send nothing any more"}
+"#;
+    let file = folder.path().join("tests.yml");
+    fs::write(&file, tests).unwrap();
+    must(Command::new("promtool").args(["check", "rules"]).arg(folder.path().join("centre.yml")));
+    must(Command::new("promtool").args(["test", "rules"]).arg(file));
+}
+
 #[test]
 fn the_dashboard_is_whole_and_selects_by_cluster_and_instance() {
     let (dashboard, queries) = dashboard();
@@ -211,12 +282,17 @@ fn the_dashboard_is_whole_and_selects_by_cluster_and_instance() {
     assert_eq!(dashboard["schemaVersion"], one["schemaVersion"]);
     let variables: Vec<&str> =
         dashboard["templating"]["list"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
-    assert_eq!(variables, ["datasource", "cluster", "instance"]);
+    assert_eq!(variables, ["datasource", "hosts", "cluster", "instance"]);
     let (mut ids, mut taken) = (BTreeSet::new(), BTreeSet::new());
     for panel in dashboard["panels"].as_array().unwrap() {
         let title = panel["title"].as_str().unwrap();
         assert!(ids.insert(panel["id"].as_u64().unwrap()), "{title}");
         assert_eq!(panel["datasource"]["uid"], "${datasource}", "{title}");
+        // The centre has no series that the dashboard for one host shows.
+        for link in panel["fieldConfig"]["defaults"]["links"].as_array().into_iter().flatten() {
+            let url = link["url"].as_str().unwrap();
+            assert!(url.starts_with("/d/hugewise?var-datasource=${hosts}&"), "{title}: {url}");
+        }
         let unit = panel["fieldConfig"]["defaults"]["unit"].as_str().unwrap();
         assert!(["short", "bytes", "percentunit"].contains(&unit), "{title}: {unit}");
         let [x, y, w, h] = ["x", "y", "w", "h"].map(|name| panel["gridPos"][name].as_u64().unwrap());
@@ -266,12 +342,12 @@ fn get(port: u16, path: &str) -> Option<String> {
     head.contains(" 200 ").then(|| body.to_owned())
 }
 
-/// The names of a host's series there, but for those that Prometheus adds to any scrape.
+/// The names of a host's series there.
 fn series(port: u16, host: &str) -> Option<BTreeSet<String>> {
     let body = get(port, &format!("/api/v1/series?match%5B%5D=%7Binstance%3D%22{host}%22%7D&start={}", now() - 60))?;
     let answer: Value = serde_json::from_str(&body).ok()?;
     let names = answer["data"].as_array()?.iter().map(|series| series["__name__"].as_str().unwrap_or_default());
-    Some(names.filter(|name| !name.starts_with("scrape_")).map(str::to_owned).collect())
+    Some(names.map(str::to_owned).collect())
 }
 
 fn now() -> u64 {
@@ -355,7 +431,7 @@ fn the_centre_gets_ten_series_of_a_real_host() {
         }
     }
     // Counted, and not only by their names: each is one series.
-    let count = format!("/api/v1/query?query=count(%7Binstance%3D%22{host}%22%2C__name__!~%22scrape_.%2B%22%7D)");
+    let count = format!("/api/v1/query?query=count(%7Binstance%3D%22{host}%22%7D)");
     for port in [pulled, pushed] {
         let answer: Value = serde_json::from_str(&get(port, &count).unwrap()).unwrap();
         assert_eq!(answer["data"]["result"][0]["value"][1], MOST.to_string(), "{answer}");

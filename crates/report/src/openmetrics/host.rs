@@ -66,12 +66,11 @@ fn about(out: &mut Families, host: &Host) {
 
 fn memory(out: &mut Families, host: &Host) {
     let memory = &host.memory;
-    let facts: [(&'static str, &str, &Observed<Bytes>); 9] = [
+    let facts: [(&'static str, &str, &Observed<Bytes>); 8] = [
         ("hugewise_memory_bytes", "Memory of the host (MemTotal).", &memory.total),
         ("hugewise_memory_free_bytes", "Free memory (MemFree).", &memory.free),
         ("hugewise_memory_available_bytes", "Memory available without swapping (MemAvailable).", &memory.available),
         ("hugewise_page_tables_bytes", "Page tables of all processes (PageTables).", &memory.page_tables),
-        ("hugewise_pools_bytes", "Memory of all pools of all page sizes (Hugetlb).", &memory.hugetlb),
         ("hugewise_thp_anonymous_bytes", "Private memory on transparent huge pages.", &memory.anonymous_huge),
         ("hugewise_thp_shmem_bytes", "Shared memory on transparent huge pages.", &memory.shmem_huge),
         ("hugewise_swap_bytes", "Swap space (SwapTotal).", &memory.swap_total),
@@ -81,6 +80,14 @@ fn memory(out: &mut Families, host: &Host) {
         out.family(name, Kind::Gauge, help);
         out.known(&Labels::none(), fact.get().map(Bytes::get));
     }
+    out.family("hugewise_pools_bytes", Kind::Gauge, "Memory of all pools of all page sizes (Hugetlb).");
+    out.known(&Labels::none(), memory.hugetlb.get().map(Bytes::get).or_else(|| in_pools(host)));
+}
+
+/// Linux before 4.18 has no `Hugetlb` in /proc/meminfo: without the sum, a fleet's pools would be those of its newer hosts alone.
+fn in_pools(host: &Host) -> Option<u64> {
+    let bytes = |pool: &Pool| Some(pool.total.get()?.of(pool.page_size).get());
+    host.pools.known()?.iter().try_fold(0_u64, |sum, pool| Some(sum.saturating_add(bytes(pool)?)))
 }
 
 /// Pages that servers which ask for them lack beyond what the pool still has for them.

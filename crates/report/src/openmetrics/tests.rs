@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use hugewise_model::{Bytes, Observed};
 use proptest::prelude::*;
 
 use super::instances::MOST_INSTANCES;
@@ -93,6 +94,20 @@ fn the_figures_are_the_hosts() {
     assert_sample(&text, "hugewise_cpu_seconds_total{mode=\"kernel\"}", 1.5);
     let findings = samples_of(&text).into_iter().filter(|(name, _)| name.starts_with("hugewise_findings{"));
     assert_eq!(findings.map(|(_, count)| count).sum::<f64>(), 3.0);
+}
+
+/// Linux before 4.18 does not say it itself.
+#[test]
+fn the_pools_memory_is_added_up_where_the_kernel_does_not() {
+    let mut sample = samples::prod();
+    sample.host.memory.hugetlb = Observed::Absent;
+    // 3200 pages of 2 MiB.
+    assert_sample(&text(&sample, Format::Prometheus), "hugewise_pools_bytes", 6_710_886_400.0);
+    sample.host.memory.hugetlb = Observed::Known(Bytes::from_mib(3));
+    assert_sample(&text(&sample, Format::Prometheus), "hugewise_pools_bytes", 3_145_728.0);
+    sample.host.memory.hugetlb = Observed::Absent;
+    sample.host.pools = Observed::Absent;
+    assert!(!text(&sample, Format::Prometheus).contains("hugewise_pools_bytes"));
 }
 
 #[test]
