@@ -31,13 +31,22 @@ class Folder:
         to = self._at(name)
         # An object is in its place once it is whole, and never before; to rename it would copy it.
         if self._files.getScheme() == "s3a":
-            self._files.copyFromLocalFile(True, True, self._here(file), to)
+            self._write(file, to)
             return
         whole = staging._at(file.name)
-        self._files.copyFromLocalFile(True, True, self._here(file), whole)
+        self._write(file, whole)
         self._files.mkdirs(to.getParent())
         if not self._files.rename(whole, to):
             raise LakeError(f"{to} cannot be written")
+
+    def _write(self, file: Path, to: Any) -> None:
+        read, write = self._java.java.io.FileInputStream(str(file)), self._files.create(to, False)
+        try:
+            self._java.org.apache.hadoop.io.IOUtils.copyBytes(read, write, 1 << 16, False)
+        finally:
+            read.close()
+        # This is what makes an object of it: nothing may close it that is not whole.
+        write.close()
 
     def remove(self) -> None:
         """Removes it with all that it has."""

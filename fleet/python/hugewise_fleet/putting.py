@@ -6,8 +6,9 @@ import io
 import os
 import tempfile
 import uuid
+from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,15 +56,21 @@ def put(spark: Any, staging: str, lake: str) -> dict[str, int]:
         left = _Left(_first(files), _held(spark, made, to))
         written: dict[str, int] = {}
         ready = _compacted(_counted(_each(files), left, written), left)
-        name, run = Path(folder) / "ready", uuid.uuid4()
+        run = uuid.uuid4()
 
-        def sent(place: str, content: bytes, number: int) -> None:
-            file = name.with_name(f"part-{run}-{number:06}.parquet")
+        def send(place: str, content: bytes, number: int) -> None:
+            file = Path(folder) / f"part-{run}-{number:06}.parquet"
             file.write_bytes(content)
             to.put(file, f"{place}/{file.name}", whole)
+            file.unlink()
 
-        running = [threads.submit(sent, place, content, number) for number, (place, content) in enumerate(ready)]
-        for each in running:
+        sent: deque[Future[None]] = deque()
+        for number, (place, content) in enumerate(ready):
+            sent.append(threads.submit(send, place, content, number))
+            # What a store has not taken yet is in memory.
+            if len(sent) > 2 * AT_ONCE:
+                sent.popleft().result()
+        for each in sent:
             each.result()
     return {table: written[table] for table in (*TABLES, "series") if table in written}
 

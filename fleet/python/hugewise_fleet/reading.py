@@ -10,6 +10,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +133,25 @@ def _members(batches: Iterator[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def why(error: Exception) -> str:
-    """What a failed job says: our own sentence, where an executor said one, or Spark's first line."""
+    """What a failed job says: our own sentence, where an executor said one, or the line that tells most."""
     text = str(error).strip()
-    own = re.search(r"LakeError: (.+)", text)
-    return own[1] if own else text.split("\n", 1)[0]
+    if own := re.search(r"LakeError: (.+)", text):
+        return own[1]
+    # Of Python, the last line; of Java, the one after the name of the call.
+    told = re.search(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(\S.*)", text) or re.search(r"^: (.+)", text, re.MULTILINE)
+    return told[1] if told else text.split("\n", 1)[0]
+
+
+@contextmanager
+def told(about: str) -> Iterator[None]:
+    """What Spark fails with becomes a LakeError."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise LakeError(f"{about}: {why(error)}") from error
 
 
 # No collector among them: Java does not start with two, and yours may be in spark-defaults.conf.

@@ -15,7 +15,7 @@ from typing import Any
 PREFIX = "10.77.0"
 # Where each machine has the Python of the tests and hugewise, as if they were installed there.
 VENV, PROGRAM = "/mnt/venv", "/usr/local/bin/hugewise"
-PATIENCE = 30
+PATIENCE = 120
 
 _NEW = ["unshare", "--net", "--mount", "--uts", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc"]
 # Mounts last, so that nothing of the machine that runs the tests is left in sight but what was installed.
