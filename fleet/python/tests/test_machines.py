@@ -62,6 +62,7 @@ spark.hadoop.fs.s3a.endpoint http://store:9000
 spark.hadoop.fs.s3a.endpoint.region {store.REGION}
 spark.hadoop.fs.s3a.path.style.access true
 spark.network.timeout 20s
+spark.network.timeoutInterval 5s
 spark.executor.heartbeatInterval 2s
 """
 
@@ -104,6 +105,7 @@ class Apart(unittest.TestCase):
         self._laid(self.store, "tmp/busy-every", "5")
         running = self._collect("s3a://lakes/killed", "/tmp/slow")
         gone, stays = self._reads_first(running)
+        self.assertEqual([each for each in _commands() if store.SECRET in each], [], "keys are not for ps to show")
         gone.kill()
         for machine in (stays, self._worker("worker3")):
             self._laid(machine, "tmp/slow", SLOW, 0o755)
@@ -210,6 +212,18 @@ class Apart(unittest.TestCase):
         new.write_text(text)
         new.chmod(mode)
         new.rename(machine.root / name)
+
+
+def _commands() -> list[str]:
+    """The command line of each process, as ps shows it."""
+    told = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit():
+                told.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return told
 
 
 # Where the Python of the tests has Spark.
