@@ -17,7 +17,9 @@ PREFIX = "10.77.0"
 VENV, PROGRAM = "/mnt/venv", "/usr/local/bin/hugewise"
 PATIENCE = 120
 
-_NEW = ["unshare", "--net", "--mount", "--uts", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc"]
+# Nothing of them outlives the tests, however these end.
+_BOUND = ["setpriv", "--pdeathsig", "KILL"]
+_NEW = [*_BOUND, "unshare", "--net", "--mount", "--uts", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc"]
 # Mounts last, so that nothing of the machine that runs the tests is left in sight but what was installed.
 _SET_UP = """set -e
 hostname "$1"
@@ -43,6 +45,7 @@ class Machine:
 
     def __init__(self, network: Network, name: str, address: str, program: str) -> None:
         self.name, self.address = name, address
+        self._started: list[subprocess.Popen[str]] = []
         command = [*_NEW, "sh", "-c", _SET_UP, "sh", name, sys.prefix, str(network.folder), program, address]
         self._outer = subprocess.Popen(command)
         self.init = network.first_of(self._outer)
@@ -58,17 +61,8 @@ class Machine:
         """Starts a command on it; its variables are those given and PATH."""
         inside = ["nsenter", "--target", str(self.init), "--all", "--wd=/tmp", "env", "-i"]
         given = {"PATH": f"{VENV}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/root", "LANG": "C.UTF-8", **options.pop("variables", {})}
-        return subprocess.Popen([*inside, *(f"{name}={value}" for name, value in given.items()), *command], text=True, **options)
-
-    def run(self, *command: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        """Runs a command on it to its end."""
-        patience = options.pop("timeout", None)
-        running = self.start(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
-        try:
-            said, errors = running.communicate(timeout=patience)
-        finally:
-            running.kill()
-        return subprocess.CompletedProcess(command, running.returncode, said, errors)
+        self._started.append(subprocess.Popen([*inside, *(f"{name}={value}" for name, value in given.items()), *command], text=True, **options))
+        return self._started[-1]
 
     def kill(self) -> None:
         """The power fails: all of it is gone, and nobody is told."""
@@ -76,7 +70,8 @@ class Machine:
             os.kill(self.init, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        self._outer.wait()
+        for each in (self._outer, *self._started):
+            each.wait()
 
 
 class Network:
@@ -90,7 +85,7 @@ class Network:
         self._program = program
         self._numbers = itertools.count(10)
         self.machines: list[Machine] = []
-        self._outer = subprocess.Popen(["unshare", "--net", "--pid", "--fork", "--kill-child", "sleep", "infinity"])
+        self._outer = subprocess.Popen([*_BOUND, "unshare", "--net", "--pid", "--fork", "--kill-child", "sleep", "infinity"])
         self._switch = self.first_of(self._outer)
         self._ip("link", "add", "br0", "type", "bridge")
         self._ip("link", "set", "br0", "up")

@@ -16,6 +16,7 @@ from typing import Any
 
 from hugewise_fleet import report
 from hugewise_fleet.engines import DuckDb
+from hugewise_fleet.questions import question
 
 from . import lake, store
 from .machines import PROGRAM, VENV, Machine, Network
@@ -117,10 +118,11 @@ class Apart(unittest.TestCase):
         self.assertIn("nothing new", self._said())
         self.assertEqual(rows_of(self._lake("killed")), whole)
         self._laid(self.store, "tmp/busy-every", "0")
-        asked = self._fleet("report", "s3a://lakes/killed", "--engine", "spark://master:7077", "--format", "json")
+        asked = self._fleet("ask", "s3a://lakes/killed", "causes", "--engine", "spark://master:7077", "--format", "json")
         self.assertEqual(self._end(asked), 0, self._said())
         answers = json.loads((self.folder / "out").read_text())
-        self.assertEqual(answers, json.loads(report.as_json(report.answers(DuckDb(str(self.near))))))
+        one = question("causes")
+        self.assertEqual(answers, json.loads(report.as_json([(one, DuckDb(str(self.near)).rows(one.sql))])))
 
     def test_what_a_store_refuses_is_said(self) -> None:
         for lake_, keys, told in (
