@@ -59,9 +59,9 @@ class Machine:
 
     def start(self, *command: str, **options: Any) -> subprocess.Popen[str]:
         """Starts a command on it; its variables are those given and PATH."""
-        inside = ["nsenter", "--target", str(self.init), "--all", "--wd=/tmp", "env", "-i"]
+        inside = ["nsenter", "--target", str(self.init), "--all", "--wd=/tmp"]
         given = {"PATH": f"{VENV}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": "/root", "LANG": "C.UTF-8", **options.pop("variables", {})}
-        self._started.append(subprocess.Popen([*inside, *(f"{name}={value}" for name, value in given.items()), *command], text=True, **options))
+        self._started.append(subprocess.Popen([*inside, *command], env=given, text=True, **options))
         return self._started[-1]
 
     def kill(self) -> None:
