@@ -105,13 +105,13 @@ class Killed(unittest.TestCase):
         self.fail("nothing was read")
 
 
-def rows_of(tables: Path) -> dict[str, list[tuple]]:
-    """All rows of each table, but for what differs from run to run."""
+def rows_of(tables: Path, *but: str) -> dict[str, list[tuple]]:
+    """All rows of each table, but for what differs from run to run and for these columns of failures."""
     db, rows = duckdb.connect(), {}
     for table in sorted(each.name for each in tables.iterdir() if each.is_dir() and not each.name.startswith("_")):
         source = f"read_parquet('{tables}/{table}/*/*/*.parquet', hive_partitioning = true)"
         # When a capture failed is of the run, and so is which of two names the same capture has.
-        columns = {"failures": "* EXCLUDE (failed_at, day, path, message)", "hosts": "* EXCLUDE (path)"}.get(table, "*")
+        columns = {"failures": f"* EXCLUDE ({', '.join(('failed_at', 'day', *but))})", "hosts": "* EXCLUDE (path)"}.get(table, "*")
         answer = db.execute(f"SELECT {columns} FROM {source}")
         names = [column[0] for column in answer.description]
         rows[table] = sorted((tuple(row[names.index(name)] for name in sorted(names)) for row in answer.fetchall()), key=repr)
