@@ -1,5 +1,6 @@
 import sys
 
-from .cli import main
+# Absolute, because spark-submit runs this file by itself.
+from hugewise_fleet.cli import main
 
 sys.exit(main())

@@ -7,6 +7,7 @@ import io
 import os
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 from . import __version__, reading, report
@@ -66,7 +67,8 @@ def _report(asked: argparse.Namespace) -> int:
         raise LakeError(f"--pages {asked.pages} has no {report.HOST}, which stands for the host's name: --pages 'pages/{report.HOST}.html'")
     if asked.pages is not None and asked.format != "html":
         raise LakeError("only the page has links to hosts: add --format html")
-    answers = report.answers(open_engine(asked.lake, asked.engine))
+    with closing(open_engine(asked.lake, asked.engine)) as engine:
+        answers = report.answers(engine)
     if asked.format == "html":
         return _write(asked.out, report.as_page(answers, asked.lake, asked.pages))
     return _write(asked.out, report.as_json(answers) if asked.format == "json" else report.as_text(answers))
@@ -74,23 +76,20 @@ def _report(asked: argparse.Namespace) -> int:
 
 def _ask(asked: argparse.Namespace) -> int:
     one = question(asked.question)
-    answers = [(one, open_engine(asked.lake, asked.engine).rows(one.sql))]
+    with closing(open_engine(asked.lake, asked.engine)) as engine:
+        answers = [(one, engine.rows(one.sql))]
     return _write(asked.out, report.as_json(answers) if asked.format == "json" else report.as_text(answers))
 
 
 def _collect(asked: argparse.Namespace) -> int:
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    spark = reading.session(None if asked.engine == "spark" else asked.engine)
-    try:
-        large = reading.too_large(spark, asked.captures)
-        written = reading.collect(spark, asked.captures, asked.lake, asked.program, asked.label, asked.partitions)
-    except (PySparkException, Py4JError) as error:
-        raise LakeError(f"Spark did not read {asked.captures}: {reading.why(error)}") from error
-    finally:
-        # Executors that end before their driver does are missed and started anew.
-        spark.stop()
+    with reading.told(f"Spark did not read {asked.captures} into {asked.lake}"):
+        spark = reading.session(None if asked.engine == "spark" else asked.engine)
+        try:
+            large = reading.too_large(spark, asked.captures)
+            written = reading.collect(spark, asked.captures, asked.lake, asked.program, asked.label, asked.partitions)
+        finally:
+            # Executors that end before their driver does are missed and started anew.
+            spark.stop()
     for path in large:
         print(f"hugewise-fleet: {path} was not read: it is larger than 1 GiB; use hugewise collect, or split it into smaller bundles", file=sys.stderr)
     _write(None, "".join(f"{table}: {rows} rows\n" for table, rows in written.items()) or "nothing new\n")

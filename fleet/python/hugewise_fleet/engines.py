@@ -9,6 +9,7 @@ is null.
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +24,9 @@ class Engine(Protocol):
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
         """The answer's rows, a value by each column's name."""
+
+    def close(self) -> None:
+        """Ends what it has started."""
 
 
 class DuckDb:
@@ -58,6 +62,9 @@ class DuckDb:
         names = [column[0] for column in answer.description]
         return [dict(zip(names, map(_plain, row))) for row in answer.fetchall()]
 
+    def close(self) -> None:
+        self._db.close()
+
 
 class Spark:
     """Apache Spark: `local[2]`, `spark://host:7077`, or a session that spark-submit made."""
@@ -65,18 +72,22 @@ class Spark:
     def __init__(self, lake: str, master: str | None) -> None:
         from pyspark.errors import AnalysisException
 
-        from .reading import session
+        from .reading import session, told
 
-        self._spark = session(master)
+        self._told = functools.partial(told, f"Spark did not read {lake}")
+        with self._told():
+            self._spark = session(master)
         present = set()
         for table in TABLES:
             try:
-                frame = self._spark.read.option("mergeSchema", "true").parquet(f"{lake.rstrip('/')}/{table}")
-            except AnalysisException as error:
+                with self._told():
+                    frame = self._spark.read.option("mergeSchema", "true").parquet(f"{lake.rstrip('/')}/{table}")
+            except LakeError as error:
                 # A table without a row has no folder.
-                if error.getCondition() not in ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA"):
-                    raise LakeError(f"the tables cannot be read: {error}") from error
-                continue
+                missing = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
+                if isinstance(error.__cause__, AnalysisException) and error.__cause__.getCondition() in missing:
+                    continue
+                raise
             for name, kind in _EMPTY[table].items():
                 if name not in frame.columns:
                     frame = frame.selectExpr("*", f"CAST(NULL AS {kind}) AS {name}")
@@ -88,7 +99,13 @@ class Spark:
         self._spark.sql(sql.replace("CREATE VIEW", "CREATE OR REPLACE TEMPORARY VIEW"))
 
     def rows(self, sql: str) -> list[dict[str, Any]]:
-        return [{name: _plain(value) for name, value in row.asDict().items()} for row in self._spark.sql(sql).collect()]
+        with self._told():
+            answer = self._spark.sql(sql).collect()
+        return [{name: _plain(value) for name, value in row.asDict().items()} for row in answer]
+
+    def close(self) -> None:
+        # Executors that end before their driver does are missed and started anew.
+        self._spark.stop()
 
 
 def open_engine(lake: str, engine: str) -> Engine:
@@ -99,7 +116,7 @@ def open_engine(lake: str, engine: str) -> Engine:
 def _prepare(lake: str, present: set[str], execute: Any, rows: Any) -> None:
     if not present:
         raise LakeError(f"{lake} has no tables: hugewise collect PATH... --out {lake} writes them")
-    versions = {row["schema_version"] for table in present for row in rows(f"SELECT DISTINCT schema_version FROM all_{table}")}
+    versions = {row["schema_version"] for row in rows(" UNION ".join(f"SELECT schema_version FROM all_{table}" for table in sorted(present)))}
     if versions - {VERSION}:
         raise LakeError(f"{lake} has tables of version {max(versions)}, and this program knows {VERSION}: install a newer one")
     for table in set(_EMPTY) - present:
@@ -194,7 +211,7 @@ FROM pairs
 """
 
 # The columns that questions ask, of tables which a lake may lack: no host has a case, or none could not be read.
-_TEXT, _NUMBER, _FLAG = "VARCHAR(255)", "BIGINT", "BOOLEAN"
+_TEXT, _NUMBER, _FLAG = "STRING", "BIGINT", "BOOLEAN"
 _WHO = {"capture": _TEXT, "host": _TEXT, "cluster": _TEXT, "engine": _TEXT, "instance": _TEXT}
 _TIME = "TIMESTAMP"
 _EMPTY = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import struct
@@ -11,14 +10,16 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .tables import TABLES, LakeError
+from . import putting
+from .folder import Folder
+from .tables import LakeError
 
 # What a partition made: a file of a table, whose rows of each capture are counted.
-STAGED = "part string, file string, schema binary, rows map<string, bigint>, content binary, table string"
-
+STAGED = "part int, table string, file string, rows map<string, bigint>, content binary"
 
 # A file is one cell of a row for Spark, which holds no more than 2 GiB, and an executor rarely as much.
 LARGEST = 1 << 30
@@ -26,7 +27,11 @@ LARGEST = 1 << 30
 
 def too_large(spark: Any, captures: str) -> list[str]:
     """Files that `collect` passes over because of their size."""
-    return [row["path"] for row in _files(spark, captures).where(f"length > {LARGEST}").select("path").collect()]
+    files = _files(spark, captures)
+    # No file is larger than all of them, which Spark has listed already: mostly this saves a job.
+    if int(str(files._jdf.queryExecution().analyzed().stats().sizeInBytes())) <= LARGEST:
+        return []
+    return [row["path"] for row in files.where(f"length > {LARGEST}").select("path").collect()]
 
 
 def collect(spark: Any, captures: str, lake: str, program: str = "hugewise", label: str | None = None, partitions: int | None = None) -> dict[str, int]:
@@ -35,17 +40,20 @@ def collect(spark: Any, captures: str, lake: str, program: str = "hugewise", lab
     Spark commits the files that each partition made as a whole, so that a task which was killed and tried again counts
     once. Captures that several partitions met, or that are in the lake already, are not written again.
     """
+    from pyspark import cloudpickle
+
     lake = lake.rstrip("/")
     files = _files(spark, captures).where(f"length <= {LARGEST}").select("path", "content")
     frame = files.repartition(partitions) if partitions else files
+    # Executors need not have this package: what they run is sent to them.
+    cloudpickle.register_pickle_by_value(sys.modules[__package__])
     staging = f"{lake}/_staging-{uuid.uuid4()}"
     try:
         made = frame.mapInArrow(lambda batches: _partition(batches, program, label), STAGED)
-        made.write.partitionBy("table").parquet(staging)
-        return _written(spark, staging, lake)
+        made.write.option("compression", "none").parquet(f"{staging}/made")
+        return putting.put(spark, staging, lake)
     finally:
-        path = spark._jvm.org.apache.hadoop.fs.Path(staging)
-        path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)
+        Folder(spark, staging).remove()
 
 
 def _files(spark: Any, captures: str) -> Any:
@@ -71,11 +79,10 @@ def _partition(batches: Iterator[Any], program: str, label: str | None) -> Itera
     # Spark removes its own folders, also those of an executor that was killed.
     local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
     schema = pyarrow.schema(
-        [("part", "string"), ("file", "string"), ("schema", "binary"), ("rows", pyarrow.map_("string", "int64")), ("content", "binary"), ("table", "string")]
+        [("part", "int32"), ("table", "string"), ("file", "string"), ("rows", pyarrow.map_("string", "int64")), ("content", "binary")]
     )
     task = TaskContext.get()
     assert task
-    part = f"{task.partitionId():08}"
     with tempfile.TemporaryDirectory(prefix="hugewise-", dir=local) as folder:
         lake = Path(folder) / "lake"
         command = [program, "collect", "-", "--out", str(lake), "--format", "json"]
@@ -84,12 +91,11 @@ def _partition(batches: Iterator[Any], program: str, label: str | None) -> Itera
             captures = pyarrow.parquet.read_table(file, columns=["capture"], partitioning=None)["capture"]
             counted = pyarrow.compute.value_counts(captures).to_pylist()
             made = {
-                "part": part,
+                "part": task.partitionId(),
+                "table": file.parts[-4],
                 "file": "/".join(file.parts[-3:]),
-                "schema": pyarrow.parquet.read_schema(file).serialize().to_pybytes(),
                 "rows": [(each["values"], each["counts"]) for each in counted],
                 "content": file.read_bytes(),
-                "table": file.parts[-4],
             }
             yield pyarrow.RecordBatch.from_pylist([made], schema=schema)
 
@@ -126,81 +132,26 @@ def _members(batches: Iterator[Any]) -> Iterator[tuple[str, Any]]:
             yield path.as_py(), memoryview(content.as_buffer())
 
 
-def _written(spark: Any, staging: str, lake: str) -> dict[str, int]:
-    """Puts what the partitions made into the lake, but for the captures that are in it; how many rows each table got."""
-    import pyarrow
-    from pyspark.sql import functions as sql
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    staged = spark.read.schema(STAGED).parquet(staging)
-    schemas = {row["table"]: row["schema"] for row in staged.groupBy("table").agg(sql.first("schema").alias("schema")).collect()}
-    held = staged.select("table", "part", sql.explode("rows").alias("capture", "rows"))
-    # Decided, and on the disk, before anything is among what the lake has.
-    _left_out(spark, held, schemas, lake).write.parquet(f"{staging}/_left")
-    left = spark.read.schema("table string, capture string, part string").parquet(f"{staging}/_left")
-    some = not left.isEmpty()
-    new = held.join(left, ["table", "capture", "part"], "left_anti") if some else held
-    counted = {row["table"]: row["rows"] for row in new.groupBy("table").agg(sql.sum("rows").alias("rows")).collect()}
-    for table in (table for table in (*TABLES, "series") if table in counted):
-        schema = from_arrow_schema(pyarrow.ipc.read_schema(pyarrow.py_buffer(schemas[table])))
-        schema = schema.add("day", "string").add("bucket", "string").add("part", "string")
-        of_table = staged.where(sql.col("table") == table).select("part", "file", "content")
-        rows = of_table.mapInArrow(_unpacked, schema)
-        if some:
-            not_these = left.where(sql.col("table") == table).select("capture", "part")
-            rows = rows.join(sql.broadcast(not_these), ["capture", "part"], "left_anti")
-        rows = rows.select(*(name for name in schema.names if name != "part"))
-        rows.write.partitionBy("day", "bucket").mode("append").parquet(f"{lake}/{table}")
-    return {table: counted[table] for table in (*TABLES, "series") if table in counted}
-
-
-def _left_out(spark: Any, held: Any, tables: Iterable[str], lake: str) -> Any:
-    """Captures of parts that are not written: another part has them, or the table of the lake."""
-    from pyspark.sql import functions as sql
-
-    least, most = sql.min("part").alias("least"), sql.max("part").alias("most")
-    twice = held.groupBy("table", "capture").agg(least, most).where("least <> most")
-    left = held.join(twice, ["table", "capture"]).where("part <> least").select("table", "capture", "part")
-    for table in tables:
-        # A table without a row has no folder.
-        if _exists(spark, f"{lake}/{table}"):
-            known = spark.read.schema("capture string").parquet(f"{lake}/{table}")
-            of_table = held.where(sql.col("table") == table)
-            left = left.union(of_table.join(known, "capture", "left_semi").select("table", "capture", "part"))
-    return left.distinct()
-
-
 def why(error: Exception) -> str:
-    """What a failed job says: our own sentence, where an executor said one, or Spark's first line."""
+    """What a failed job says: our own sentence, where an executor said one, or the line that tells most."""
     text = str(error).strip()
-    own = re.search(r"LakeError: (.+)", text)
-    return own[1] if own else text.split("\n", 1)[0]
+    if own := re.search(r"LakeError: (.+)", text):
+        return own[1]
+    # Of Python, the last line; of Java, the one after the name of the call.
+    told = re.search(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)+(\S.*)", text) or re.search(r"^: (.+)", text, re.MULTILINE)
+    return told[1] if told else text.split("\n", 1)[0]
 
 
-def _exists(spark: Any, folder: str) -> bool:
-    path = spark._jvm.org.apache.hadoop.fs.Path(folder)
-    return path.getFileSystem(spark._jsc.hadoopConfiguration()).exists(path)
+@contextmanager
+def told(about: str) -> Iterator[None]:
+    """What Spark fails with becomes a LakeError."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
-
-def _unpacked(batches: Iterator[Any]) -> Iterator[Any]:
-    import pyarrow
-    import pyarrow.parquet
-
-    for batch in batches:
-        for row in batch.to_pylist():
-            day, bucket, _ = row["file"].split("/")
-            read = pyarrow.parquet.read_table(io.BytesIO(row["content"]))
-            # Spark takes microseconds alone.
-            micro = [each.with_type(pyarrow.timestamp("us", "UTC")) if pyarrow.types.is_timestamp(each.type) else each for each in read.schema]
-            read = read.cast(pyarrow.schema(micro))
-            day = day.removeprefix("day=")
-            for name, value in (
-                ("day", None if day == "__HIVE_DEFAULT_PARTITION__" else day),
-                ("bucket", bucket.removeprefix("bucket=")),
-                ("part", row["part"]),
-            ):
-                read = read.append_column(name, pyarrow.array([value] * len(read), "string"))
-            yield from read.to_batches()
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise LakeError(f"{about}: {why(error)}") from error
 
 
 # No collector among them: Java does not start with two, and yours may be in spark-defaults.conf.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +14,7 @@ KEY, SECRET, REGION = "AKIDHUGEWISE", "a/secret+key", "eu-central-1"
 class Store:
     """Two doors to the same buckets: `address` for hugewise, `client()` for the test."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
         from werkzeug.serving import WSGIRequestHandler, make_server
 
@@ -26,7 +27,11 @@ class Store:
         # What is played at the next requests for a path, one after another: `busy`, `broken`, `silent`.
         self.faults: dict[str, list[str]] = {}
         self.asked: dict[str, int] = {}
-        self._servers = [make_server("127.0.0.1", 0, door, threaded=True, request_handler=Quiet) for door in (self._door, self._app)]
+        # Every so many requests one is refused, whoever asks; none where it is 0.
+        self.busy_every = 0
+        self._requests = 0
+        doors = ((host, port, self._door), ("127.0.0.1", 0, self._app))
+        self._servers = [make_server(*door, threaded=True, request_handler=Quiet) for door in doors]
         for server in self._servers:
             threading.Thread(target=server.serve_forever, daemon=True).start()
         self.address, self._bare = (f"http://127.0.0.1:{server.server_port}" for server in self._servers)
@@ -43,6 +48,11 @@ class Store:
             server.server_close()
 
     def _door(self, environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        # A client whose body is not read takes the answer for a broken connection.
+        environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))
+        self._requests += 1
+        if self.busy_every and self._requests % self.busy_every == 0:
+            return _refused(start, 503, "SlowDown")
         path = environ["RAW_URI"].split("?")[0]
         self.asked[path] = self.asked.get(path, 0) + 1
         played = self.faults.get(path, [])
@@ -74,6 +84,9 @@ def _wrong(environ: dict[str, Any]) -> tuple[int, str] | None:
     from botocore.awsrequest import AWSRequest
     from botocore.credentials import Credentials
 
+    if authorization := environ.get("HTTP_AUTHORIZATION"):
+        # Of another's client, whose signatures are its own concern.
+        return None if f"Credential={KEY}/" in authorization else (403, "InvalidAccessKeyId")
     path, _, query = environ["RAW_URI"].partition("?")
     pairs = [part.partition("=")[::2] for part in query.split("&") if part]
     signed = {name: unquote(value) for name, value in pairs if name.startswith("X-Amz-")}

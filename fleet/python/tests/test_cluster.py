@@ -47,7 +47,7 @@ class Killed(unittest.TestCase):
         (captures / "none.tar.gz").write_bytes(b"no capture")
 
     def test_an_executor_or_a_program_that_is_killed_takes_nothing_with_it(self) -> None:
-        whole = self._rows(self._end(self._collect("whole", os.environ["HUGEWISE_PROGRAM"]), "whole"))
+        whole = rows_of(self._end(self._collect("whole", os.environ["HUGEWISE_PROGRAM"]), "whole"))
         self.assertEqual((len(whole["hosts"]), len(whole["failures"])), (HOSTS, 2))
         for victim, found in (("executor", _executor), ("program", _program)):
             with self.subTest(victim=victim):
@@ -62,7 +62,7 @@ class Killed(unittest.TestCase):
                     os.kill(found(reader), signal.SIGKILL)
                 finally:
                     go.touch()
-                self.assertEqual(self._rows(self._end(running, victim)), whole)
+                self.assertEqual(rows_of(self._end(running, victim)), whole)
                 self.assertGreater(len(list(marks.iterdir())), PARTS, "what was killed is tried again")
         self.assertEqual(list(self.folder.rglob("_staging*")), [])
         self.assertEqual(list(self.folder.rglob("_temporary")), [])
@@ -104,14 +104,18 @@ class Killed(unittest.TestCase):
         running.kill()
         self.fail("nothing was read")
 
-    def _rows(self, of: Path) -> dict[str, list[tuple]]:
-        db, rows = duckdb.connect(), {}
-        for table in sorted(each.name for each in of.iterdir() if each.is_dir()):
-            source = f"read_parquet('{of}/{table}/*/*/*.parquet', hive_partitioning = true)"
-            # When a capture failed is of the run, and so is which of two names the same capture has.
-            columns = {"failures": "* EXCLUDE (failed_at, day)", "hosts": "* EXCLUDE (path)"}.get(table, "*")
-            rows[table] = sorted(db.execute(f"SELECT {columns} FROM {source}").fetchall(), key=repr)
-        return rows
+
+def rows_of(tables: Path, *but: str) -> dict[str, list[tuple]]:
+    """All rows of each table, but for what differs from run to run and for these columns of failures."""
+    db, rows = duckdb.connect(), {}
+    for table in sorted(each.name for each in tables.iterdir() if each.is_dir() and not each.name.startswith("_")):
+        source = f"read_parquet('{tables}/{table}/*/*/*.parquet', hive_partitioning = true)"
+        # When a capture failed is of the run, and so is which of two names the same capture has.
+        columns = {"failures": f"* EXCLUDE ({', '.join(('failed_at', 'day', *but))})", "hosts": "* EXCLUDE (path)"}.get(table, "*")
+        answer = db.execute(f"SELECT {columns} FROM {source}")
+        names = [column[0] for column in answer.description]
+        rows[table] = sorted((tuple(row[names.index(name)] for name in sorted(names)) for row in answer.fetchall()), key=repr)
+    return rows
 
 
 def _parent(pid: int) -> int:

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -228,6 +229,20 @@ class Answers(unittest.TestCase):
         duckdb.sql(f"COPY (SELECT {columns} FROM read_parquet('{part}', hive_partitioning = false)) TO '{part}.new' (FORMAT parquet)")
         os.replace(f"{part}.new", part)
         self.engine = DuckDb(self.lake)
+
+    def test_spark_submit_runs_a_file_by_itself(self) -> None:
+        package = Path(cli.__file__).parent
+        command = [sys.executable, "-B", str(package / "__main__.py"), "ask", self.lake, "totals"]
+        ran = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(package.parent)}, capture_output=True, text=True, check=False)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+
+    @unittest.skipUnless(importlib.util.find_spec("pyspark"), "pyspark is not installed")
+    def test_what_spark_fails_with_is_one_sentence(self) -> None:
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            self.assertEqual(cli.main(["report", "s3a://bucket/lake", "--engine", "local[1]"]), 2)
+        self.assertIn("hugewise-fleet: Spark did not read s3a://bucket/lake: ", said.getvalue())
+        self.assertIn("S3AFileSystem not found", said.getvalue())
+        self.assertNotIn("Traceback", said.getvalue())
 
     @unittest.skipUnless(importlib.util.find_spec("pyspark"), "pyspark is not installed")
     def test_spark_gives_the_same_rows(self) -> None:

@@ -12,17 +12,17 @@ servers AS (
         asked,
         coalesce(version, '') AS version,
         -- Null is no limit, or not known.
-        coalesce(CAST(memlock_bytes AS VARCHAR(20)), '') AS memlock
+        coalesce(CAST(memlock_bytes AS STRING), '') AS memlock
     FROM named
 ),
 lines AS (
     SELECT capture, cluster, 'kernel' AS line, coalesce(kernel, '') AS value FROM hosts
     UNION ALL SELECT capture, cluster, 'thp_enabled', coalesce(thp_enabled, '') FROM hosts
     UNION ALL SELECT capture, cluster, 'thp_defrag', coalesce(thp_defrag, '') FROM hosts
-    UNION ALL SELECT capture, cluster, 'default_huge_page_bytes', coalesce(CAST(default_huge_page_bytes AS VARCHAR(20)), '') FROM hosts
+    UNION ALL SELECT capture, cluster, 'default_huge_page_bytes', coalesce(CAST(default_huge_page_bytes AS STRING), '') FROM hosts
     UNION ALL SELECT capture, cluster, 'swap', CASE WHEN swap_total_bytes > 0 THEN 'yes' ELSE 'no' END FROM hosts
-    UNION ALL SELECT capture, cluster, concat('pool of ', CAST(page_bytes AS VARCHAR(20)), ' bytes'),
-        CAST(total_pages AS VARCHAR(20)) FROM pools WHERE node IS NULL
+    UNION ALL SELECT capture, cluster, concat('pool of ', CAST(page_bytes AS STRING), ' bytes'),
+        CAST(total_pages AS STRING) FROM pools WHERE node IS NULL
     UNION ALL SELECT capture, cluster, concat(server, ' asks'), asked FROM servers
     UNION ALL SELECT capture, cluster, concat(server, ' version'), version FROM servers
     UNION ALL SELECT capture, cluster, concat(server, ' memlock_bytes'), memlock FROM servers
