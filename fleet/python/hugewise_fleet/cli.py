@@ -45,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     read.add_argument("lake", metavar="LAKE", help="where the tables go")
     read.add_argument("--engine", default="spark", help="spark (for spark-submit), or a master such as spark://host:7077")
     read.add_argument("--label", metavar="CLUSTER", help="the cluster that these hosts belong to")
+    read.add_argument("--clusters", type=Path, metavar="FILE", help="a file with a host and its cluster per line; --label is for the others")
     read.add_argument("--partitions", type=int, metavar="N", help="number of parts to read the captures in")
     read.add_argument("--program", default=reading.program(), help="path of hugewise on the executors, if it is not in their PATH")
     read.set_defaults(run=_collect)
@@ -82,11 +83,15 @@ def _ask(asked: argparse.Namespace) -> int:
 
 
 def _collect(asked: argparse.Namespace) -> int:
+    try:
+        clusters = asked.clusters.read_text(encoding="utf-8-sig") if asked.clusters else None
+    except UnicodeDecodeError:
+        raise LakeError(f"{asked.clusters} is not a text in UTF-8: --clusters takes a file with a host and its cluster per line") from None
     with reading.told(f"Spark did not read {asked.captures} into {asked.lake}"):
         spark = reading.session(None if asked.engine == "spark" else asked.engine)
         try:
             large = reading.too_large(spark, asked.captures)
-            written = reading.collect(spark, asked.captures, asked.lake, asked.program, asked.label, asked.partitions)
+            written = reading.collect(spark, asked.captures, asked.lake, asked.program, asked.label, asked.partitions, clusters)
         finally:
             # Executors that end before their driver does are missed and started anew.
             spark.stop()

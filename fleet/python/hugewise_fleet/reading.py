@@ -34,8 +34,18 @@ def too_large(spark: Any, captures: str) -> list[str]:
     return [row["path"] for row in files.where(f"length > {LARGEST}").select("path").collect()]
 
 
-def collect(spark: Any, captures: str, lake: str, program: str = "hugewise", label: str | None = None, partitions: int | None = None) -> dict[str, int]:
+def collect(
+    spark: Any,
+    captures: str,
+    lake: str,
+    program: str = "hugewise",
+    label: str | None = None,
+    partitions: int | None = None,
+    clusters: str | None = None,
+) -> dict[str, int]:
     """Reads the captures below a path into the tables of a lake; how many rows each table got.
+
+    `clusters` has a host and its cluster per line, `label` is the cluster of those that are not in it.
 
     Spark commits the files that each partition made as a whole, so that a task which was killed and tried again counts
     once. Captures that several partitions met, or that are in the lake already, are not written again.
@@ -49,7 +59,7 @@ def collect(spark: Any, captures: str, lake: str, program: str = "hugewise", lab
     cloudpickle.register_pickle_by_value(sys.modules[__package__])
     staging = f"{lake}/_staging-{uuid.uuid4()}"
     try:
-        made = frame.mapInArrow(lambda batches: _partition(batches, program, label), STAGED)
+        made = frame.mapInArrow(lambda batches: _partition(batches, program, label, clusters), STAGED)
         made.write.option("compression", "none").parquet(f"{staging}/made")
         return putting.put(spark, staging, lake)
     finally:
@@ -70,7 +80,7 @@ def framed(members: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
     yield struct.pack(">IQ", 0, 0)
 
 
-def _partition(batches: Iterator[Any], program: str, label: str | None) -> Iterator[Any]:
+def _partition(batches: Iterator[Any], program: str, label: str | None, clusters: str | None) -> Iterator[Any]:
     import pyarrow
     import pyarrow.compute
     import pyarrow.parquet
@@ -86,7 +96,12 @@ def _partition(batches: Iterator[Any], program: str, label: str | None) -> Itera
     with tempfile.TemporaryDirectory(prefix="hugewise-", dir=local) as folder:
         lake = Path(folder) / "lake"
         command = [program, "collect", "-", "--out", str(lake), "--format", "json"]
-        _feed(command + (["--label", label] if label else []), batches)
+        command += ["--label", label] if label else []
+        if clusters is not None:
+            list_ = Path(folder) / "clusters"
+            list_.write_text(clusters, encoding="utf-8")
+            command += ["--clusters", str(list_)]
+        _feed(command, batches)
         for file in sorted(lake.glob("*/day=*/bucket=*/*.parquet")):
             captures = pyarrow.parquet.read_table(file, columns=["capture"], partitioning=None)["capture"]
             counted = pyarrow.compute.value_counts(captures).to_pylist()

@@ -267,24 +267,29 @@ class Answers(unittest.TestCase):
         (given / "torn.tar.gz").write_bytes(lake.capture("torn")[:150])
         (given / "none.tar.gz").write_bytes(b"no capture")
         program = os.environ["HUGEWISE_PROGRAM"]
-        subprocess.run([program, "collect", str(given), "--out", str(one), "--label", "rac"], check=False, capture_output=True)
+        (root / "clusters").write_text("db1 other\n", encoding="utf-8")
+        labels = ["--label", "rac", "--clusters", str(root / "clusters")]
+        subprocess.run([program, "collect", str(given), "--out", str(one), *labels], check=False, capture_output=True)
         # What Spark cannot hold ends nothing.
         with (given / "large.tar").open("wb") as large:
             large.truncate(reading.LARGEST + 1)
         spark = reading.session("local[2]")
         self.assertEqual([path.rsplit("/", 1)[1] for path in reading.too_large(spark, str(given))], ["large.tar"])
         for expected in (5, None):
-            written = reading.collect(spark, str(given), str(two), program, "rac", 3)
+            written = reading.collect(spark, str(given), str(two), program, "rac", 3, "db1 other\n")
             self.assertEqual(written.get("hosts"), expected, "what is there already is not written again")
         for name in ("totals", "page-tables", "next-start", "pools", "causes", "waves"):
             rows = [DuckDb(str(each)).rows(question(name).sql) for each in (one, two)]
             self.assertEqual(rows[0], rows[1], name)
+        known = [DuckDb(str(each)).rows("SELECT host, cluster FROM hosts ORDER BY host") for each in (one, two)]
+        self.assertEqual(known[0], known[1])
+        self.assertEqual([row["cluster"] for row in known[0]], ["rac", "other", "rac", "rac", "rac"])
         failed = [DuckDb(str(each)).rows("SELECT class, count(*) AS n FROM failures GROUP BY class") for each in (one, two)]
         self.assertEqual(failed[0], failed[1])
         self.assertEqual(sum(row["n"] for row in failed[0]), 2)
         for captures, program, told in ((given, "/nowhere/hugewise", "name it with --program"), ("/nowhere", program, "/nowhere")):
             with contextlib.redirect_stderr(io.StringIO()) as said:
-                command = ["collect", str(captures), str(two), "--engine", "local[2]", "--program", program]
+                command = ["collect", str(captures), str(two), "--engine", "local[2]", "--program", program, *labels]
                 self.assertEqual(cli.main(command), 2)
             self.assertIn(told, said.getvalue())
             self.assertNotIn("Traceback", said.getvalue())
