@@ -180,7 +180,7 @@ def session(master: str | None) -> Any:
     if master and master.startswith("local"):
         # Workers of this machine have what this program has.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Java plans some twenty small jobs, hands bytes on, and ends. What compiles for long runs would take more than all of these.
+    # Java plans a few small jobs, hands bytes on, and ends. What compiles for long runs would take more than all of these.
     # Options of yours, and of whoever runs the cluster, come after those of this variable, which takes the place of none.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", _FOR_SHORT_RUNS)
     builder = SparkSession.builder.appName("hugewise-fleet").config("spark.sql.session.timeZone", "UTC")
