@@ -38,8 +38,8 @@ pub(crate) struct Arguments {
     /// The cluster that these hosts belong to, as a column of every table.
     #[arg(long, value_name = "CLUSTER")]
     label: Option<String>,
-    /// File with a host and its cluster per line, for hosts of several clusters: `db1.example.org orders`. A name without a
-    /// domain is that of any host of that name. `--label` is for hosts that are not in it.
+    /// File with a host and its cluster per line, such as `db1.example.org orders`, if the hosts belong to several clusters. A
+    /// name without a domain matches any host of that name. Hosts that are not in the file get `--label`.
     #[arg(long, value_name = "FILE")]
     clusters: Option<PathBuf>,
     /// File with the names of the hosts that should be in the tables, one per line; `#` starts a comment, and what follows the

@@ -202,7 +202,7 @@ fn a_list_says_the_cluster_of_each_host() {
             "db1\n",
             "list: line 1 has a host and no cluster; --clusters takes a file with a host and its cluster per line",
         ),
-        ("db1 a\ndb1 b\n", "list: line 2 puts db1 into b, and one before it into a;"),
+        ("db1 a\ndb1 b\n", "list: line 2 puts db1 into b, but an earlier line puts it into a;"),
     ] {
         let refused = run(list);
         assert_eq!(refused.status.code(), Some(2));

@@ -9,7 +9,7 @@ pub enum WrongList {
     #[error("line {0} has a host and no cluster")]
     NoCluster(usize),
     /// A host, its two clusters, and the line with the second.
-    #[error("line {3} puts {0} into {2}, and one before it into {1}")]
+    #[error("line {3} puts {0} into {2}, but an earlier line puts it into {1}")]
     Twice(String, String, String, usize),
 }
 
@@ -114,7 +114,7 @@ mod tests {
     fn a_list_that_cannot_be_meant_is_refused() {
         assert_eq!(Clusters::listed("a x\n\n# b\nc\n", None).unwrap_err(), WrongList::NoCluster(4));
         let twice = Clusters::listed("a x\nA y\n", None).unwrap_err().to_string();
-        assert_eq!(twice, "line 2 puts a into y, and one before it into x");
+        assert_eq!(twice, "line 2 puts a into y, but an earlier line puts it into x");
         assert!(Clusters::listed("a x\nA x\n", None).is_ok());
     }
 }

@@ -221,7 +221,7 @@ const INSTANCES: Table = Table {
         maybe(
             "saved_bytes",
             Integer,
-            "how much of `page_tables_bytes` huge pages would save: 0 if they hold it already, or there is nothing that a pool could hold",
+            "how much of `page_tables_bytes` huge pages would save: 0 if it is on huge pages already, or has nothing that a pool could hold",
         ),
         maybe(
             "saved_at_max_bytes",

@@ -45,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     read.add_argument("lake", metavar="LAKE", help="where the tables go")
     read.add_argument("--engine", default="spark", help="spark (for spark-submit), or a master such as spark://host:7077")
     read.add_argument("--label", metavar="CLUSTER", help="the cluster that these hosts belong to")
-    read.add_argument("--clusters", type=Path, metavar="FILE", help="a file with a host and its cluster per line; --label is for the others")
+    read.add_argument("--clusters", type=Path, metavar="FILE", help="a file with a host and its cluster per line; the others get --label")
     read.add_argument("--partitions", type=int, metavar="N", help="number of parts to read the captures in")
     read.add_argument("--program", default=reading.program(), help="path of hugewise on the executors, if it is not in their PATH")
     read.set_defaults(run=_collect)
