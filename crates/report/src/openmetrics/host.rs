@@ -84,7 +84,7 @@ fn memory(out: &mut Families, host: &Host) {
     out.known(&Labels::none(), memory.hugetlb.get().map(Bytes::get).or_else(|| in_pools(host)));
 }
 
-/// Linux before 4.18 has no `Hugetlb` in /proc/meminfo: without the sum, a fleet's pools would be those of its newer hosts alone.
+/// Older kernels have no `Hugetlb` in /proc/meminfo: without the sum, a fleet's pools would be those of its newer hosts alone.
 fn in_pools(host: &Host) -> Option<u64> {
     let bytes = |pool: &Pool| Some(pool.total.get()?.of(pool.page_size).get());
     host.pools.known()?.iter().try_fold(0_u64, |sum, pool| Some(sum.saturating_add(bytes(pool)?)))

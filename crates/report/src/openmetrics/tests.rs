@@ -96,7 +96,7 @@ fn the_figures_are_the_hosts() {
     assert_eq!(findings.map(|(_, count)| count).sum::<f64>(), 3.0);
 }
 
-/// Linux before 4.18 does not say it itself.
+/// Older kernels do not say it themselves.
 #[test]
 fn the_pools_memory_is_added_up_where_the_kernel_does_not() {
     let mut sample = samples::prod();
