@@ -26,11 +26,12 @@ fn read(bytes: &[u8]) {
     let file = folder.join(FILES[usize::from(*which) % FILES.len()]);
     fs::create_dir_all(folder.join("proc/1")).expect("a temporary folder");
     fs::create_dir_all(file.parent().expect("a folder")).expect("a temporary folder");
-    fs::write(folder.join("proc/1/status"), "Name:\tinit\nPid:\t1\nPPid:\t0\nVmPTE:\t40 kB\n").expect("a file");
+    fs::write(folder.join("proc/1/status"), "Name:\tinit\nPid:\t1\nPPid:\t0\nVmPTE:\t40 kB\n")
+        .expect("a file");
     fs::write(&file, content).expect("a file");
-    if let Ok(source) = source::open(Some(&folder)) {
+    if let Ok(source) = source::open_source(Some(&folder)) {
         let host = hugewise_host::read(source.as_ref());
-        std::hint::black_box(hugewise_engines::find(&host, source.as_ref()));
+        std::hint::black_box(hugewise_engines::find_instances(&host, source.as_ref()));
     }
     fs::remove_file(file).expect("the file is there");
 }

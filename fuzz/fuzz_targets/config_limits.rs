@@ -6,5 +6,10 @@ hugewise_fuzz::target!(apply);
 
 fn apply(bytes: &[u8]) {
     let rules = limits::parse("/f", bytes);
-    std::hint::black_box(limits::for_user(&rules, "oracle", 54321, &[(54321, "oinstall".to_owned())]));
+    std::hint::black_box(limits::for_user(
+        &rules,
+        "oracle",
+        54321,
+        &[(54321, "oinstall".to_owned())],
+    ));
 }

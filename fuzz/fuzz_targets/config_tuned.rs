@@ -6,6 +6,10 @@ hugewise_fuzz::target!(parse);
 
 fn parse(bytes: &[u8]) {
     if let Ok(sections) = tuned::parse("/f", bytes) {
-        std::hint::black_box(tuned::describe(String::new(), &sections, &tuned::Here::default()));
+        std::hint::black_box(tuned::describe_profile(
+            String::new(),
+            &sections,
+            &tuned::ConditionHost::default(),
+        ));
     }
 }

@@ -1,3 +1,3 @@
 #![no_main]
 
-hugewise_fuzz::target!(hugewise_engines::ini::every);
+hugewise_fuzz::target!(hugewise_engines::ini::parse_all_entries);

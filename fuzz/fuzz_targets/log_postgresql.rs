@@ -7,5 +7,6 @@ use hugewise_model::Engine;
 hugewise_fuzz::target!(read);
 
 fn read(bytes: &[u8]) {
-    let _ = std::hint::black_box(read_log(&LogText { path: "log", bytes }, Some(Engine::PostgreSql)));
+    let _ =
+        std::hint::black_box(read_log(&LogText { path: "log", bytes }, Some(Engine::PostgreSql)));
 }

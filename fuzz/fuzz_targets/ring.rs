@@ -1,7 +1,8 @@
 #![no_main]
 
-//! Any bytes as a ring: as they are, as blocks behind a whole header with the checksums that they should have, and as the choice
-//! among the largest and smallest numbers of a ring that decodes whole.
+//! Any bytes as a ring: as they are, as blocks behind a whole header with the checksums that they
+//! should have, and as the choice among the largest and smallest numbers of a ring that decodes
+//! whole.
 
 use std::hint::black_box;
 
@@ -15,7 +16,7 @@ fn ring(bytes: &[u8]) -> usize {
             black_box(entry);
             entries += 1;
         }));
-        let _ = black_box(hugewise_incident::readers::read(&bytes[..], "seconds.ring"));
+        let _ = black_box(hugewise_investigate::readers::read(&bytes[..], "seconds.ring"));
     }
     entries
 }

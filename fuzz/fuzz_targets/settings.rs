@@ -1,3 +1,6 @@
 #![no_main]
 
-hugewise_fuzz::target!(hugewise_host::kernel::settings::parse, hugewise_host::kernel::settings::parse_group);
+hugewise_fuzz::target!(
+    hugewise_host::kernel::settings::parse,
+    hugewise_host::kernel::settings::parse_group
+);

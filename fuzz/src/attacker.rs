@@ -1,5 +1,6 @@
-//! A host on which a user without rights has done what he likes: his processes, their names, arguments, cgroups and
-//! mappings, and the files in his folder are made of any bytes. Beside him runs PostgreSQL as Debian has it.
+//! A host on which a user without rights has done what he likes: his processes, their names,
+//! arguments, cgroups and mappings, and the files in his folder are made of any bytes. Beside him
+//! runs PostgreSQL as Debian has it.
 
 use hugewise_host::source::MapSource;
 
@@ -167,7 +168,7 @@ pub(crate) fn host(bytes: &[u8]) -> MapSource {
             let value = if dice.coin() { dice.text(VALUES) } else { dice.text(PATHS) };
             text += &format!("{key}{sign}{value}\n");
         }
-        source = source.file(&format!("{HOME}/{name}"), text);
+        source = source.with_file(&format!("{HOME}/{name}"), text);
     }
     source
 }
@@ -180,27 +181,31 @@ pub(crate) fn host_without_him() -> MapSource {
 fn base() -> MapSource {
     let pool = "/sys/kernel/mm/hugepages/hugepages-2048kB";
     let mut source = MapSource::new()
-        .file("/proc/meminfo", "MemTotal: 25165824 kB\nMemFree: 20971520 kB\nMemAvailable: 20971520 kB\nPageTables: 8192 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\nHugePages_Total: 0\nHugePages_Free: 0\nHugePages_Rsvd: 0\nHugePages_Surp: 0\nHugepagesize: 2048 kB\n")
-        .file("/proc/sys/kernel/osrelease", "6.1.0-13-amd64\n")
-        .file("/proc/sys/kernel/hostname", "db7\n")
-        .file("/proc/sys/kernel/shmmax", "18446744073692774399\n")
-        .file("/proc/sys/kernel/shmall", "18446744073692774399\n")
-        .file("/proc/sys/vm/hugetlb_shm_group", "0\n")
-        .file("/proc/sys/vm/nr_hugepages", "0\n")
-        .file("/proc/sysvipc/shm", "key shmid perms size cpid lpid nattch uid gid cuid cgid atime dtime ctime rss swap\n")
-        .file("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
-        .file("/proc/cmdline", "root=/dev/vda1 ro\n")
-        .file("/etc/passwd", "root:x:0:0::/root:/bin/sh\npostgres:x:101:101::/:/bin/sh\nmallory:x:4242:4242::/home/mallory:/bin/sh\n")
-        .file("/etc/group", "root:x:0:\npostgres:x:101:\nmallory:x:4242:\nnogroup:x:65534:\n")
-        .file("/etc/os-release", "ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n")
-        .file("/usr/lib/systemd/system/postgresql@.service", "[Service]\nType=forking\n")
-        .file("/usr/lib/systemd/system/cron.service", "[Service]\nExecStart=/usr/sbin/cron\n")
-        .file("/etc/postgresql/15/main/postgresql.conf", "shared_buffers = 1GB\ninclude_dir = 'conf.d'\n")
-        .file("/etc/postgresql/15/main/conf.d/10.conf", "work_mem = 4MB\n")
-        .file("/var/lib/postgresql/15/main/PG_VERSION", "15\n")
-        .file("/usr/bin/systemctl", "\x7fELF")
-        .file("/usr/bin/pg_ctlcluster", "#!/usr/bin/perl\n")
-        .file("/usr/bin/psql", "#!/usr/bin/perl\n");
+        .with_file("/proc/meminfo", "MemTotal: 25165824 kB\nMemFree: 20971520 kB\nMemAvailable: \
+             20971520 kB\nPageTables: 8192 kB\nSwapTotal: 0 kB\nSwapFree: 0 kB\nHugePages_Total: \
+             0\nHugePages_Free: 0\nHugePages_Rsvd: 0\nHugePages_Surp: 0\nHugepagesize: 2048 kB\n")
+        .with_file("/proc/sys/kernel/osrelease", "6.1.0-13-amd64\n")
+        .with_file("/proc/sys/kernel/hostname", "db7\n")
+        .with_file("/proc/sys/kernel/shmmax", "18446744073692774399\n")
+        .with_file("/proc/sys/kernel/shmall", "18446744073692774399\n")
+        .with_file("/proc/sys/vm/hugetlb_shm_group", "0\n")
+        .with_file("/proc/sys/vm/nr_hugepages", "0\n")
+        .with_file("/proc/sysvipc/shm", "key shmid perms size cpid lpid nattch uid gid cuid cgid \
+             atime dtime ctime rss swap\n")
+        .with_file("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n")
+        .with_file("/proc/cmdline", "root=/dev/vda1 ro\n")
+        .with_file("/etc/passwd", "root:x:0:0::/root:/bin/sh\npostgres:x:101:101::/:/bin/sh\nmallory:x:4242:4242::/home/mallory:/bin/sh\n")
+        .with_file("/etc/group", "root:x:0:\npostgres:x:101:\nmallory:x:4242:\nnogroup:x:65534:\n")
+        .with_file("/etc/os-release", "ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 12\"\n")
+        .with_file("/usr/lib/systemd/system/postgresql@.service", "[Service]\nType=forking\n")
+        .with_file("/usr/lib/systemd/system/cron.service", "[Service]\nExecStart=/usr/sbin/cron\n")
+        .with_file("/etc/postgresql/15/main/postgresql.conf", "shared_buffers = 1GB\ninclude_dir \
+             = 'conf.d'\n")
+        .with_file("/etc/postgresql/15/main/conf.d/10.conf", "work_mem = 4MB\n")
+        .with_file("/var/lib/postgresql/15/main/PG_VERSION", "15\n")
+        .with_file("/usr/bin/systemctl", "\x7fELF")
+        .with_file("/usr/bin/pg_ctlcluster", "#!/usr/bin/perl\n")
+        .with_file("/usr/bin/psql", "#!/usr/bin/perl\n");
     for (name, value) in [
         ("nr_hugepages", "0"),
         ("free_hugepages", "0"),
@@ -208,7 +213,7 @@ fn base() -> MapSource {
         ("surplus_hugepages", "0"),
         ("nr_overcommit_hugepages", "0"),
     ] {
-        source = source.file(&format!("{pool}/{name}"), format!("{value}\n"));
+        source = source.with_file(&format!("{pool}/{name}"), format!("{value}\n"));
     }
     let arguments = [
         "/usr/lib/postgresql/15/bin/postgres",
@@ -283,19 +288,23 @@ impl Process<'_> {
         let file = |name: &str| format!("/proc/{pid}/{name}");
         let status = format!(
             "Name:\t{name}\nPPid:\t1\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nGid:\t{uid}\t{uid}\t{uid}\t{uid}\nGroups:\t{uid}\n\
-             VmSize:\t{} kB\nRssShmem:\t{} kB\nVmPTE:\t512 kB\nVmSwap:\t0 kB\nHugetlbPages:\t0 kB\nThreads:\t1\nCapEff:\t0000000000000000\n",
+             VmSize:\t{} kB\nRssShmem:\t{} kB\nVmPTE:\t512 kB\nVmSwap:\t0 kB\nHugetlbPages:\t0 \
+                 kB\nThreads:\t1\nCapEff:\t0000000000000000\n",
             mapped >> 10,
             touched >> 10
         );
         let start = 0x7f00_0000_0000_u64;
         let maps = format!("{start:x}-{:x} rw-s 00000000 00:01 {pid} {kind}\n", start + mapped);
         source
-            .file(&file("status"), status)
-            .file(&file("cmdline"), arguments.join("\0") + "\0")
-            .file(&file("cgroup"), format!("0::{}\n", cgroup.replace('\n', "\\012")))
-            .file(&file("limits"), "Max locked memory         8388608              8388608              bytes\n")
-            .file(&file("maps"), maps)
-            .link(&file("exe"), executable)
-            .link(&file("cwd"), directory)
+            .with_file(&file("status"), status)
+            .with_file(&file("cmdline"), arguments.join("\0") + "\0")
+            .with_file(&file("cgroup"), format!("0::{}\n", cgroup.replace('\n', "\\012")))
+            .with_file(
+                &file("limits"),
+                "Max locked memory         8388608              8388608              bytes\n",
+            )
+            .with_file(&file("maps"), maps)
+            .with_link(&file("exe"), executable)
+            .with_link(&file("cwd"), directory)
     }
 }

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use hugewise_estate::named;
+use hugewise_testkit::oracle_fixtures::catalog;
 
-use crate::Failure;
+use hugewise_testkit::tools::Failure;
 
 /// What is made, and where.
 #[derive(clap::Args)]
@@ -18,12 +18,13 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Some(name) = &arguments.name else {
-        for (name, what, _) in named::ALL {
+        for (name, what, _) in catalog::ALL {
             println!("{name:<12} {what}");
         }
         return Ok(());
     };
-    let estate = named::of(name).ok_or_else(|| format!("no estate is called {name}: cargo xtask estate lists them"))?;
+    let estate = catalog::find_fixture(name)
+        .ok_or_else(|| format!("no estate is called {name}: cargo xtask estate lists them"))?;
     let folder = arguments.out.clone().unwrap_or_else(|| PathBuf::from(name));
     if folder.exists() {
         return Err(format!("{} is there already", folder.display()).into());

@@ -1,12 +1,12 @@
-//! `cargo xtask fleet`: the tests of `fleet/python` with Spark, on executors and machines that are killed, and with a store that
-//! speaks S3.
+//! `cargo xtask fleet`: the tests of `fleet/python` with Spark, on executors and machines that are
+//! killed, and with a store that speaks S3.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::{Failure, debian, python, shell};
+use hugewise_testkit::tools::{Failure, debian, python, shell};
 
 /// What Spark needs.
 const NEEDS: debian::Needs = &[
@@ -14,7 +14,8 @@ const NEEDS: debian::Needs = &[
     ("/usr/lib/python3.11/ensurepip/__init__.py", "python3-venv"),
     ("/usr/sbin/ip", "iproute2"),
 ];
-/// What Spark's Hadoop (3.5.0) speaks S3 with, and which parts of Amazon's SDK it uses: all of that, 690 MB, are left out.
+/// What Spark's Hadoop (3.5.0) speaks S3 with, and which parts of Amazon's SDK it uses: all of
+/// that, 690 MB, are left out.
 const JARS: [&str; 6] = [
     "org.apache.hadoop:hadoop-aws:3.5.0",
     "software.amazon.awssdk:s3:2.35.4",
@@ -30,12 +31,13 @@ import sys
 from pyspark.sql import SparkSession
 packages, without, folder = sys.argv[1:]
 builder = SparkSession.builder.master('local[1]').config('spark.jars.ivy', folder)
-builder.config('spark.jars.packages', packages).config('spark.jars.excludes', without).getOrCreate().stop()
+builder.config('spark.jars.packages', packages).config('spark.jars.excludes', \
+     without).getOrCreate().stop()
 ";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A Python with the packages of xtask/spark.txt, instead of one below target/tools.
+    /// A Python with the packages of crates/testkit/src/tools/spark.txt, instead of one below target/tools.
     #[arg(long, value_name = "PATH")]
     python: Option<PathBuf>,
     /// Tests to run, as unittest names them; all without it.
@@ -45,9 +47,11 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let missing = debian::missing(NEEDS);
     if !missing.is_empty() {
-        return Err(
-            format!("missing: {} (as root on Debian, cargo xtask test installs them)", missing.join(" ")).into()
-        );
+        return Err(format!(
+            "missing: {} (as root on Debian, cargo xtask test installs them)",
+            missing.join(" ")
+        )
+        .into());
     }
     let python = match &arguments.python {
         Some(python) => std::path::absolute(python)?,

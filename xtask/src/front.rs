@@ -1,14 +1,15 @@
-//! `cargo xtask front`: the dashboard's script and style, bundled from crates/serve/front and kept beside the page.
+//! `cargo xtask front`: the dashboard's script and style, bundled from crates/serve/front and kept
+//! beside the page.
 //!
-//! Who builds hugewise needs no npm: the bundle is committed, and its first line says what it was made of, so that it can be
-//! told without a network whether it is still that.
+//! Who builds hugewise needs no npm: the bundle is committed, and its first line says what it was
+//! made of, so that it can be told without a network whether it is still that.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::{Failure, shell};
+use hugewise_testkit::tools::{Failure, shell};
 
 /// Where the sources are.
 const FRONT: &str = "crates/serve/front";
@@ -45,10 +46,20 @@ fn build() -> Result<(), Failure> {
     for (name, source) in BUNDLES {
         let made = folder.join(name);
         let mut esbuild = tool("esbuild");
-        esbuild.args([source, "--bundle", "--minify", "--charset=utf8", "--format=iife", "--target=es2022"]);
-        esbuild.args(["--legal-comments=none", "--log-level=warning"]).arg(format!("--outfile={name}"));
+        esbuild.args([
+            source,
+            "--bundle",
+            "--minify",
+            "--charset=utf8",
+            "--format=iife",
+            "--target=es2022",
+        ]);
+        esbuild
+            .args(["--legal-comments=none", "--log-level=warning"])
+            .arg(format!("--outfile={name}"));
         shell::run(esbuild.current_dir(&folder))?;
-        let body = format!("/* With uPlot:\n\n{} */\n{}", licence.trim(), fs::read_to_string(made)?);
+        let body =
+            format!("/* With uPlot:\n\n{} */\n{}", licence.trim(), fs::read_to_string(made)?);
         let text = format!("{}\n{body}", stamp(&digest_of_sources(shell::root())?, &body));
         fs::write(shell::root().join(PAGE).join(name), text)?;
         println!("wrote {PAGE}/{name}");
@@ -63,8 +74,10 @@ fn check(root: &Path) -> Result<(), Failure> {
         let text = fs::read_to_string(root.join(PAGE).join(name))?;
         let (first, body) = text.split_once('\n').unwrap_or_default();
         if first != stamp(&sources, body) {
-            let what =
-                format!("{PAGE}/{name} was not made of {FRONT} as it is; `cargo xtask front` makes it (with npm)");
+            let what = format!(
+                "{PAGE}/{name} was not made of {FRONT} as it is; `cargo xtask front` makes it \
+                     (with npm)"
+            );
             return Err(what.into());
         }
     }
@@ -73,7 +86,10 @@ fn check(root: &Path) -> Result<(), Failure> {
 
 /// The first line of a bundle.
 fn stamp(sources: &str, body: &str) -> String {
-    format!("/* Made by cargo xtask front: sources {sources}, below {} */", hex(&Sha256::digest(body)))
+    format!(
+        "/* Made by cargo xtask front: sources {sources}, below {} */",
+        hex(&Sha256::digest(body))
+    )
 }
 
 /// Of all sources, their names among them.
@@ -93,7 +109,8 @@ fn hex(bytes: &[u8]) -> String {
 
 /// What the bundle is made of, below the front end's folder, sorted.
 fn sources(root: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let mut all: Vec<PathBuf> = ["package.json", "package-lock.json", "tsconfig.json"].map(PathBuf::from).into();
+    let mut all: Vec<PathBuf> =
+        ["package.json", "package-lock.json", "tsconfig.json"].map(PathBuf::from).into();
     for entry in fs::read_dir(root.join(FRONT).join("src"))? {
         all.push(Path::new("src").join(entry?.file_name()));
     }
@@ -102,7 +119,6 @@ fn sources(root: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -1,4 +1,5 @@
-//! `cargo xtask publishable`: every crate as crates.io would take it, and `cargo install` from what was packaged.
+//! `cargo xtask publishable`: every crate as crates.io would take it, and `cargo install` from what
+//! was packaged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::{Failure, shell};
+use hugewise_testkit::tools::{Failure, shell};
 
 /// A crate that is published.
 struct Package {
@@ -23,8 +24,16 @@ impl Package {
 /// Packages all crates, and installs the program from them into a folder of its own.
 pub(crate) fn run() -> Result<(), Failure> {
     let mut publish = shell::cargo();
-    // What verifies them is the installation below: it builds each from its package, once instead of twice a crate.
-    shell::run(publish.args(["publish", "--dry-run", "--workspace", "--locked", "--allow-dirty", "--no-verify"]))?;
+    // What verifies them is the installation below: it builds each from its package, once instead
+    // of twice a crate.
+    shell::run(publish.args([
+        "publish",
+        "--dry-run",
+        "--workspace",
+        "--locked",
+        "--allow-dirty",
+        "--no-verify",
+    ]))?;
     let packages = packages(&metadata()?)?;
     let folder = shell::target().join("package");
     let mut total = 0;
@@ -41,14 +50,24 @@ pub(crate) fn run() -> Result<(), Failure> {
 /// cargo leaves them in one of two places, by its version.
 fn crate_file(folder: &Path, package: &Package) -> Result<PathBuf, Failure> {
     let name = format!("{}.crate", package.stem());
-    let places = [folder.join(&name), folder.join("tmp-crate").join(&name), folder.join("tmp-registry").join(&name)];
-    places.into_iter().find(|file| file.exists()).ok_or_else(|| format!("cargo left no {name}").into())
+    let places = [
+        folder.join(&name),
+        folder.join("tmp-crate").join(&name),
+        folder.join("tmp-registry").join(&name),
+    ];
+    places
+        .into_iter()
+        .find(|file| file.exists())
+        .ok_or_else(|| format!("cargo left no {name}").into())
 }
 
-/// The profile of this workspace, which no package knows: other crates that are built with it are not built anew.
-const PROFILE: [&str; 2] = ["profile.dev.debug=\"line-tables-only\"", "profile.dev.package.memchr.opt-level=3"];
+/// The profile of this workspace, which no package knows: other crates that are built with it are
+/// not built anew.
+const PROFILE: [&str; 2] =
+    ["profile.dev.debug=\"line-tables-only\"", "profile.dev.package.memchr.opt-level=3"];
 
-/// What `cargo install --locked hugewise` does, where the packages are unpacked instead of downloaded.
+/// What `cargo install --locked hugewise` does, where the packages are unpacked instead of
+/// downloaded.
 fn install(folder: &Path, packages: &[Package]) -> Result<(), Failure> {
     let scratch = tempfile::tempdir_in(folder)?;
     let sources = scratch.path().join("sources");
@@ -67,17 +86,24 @@ fn install(folder: &Path, packages: &[Package]) -> Result<(), Failure> {
             cargo.args(["--config", &patch]);
         }
     }
-    let program = packages.iter().find(|package| package.name == "hugewise").ok_or("there is no package hugewise")?;
+    let program = packages
+        .iter()
+        .find(|package| package.name == "hugewise")
+        .ok_or("there is no package hugewise")?;
     let lock = sources.join(program.stem()).join("Cargo.lock");
     let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
     fs::write(&lock, unpacked(&fs::read_to_string(&lock)?, &names))?;
     let root = scratch.path().join("root");
     cargo.arg("--path").arg(sources.join(program.stem())).arg("--root").arg(&root);
     shell::run(cargo.env("CARGO_TARGET_DIR", shell::target()))?;
-    let said = String::from_utf8(shell::output(shell::command(root.join("bin/hugewise")).arg("version"))?)?;
+    let said = String::from_utf8(shell::output(
+        shell::command(root.join("bin/hugewise")).arg("version"),
+    )?)?;
     let expected = format!("hugewise {}", program.version);
     if !said.starts_with(&expected) {
-        return Err(format!("what was installed says {said:?} of its version, not {expected:?}").into());
+        return Err(
+            format!("what was installed says {said:?} of its version, not {expected:?}").into()
+        );
     }
     println!("installed from the packages: {}", said.trim_end());
     Ok(())
@@ -96,13 +122,17 @@ fn unpacked(lock: &str, names: &[&str]) -> String {
 }
 
 fn metadata() -> Result<Value, Failure> {
-    let text = shell::output(shell::cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
+    let text =
+        shell::output(shell::cargo().args(["metadata", "--no-deps", "--format-version", "1"]))?;
     Ok(serde_json::from_slice(&text)?)
 }
 
 /// Those that are published; `publish = false` is an empty list of registries.
 fn published(metadata: &Value) -> Result<BTreeMap<&str, &Value>, Failure> {
-    let all = metadata.get("packages").and_then(Value::as_array).ok_or("cargo metadata without packages")?;
+    let all = metadata
+        .get("packages")
+        .and_then(Value::as_array)
+        .ok_or("cargo metadata without packages")?;
     let published = all.iter().filter(|package| package.get("publish").is_none_or(Value::is_null));
     Ok(published.map(|package| (text(package, "name"), package)).collect())
 }

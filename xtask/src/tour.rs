@@ -1,4 +1,5 @@
-//! `cargo xtask tour`: the pictures of docs/tour.md, taken anew of the real program in a real browser and a real terminal.
+//! `cargo xtask tour`: the pictures of docs/tour.md, taken anew of the real program in a real
+//! browser and a real terminal.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -7,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::{Failure, exactness, shell};
+use hugewise_testkit::tools::{Failure, programs, shell};
 
 /// How long what is live is let go on, so that there is a history to be seen.
 const HISTORY: Duration = Duration::from_secs(45);
@@ -20,12 +21,21 @@ const PAGES: [(&str, &str, u32); 5] = [
     ("check", "check --root fixtures/hosts/oracle-many-sessions --format html", 1250),
     (
         "report",
-        "report --root fixtures/hosts/oracle-many-sessions --format html fixtures/collectors/two-freezes.sar",
+        "report --root fixtures/hosts/oracle-many-sessions --format html \
+             fixtures/collectors/two-freezes.sar",
         1250,
     ),
-    ("size", "size --memory 128G --sessions 1000 --engine oracle --sga 34G --asm --format html", 1300),
+    (
+        "size",
+        "size --memory 128G --sessions 1000 --engine oracle --sga 34G --asm --format html",
+        1300,
+    ),
     ("investigate", "investigate fixtures/collectors/two-freezes.sar --format html", 1250),
-    ("lab", "lab page-tables --segment 512M --sessions 100 --pages 4k,2m --yes --format html", 1250),
+    (
+        "lab",
+        "lab page-tables --segment 512M --sessions 100 --pages 4k,2m --yes --format html",
+        1250,
+    ),
 ];
 
 #[derive(clap::Args)]
@@ -38,18 +48,24 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let hugewise = exactness::hugewise(arguments.hugewise.as_deref())?;
+    let hugewise = programs::hugewise(arguments.hugewise.as_deref())?;
     let folder = tempfile::tempdir()?;
-    let tour = Tour { hugewise, folder: folder.path().to_owned(), pictures: shell::root().join("docs/tour") };
+    let tour = Tour {
+        hugewise,
+        folder: folder.path().to_owned(),
+        pictures: shell::root().join("docs/tour"),
+    };
     fs::create_dir_all(&tour.pictures)?;
-    let is_wanted = |name: &str| arguments.names.is_empty() || arguments.names.iter().any(|wanted| wanted == name);
+    let is_wanted = |name: &str| {
+        arguments.names.is_empty() || arguments.names.iter().any(|wanted| wanted == name)
+    };
     for (name, words, height) in PAGES.into_iter().filter(|(name, ..)| is_wanted(name)) {
         tour.page(name, &words.split(' ').collect::<Vec<_>>(), height)?;
     }
     if !(is_wanted("dashboard") || is_wanted("watch")) {
         return Ok(());
     }
-    let mut server = Command::new(exactness::standin()?);
+    let mut server = Command::new(programs::standin()?);
     server.args(["--as", "oracle:PROD", "--segments", "1G", "--sessions", "100"]);
     let _server = Running::start(&mut server, true, |line| (line == "ready").then_some(()))?;
     if is_wanted("dashboard") {
@@ -69,7 +85,8 @@ impl Tour {
     /// A report that is one page.
     fn page(&self, name: &str, arguments: &[&str], height: u32) -> Result<(), Failure> {
         println!("$ hugewise {}", arguments.join(" "));
-        let output = shell::command(&self.hugewise).args(arguments).stdin(Stdio::null()).output()?;
+        let output =
+            shell::command(&self.hugewise).args(arguments).stdin(Stdio::null()).output()?;
         if output.stdout.is_empty() {
             return Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr)).into());
         }
@@ -81,10 +98,12 @@ impl Tour {
     fn dashboard(&self) -> Result<(), Failure> {
         let mut command = Command::new(&self.hugewise);
         command.args(["serve", "--listen", "127.0.0.1:0", "--interval", "1"]);
-        let (_serve, address) =
-            Running::start(&mut command, false, |line| line.strip_prefix("listening at ").map(str::to_owned))?;
+        let (_serve, address) = Running::start(&mut command, false, |line| {
+            line.strip_prefix("listening at ").map(str::to_owned)
+        })?;
         thread::sleep(HISTORY);
-        // It is filled by events, which may come after the picture was taken: the fullest of several.
+        // It is filled by events, which may come after the picture was taken: the fullest of
+        // several.
         let file = self.pictures.join("dashboard.png");
         let mut fullest = Vec::new();
         for _ in 0..SHOTS {
@@ -101,7 +120,12 @@ impl Tour {
         let socket = self.folder.join("tmux");
         let tmux = |arguments: &[&str]| {
             let mut command = shell::command("tmux");
-            command.env("LC_ALL", "C.UTF-8").arg("-S").arg(&socket).args(["-f", "/dev/null"]).args(arguments);
+            command
+                .env("LC_ALL", "C.UTF-8")
+                .arg("-S")
+                .arg(&socket)
+                .args(["-f", "/dev/null"])
+                .args(arguments);
             shell::output(&mut command)
         };
         let watch = format!("'{}' watch --interval 1", self.hugewise.display());
@@ -110,10 +134,13 @@ impl Tour {
         let screen = String::from_utf8(tmux(&["capture-pane", "-p"])?)?;
         tmux(&["kill-server"])?;
         let text = screen.replace('&', "&amp;").replace('<', "&lt;");
-        let style =
-            "margin:0;padding:16px;background:#0d1117;color:#e6edf3;font:15px/1.25 'DejaVu Sans Mono',monospace";
+        let style = "margin:0;padding:16px;background:#0d1117;color:#e6edf3;font:15px/1.25 \
+             'DejaVu Sans Mono',monospace";
         let page = self.folder.join("watch.html");
-        fs::write(&page, format!("<!doctype html><meta charset=utf-8><body style=\"{style}\"><pre>{text}</pre>"))?;
+        fs::write(
+            &page,
+            format!("<!doctype html><meta charset=utf-8><body style=\"{style}\"><pre>{text}</pre>"),
+        )?;
         self.picture("watch", &format!("file://{}", page.display()), 540)
     }
 
@@ -121,8 +148,16 @@ impl Tour {
         let file = self.pictures.join(format!("{name}.png"));
         let profile = self.folder.join("profile");
         let mut browser = shell::command("chromium");
-        browser.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--timeout=10000"]);
-        browser.arg(format!("--user-data-dir={}", profile.display())).arg(format!("--window-size=1000,{height}"));
+        browser.args([
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--hide-scrollbars",
+            "--timeout=10000",
+        ]);
+        browser
+            .arg(format!("--user-data-dir={}", profile.display()))
+            .arg(format!("--window-size=1000,{height}"));
         browser.arg(format!("--screenshot={}", file.display())).arg(address);
         shell::output(&mut browser)?;
         println!("{}: {} bytes", file.display(), fs::metadata(&file)?.len());

@@ -1,6 +1,6 @@
 //! `cargo xtask unused`: no crate asks for another that it does not use.
 
-use crate::{Failure, shell};
+use hugewise_testkit::tools::{Failure, shell};
 
 /// What looks for them, in one version: another one may see more.
 const MACHETE: (&str, &str) = ("cargo-machete", "0.9.1");

@@ -1,21 +1,25 @@
 //! Carries a plan out.
 
 use hugewise_engines::options::file_name;
-use hugewise_host::kernel::{meminfo, zoneinfo};
-use hugewise_model::obtainable::ObtainableBy;
-use hugewise_model::{Bytes, Host, PageCount, PageSize};
+use hugewise_model::{PageCount, PageSize};
 
 use crate::drift::{self, Need};
-use crate::journal::{self, After, Before, Intent, Journal, Record, Shelf, State};
-use crate::outcome::{Applied, End, Event, Progress, StepOutcome, StepResult};
-use crate::plan::{Change, CommandChange, FileChange, FileState, Label, Plan, Step, ValueChange};
+use crate::journal::{
+    self, Before, Intent, JournalLog, JournalRecord, JournalWriter, RecordedAfter, Shelf, State,
+};
+use crate::outcome::{
+    AppliedStep, ApplyEnd, ApplyEvent, ApplyResult, ProgressListener, StepResult,
+};
+use crate::plan::{
+    Change, CommandChange, ExtendedAttribute, FileChange, FileState, Plan, Step, ValueChange,
+};
 use crate::restore::{self, Foreign, Restorer};
 use crate::undo::{recover_locked, take_back};
-use crate::{Error, Failure, System, allowed, at_boot, values};
+use crate::{Error, System, SystemFailure, allowed, safety, values};
 
 /// What may be overruled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+pub struct ApplyOptions {
     /// Apply a plan that was refused, or that leaves too little memory.
     pub force: bool,
     /// A step that fails is taken back alone, and the rest goes on.
@@ -24,142 +28,130 @@ pub struct Options {
     pub keep_partial: bool,
 }
 
-/// Carries a plan out. What was there before is in a journal, on the disk, before anything is changed; what an apply or
-/// undo has left that was killed is taken back first. A step that fails stops the rest, and everything is taken back.
+/// Carries a plan out. What a killed apply or undo has left is taken back first, and each
+/// before-state is in a journal on the disk before its change. A step that fails stops the rest,
+/// and everything is taken back.
 ///
 /// # Errors
-/// Nothing was changed: this is not root or not the real machine, the plan holds what hugewise does not do, another
-/// apply runs, the host has drifted, the memory does not reach, or the journal cannot be written.
-pub fn apply(
+/// Nothing was changed: this is not root or not the real machine, the plan holds what hugewise does
+/// not do, another apply runs, the host has drifted, memory does not suffice, or there is no
+/// journal.
+pub fn apply_plan(
     plan: &Plan,
     system: &dyn System,
-    options: Options,
-    progress: &mut Progress<'_>,
-) -> Result<Applied, Error> {
-    system.fit()?;
-    allowed::check(plan)?;
-    same_host(plan, system)?;
-    let _lock = journal::lock(system)?;
-    let mut notes = recover_locked(system, progress)?.map(|undone| undone.left()).unwrap_or_default();
+    options: ApplyOptions,
+    progress: &mut ProgressListener<'_>,
+) -> Result<ApplyResult, Error> {
+    system.check_can_change()?;
+    allowed::check_plan_allowed(plan)?;
+    check_same_host(plan, system)?;
+    let _lock = journal::lock_journals(system)?;
+    let mut notes = recover_locked(system, progress)?
+        .map(|undone| undone.describe_leftovers())
+        .unwrap_or_default();
     let shelf = Shelf::read(system)?;
     notes.extend(shelf.unreadable.iter().map(ToString::to_string));
-    let needs = drift::needs(plan, system, applied_before(plan, &shelf))?;
+    let needs = drift::determine_needs(plan, system, is_applied(plan, &shelf))?;
     if needs.iter().flatten().all(|need| *need == Need::AlreadySo) {
-        let result = |step: &Step| outcome(step, StepResult::AlreadySo);
-        let steps = plan.steps.iter().map(result).collect();
-        return Ok(Applied { journal: None, end: End::NothingToDo, steps, notes });
+        let steps = plan.steps.iter().map(|step| step_outcome(step, StepResult::AlreadySo));
+        let steps = steps.collect();
+        return Ok(ApplyResult { journal: None, end: ApplyEnd::NothingToDo, steps, notes });
     }
-    at_boot::lowers_nothing(plan, system, &needs)?;
+    safety::check_shm_limits(plan, system, &needs)?;
     if !options.force {
-        has_room(plan, system, &needs)?;
-        at_boot::leaves_room(plan, system)?;
+        safety::check_memory_now(plan, system, &needs)?;
+        safety::check_memory_at_boot(plan, system)?;
     }
-    let journal = Journal::begin(system, plan, restore::boot_id(system))?;
-    let mut applied = Run { plan, system, options, journal }.all(&needs, progress)?;
+    let journal = JournalWriter::begin(system, plan, restore::boot_id(system))?;
+    let mut applied = ApplyRun { plan, system, options, journal }.apply_steps(&needs, progress)?;
     applied.notes.splice(0..0, notes);
     Ok(applied)
 }
 
-fn same_host(plan: &Plan, system: &dyn System) -> Result<(), Error> {
-    let here = system.text("/etc/machine-id").ok().flatten().map(|text| text.trim().to_owned());
+fn check_same_host(plan: &Plan, system: &dyn System) -> Result<(), Error> {
+    let here =
+        system.read_text("/etc/machine-id").ok().flatten().map(|text| text.trim().to_owned());
     match (&plan.host.machine_id, here) {
-        (Some(plan_id), Some(here)) if *plan_id != here => {
-            Err(Error::OtherHost { plan: plan.host.name.clone(), here: format!("machine-id {here}") })
-        }
+        (Some(plan_id), Some(here)) if *plan_id != here => Err(Error::OtherHost {
+            plan: plan.host.name.clone(),
+            here: format!("machine-id {here}"),
+        }),
         _ => Ok(()),
     }
 }
 
 /// Whether this very plan was applied and still stands, so that its commands need not run again.
-fn applied_before(plan: &Plan, shelf: &Shelf) -> bool {
-    shelf.logs.last().is_some_and(|log| log.state == State::Done && log.begin.plan.checksum == plan.checksum)
+fn is_applied(plan: &Plan, shelf: &Shelf) -> bool {
+    let is_it =
+        |log: &JournalLog| log.state == State::Done && log.begin.plan.checksum == plan.checksum;
+    shelf.logs.last().is_some_and(is_it)
 }
 
-/// Refuses where the plan was refused, or where the pools that grow now would take memory that the host needs.
-fn has_room(plan: &Plan, system: &dyn System, needs: &[Vec<Need>]) -> Result<(), Error> {
-    if let Some(refusal) = &plan.refusal {
-        return Err(Error::Refused { reasons: refusal.reasons.clone() });
-    }
-    let made = plan.steps.iter().zip(needs).flat_map(|(step, needs)| step.changes.iter().zip(needs));
-    let (mut grows, mut shrinks) = (Bytes::ZERO, Bytes::ZERO);
-    for (change, _) in made.filter(|(_, need)| **need == Need::Make) {
-        let Change::Value(ValueChange { pool: Some(pool), path, after, .. }) = change else { continue };
-        // With surplus pages, which are taken from memory already.
-        let now = values::read(system, path, None)?.and_then(|now| now.parse::<u64>().ok());
-        let (now, after) = (now.unwrap_or_default(), after.parse::<u64>().unwrap_or_default());
-        grows += PageCount(after.saturating_sub(now)).of(pool.page_size);
-        shrinks += PageCount(now.saturating_sub(after)).of(pool.page_size);
-    }
-    let growth = grows.saturating_sub(shrinks);
-    let Some(available) = available(system)?.filter(|_| growth > Bytes::ZERO) else {
-        return Ok(());
+fn step_outcome(step: &Step, result: StepResult) -> AppliedStep {
+    AppliedStep { id: step.id.clone(), title: step.title.clone(), risk: step.risk, result }
+}
+
+const AT_BOOT: &str = "reserve them at boot: --only boot plans the steps that do, for the next \
+                       reboot; --keep-going applies these and all others now";
+
+fn explain_short_pool(
+    path: &str,
+    page: PageSize,
+    wanted: PageCount,
+    obtained: PageCount,
+) -> SystemFailure {
+    let why = format!(
+        "the plan needs {}, and the kernel gave {obtained}: memory is in use or fragmented",
+        wanted.in_pages_of(page)
+    );
+    let advice = match obtained > PageCount::ZERO {
+        true => format!("{AT_BOOT}; --keep-partial keeps those pages"),
+        false => AT_BOOT.to_owned(),
     };
-    let floor = Bytes(plan.budget.floor_bytes);
-    if growth + floor > available {
-        let left = available.saturating_sub(growth);
-        return Err(Error::Refused {
-            reasons: vec![format!(
-                "the pools would grow by {growth} now; of {available} of available memory (/proc/meminfo) that would leave \
-                 {left}, less than the {floor} that must stay for page cache and whatever is not counted"
-            )],
-        });
-    }
-    Ok(())
+    SystemFailure::new(path, why).with_advice(advice)
 }
 
-/// Memory that can be had now, as the kernel says or as it is reckoned of those before 3.14.
-fn available(system: &dyn System) -> Result<Option<Bytes>, Failure> {
-    let mut host = Host::default();
-    let meminfo = system.text(meminfo::PATH)?.unwrap_or_default();
-    if let Ok(all) = meminfo::parse(meminfo.as_bytes()) {
-        host.memory = all.memory;
-    }
-    let zones = system.text(zoneinfo::PATH)?.and_then(|text| zoneinfo::parse(text.as_bytes()).ok());
-    host.memory.watermarks = zones.into();
-    // What is free and no more would stop pools that page cache makes room for.
-    Ok(host.obtainable_memory().filter(|memory| memory.by != ObtainableBy::Free).map(|memory| memory.bytes))
-}
-
-fn outcome(step: &Step, result: StepResult) -> StepOutcome {
-    StepOutcome { id: step.id.clone(), title: step.title.clone(), risk: step.risk, result }
-}
-
-/// What to do where the running kernel does not have the pages.
-const AT_BOOT: &str = "reserve them at boot: --only boot plans the steps that do, for the next reboot; --keep-going applies \
-                       these and all others now";
-
-struct Run<'a> {
+struct ApplyRun<'a> {
     plan: &'a Plan,
     system: &'a dyn System,
-    options: Options,
-    journal: Journal<'a>,
+    options: ApplyOptions,
+    journal: JournalWriter<'a>,
 }
 
-impl Run<'_> {
-    fn all(&self, needs: &[Vec<Need>], progress: &mut Progress<'_>) -> Result<Applied, Error> {
-        let mut applied = Applied {
+impl ApplyRun<'_> {
+    fn apply_steps(
+        &self,
+        needs: &[Vec<Need>],
+        progress: &mut ProgressListener<'_>,
+    ) -> Result<ApplyResult, Error> {
+        let mut applied = ApplyResult {
             journal: Some(self.journal.id().to_string()),
-            end: End::Done,
+            end: ApplyEnd::Done,
             steps: Vec::new(),
             notes: Vec::new(),
         };
         let of = self.plan.steps.len();
         for (place, (step, needs)) in self.plan.steps.iter().zip(needs).enumerate() {
-            let whole = |done: &StepOutcome| matches!(done.result, StepResult::Done | StepResult::AlreadySo);
-            if applied.steps.iter().any(|done| step.relies_on.contains(&done.id) && !whole(done)) {
-                applied.end = End::Partly;
-                applied.steps.push(outcome(step, StepResult::NotTried));
+            let is_missed = |done: &AppliedStep| {
+                let is_whole = matches!(done.result, StepResult::Done | StepResult::AlreadySo);
+                !is_whole && step.relies_on.contains(&done.id)
+            };
+            if applied.steps.iter().any(is_missed) {
+                applied.end = ApplyEnd::Partly;
+                applied.steps.push(step_outcome(step, StepResult::NotTried));
                 continue;
             }
-            progress(&Event::Step { step, number: place + 1, of });
-            let result = match self.step(place, step, needs, progress) {
+            progress(&ApplyEvent::Step { step, number: place + 1, of });
+            let result = match self.apply_step(place, step, needs, progress) {
                 Ok(result) => result,
                 Err(failure) => {
                     let why = failure.to_string();
-                    progress(&Event::StepFailed { step, why: &why });
-                    applied.end = End::Partly;
-                    applied.steps.push(outcome(step, StepResult::Failed { why }));
-                    if self.options.keep_going && self.take_step_back(place, &mut applied.notes, progress)? {
+                    progress(&ApplyEvent::StepFailed { step, why: &why });
+                    applied.end = ApplyEnd::Partly;
+                    applied.steps.push(step_outcome(step, StepResult::Failed { why }));
+                    if self.options.keep_going
+                        && self.take_step_back(place, &mut applied.notes, progress)?
+                    {
                         continue;
                     }
                     self.take_all_back(&mut applied, progress)?;
@@ -167,11 +159,11 @@ impl Run<'_> {
                 }
             };
             if matches!(result, StepResult::Partial { .. }) {
-                applied.end = End::Partly;
+                applied.end = ApplyEnd::Partly;
             }
-            applied.steps.push(outcome(step, result));
+            applied.steps.push(step_outcome(step, result));
         }
-        if let Err(failure) = self.journal.end(State::Done) {
+        if let Err(failure) = self.journal.write_end(State::Done) {
             // An apply whose end is not on the disk would be taken back by the next one.
             applied.notes.push(failure.to_string());
             self.take_all_back(&mut applied, progress)?;
@@ -179,35 +171,39 @@ impl Run<'_> {
         Ok(applied)
     }
 
-    fn step(
+    fn apply_step(
         &self,
         place: usize,
         step: &Step,
         needs: &[Need],
-        progress: &mut Progress<'_>,
-    ) -> Result<StepResult, Failure> {
+        progress: &mut ProgressListener<'_>,
+    ) -> Result<StepResult, SystemFailure> {
         let mut result = StepResult::AlreadySo;
         for (number, (change, need)) in step.changes.iter().zip(needs).enumerate() {
             if *need == Need::AlreadySo {
-                progress(&Event::AlreadySo { change });
+                progress(&ApplyEvent::AlreadySo { change });
                 continue;
             }
-            let before = self.before(change)?;
+            let before = self.read_before_state(change)?;
             let (mut old, mut folders, mut rewritten) = (None, Vec::new(), Vec::new());
             match &before {
-                Before::File { file, folders: missing } => (old, folders) = (file.clone(), missing.clone()),
-                Before::Command { files } => rewritten = files.iter().map(|(path, _)| path.clone()).collect(),
+                Before::File { file, folders: missing } => {
+                    (old, folders) = (file.clone(), missing.clone())
+                }
+                Before::Command { files } => {
+                    rewritten = files.iter().map(|(path, _)| path.clone()).collect()
+                }
                 Before::Value { .. } => {}
             }
             let intent = Intent { step: place, change: number, before };
-            self.journal.add(&Record::Intent(Box::new(intent)))?;
-            progress(&Event::Changing { change });
+            self.journal.add(&JournalRecord::Intent(Box::new(intent)))?;
+            progress(&ApplyEvent::Changing { change });
             let after = match change {
-                Change::Value(value) => self.set(value, &mut result, progress)?,
+                Change::Value(value) => self.set_value(value, &mut result, progress)?,
                 Change::File(file) => self.write(file, old, &folders)?,
                 Change::Command(command) => self.run(command, &rewritten)?,
             };
-            self.journal.add(&Record::Did(after))?;
+            self.journal.add(&JournalRecord::Did(after))?;
             if result == StepResult::AlreadySo {
                 result = StepResult::Done;
             }
@@ -215,33 +211,39 @@ impl Run<'_> {
         Ok(result)
     }
 
-    /// What is there now: it goes to the journal.
-    fn before(&self, change: &Change) -> Result<Before, Failure> {
+    fn read_before_state(&self, change: &Change) -> Result<Before, SystemFailure> {
         Ok(match change {
             Change::Value(change) => {
                 let value = values::read(self.system, &change.path, change.pool)?;
-                let value = value.ok_or_else(|| Failure::new(&change.path, "this kernel has no such value"))?;
-                let parts = change.pool.map_or(Ok(Vec::new()), |pool| values::parts(self.system, pool))?;
+                let value = value.ok_or_else(|| values::no_such_value(&change.path))?;
+                let parts = match change.pool {
+                    Some(pool) => values::read_node_parts(self.system, pool)?,
+                    None => Vec::new(),
+                };
                 Before::Value { value, parts }
             }
             Change::File(change) => {
-                let file = self.system.file(&change.path)?;
+                let file = self.system.read_file(&change.path)?;
                 let folders = match &change.after {
-                    Some(_) => self.missing_folders(&change.path)?,
+                    Some(_) => self.find_missing_folders(&change.path)?,
                     None => Vec::new(),
                 };
                 Before::File { file, folders }
             }
-            Change::Command(command) => Before::Command { files: self.files_of(command)? },
+            Change::Command(command) => {
+                Before::Command { files: self.read_rewritten_files(command)? }
+            }
         })
     }
 
-    /// Folders that have to be made for a file, the outermost first.
-    fn missing_folders(&self, path: &str) -> Result<Vec<String>, Failure> {
+    /// The outermost first.
+    fn find_missing_folders(&self, path: &str) -> Result<Vec<String>, SystemFailure> {
         let mut missing = Vec::new();
         let mut folder = path;
-        while let Some((parent, _)) = folder.rsplit_once('/').filter(|(parent, _)| !parent.is_empty()) {
-            if self.system.list(parent)?.is_some() {
+        while let Some((parent, _)) =
+            folder.rsplit_once('/').filter(|(parent, _)| !parent.is_empty())
+        {
+            if self.system.list_folder(parent)?.is_some() {
                 break;
             }
             missing.push(parent.to_owned());
@@ -251,102 +253,118 @@ impl Run<'_> {
         Ok(missing)
     }
 
-    /// The files that a command rewrites, `*` in a name filled in.
-    fn files_of(&self, command: &CommandChange) -> Result<Vec<(String, Option<FileState>)>, Failure> {
+    /// With `*` in a name filled in.
+    fn read_rewritten_files(
+        &self,
+        command: &CommandChange,
+    ) -> Result<Vec<(String, Option<FileState>)>, SystemFailure> {
         let mut files = Vec::new();
         for path in &command.files {
             let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
             let paths = match name.split_once('*') {
                 None => vec![path.clone()],
                 Some((start, end)) => {
-                    let names = self.system.list(folder)?.unwrap_or_default();
+                    let names = self.system.list_folder(folder)?.unwrap_or_default();
                     let fits = |name: &&String| {
-                        name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+                        name.len() >= start.len() + end.len()
+                            && name.starts_with(start)
+                            && name.ends_with(end)
                     };
                     names.iter().filter(fits).map(|name| format!("{folder}/{name}")).collect()
                 }
             };
             for path in paths {
-                // The system's own files may be behind links of its own: /etc/grub2.cfg, /boot/grub2/grubenv. A file of anybody
-                // else's that is a link itself leads where he likes.
-                let real = self.system.real(&path)?.unwrap_or_else(|| path.clone());
-                let of_system = ["/boot/", "/etc/"].iter().any(|folder| path.starts_with(folder));
-                if file_name(&real) != file_name(&path) && !of_system {
-                    let why = format!("it is a link to {real}, and hugewise does not follow links that others made");
-                    return Err(Failure::new(path, why).advising("replace the link with the file itself"));
-                }
-                let path = real;
-                let file = self.system.file(&path)?;
-                files.push((path, file));
+                let real = self.follow_link(path)?;
+                let file = self.system.read_file(&real)?;
+                files.push((real, file));
             }
         }
         Ok(files)
     }
 
-    fn set(
+    /// The system's own files may be links (/etc/grub2.cfg, /boot/grub2/grubenv). A link that
+    /// anybody else made leads where he likes.
+    fn follow_link(&self, path: String) -> Result<String, SystemFailure> {
+        let Some(real) = self.system.resolve_path(&path)? else { return Ok(path) };
+        let of_system = ["/boot/", "/etc/"].iter().any(|folder| path.starts_with(folder));
+        if file_name(&real) == file_name(&path) || of_system {
+            return Ok(real);
+        }
+        let why =
+            format!("it is a link to {real}, and hugewise does not follow links that others made");
+        Err(SystemFailure::new(path, why).with_advice("replace the link with the file itself"))
+    }
+
+    fn set_value(
         &self,
         change: &ValueChange,
         result: &mut StepResult,
-        progress: &mut Progress<'_>,
-    ) -> Result<After, Failure> {
+        progress: &mut ProgressListener<'_>,
+    ) -> Result<RecordedAfter, SystemFailure> {
         let Some(pool) = change.pool else {
-            values::set(self.system, &change.path, &change.after)?;
-            return Ok(After::Value(None));
+            values::set_value(self.system, &change.path, &change.after)?;
+            return Ok(RecordedAfter::Value(None));
         };
-        let number = change.after.parse::<u64>();
-        let wanted =
-            number.map_err(|_| Failure::new(&change.path, format!("{:?} is not a number of pages", change.after)))?;
+        let wanted = values::parse_pages(&change.path, &change.after)?;
         // Kernels without contiguous allocation take no number of the largest pages once they run.
         let obtained = values::set_pool(self.system, &change.path, pool, wanted, progress)
-            .map_err(|failure| if pool.page_size >= PageSize::GIB_1 { failure.advising(AT_BOOT) } else { failure })?;
+            .map_err(|failure| match pool.page_size >= PageSize::GIB_1 {
+                true => failure.with_advice(AT_BOOT),
+                false => failure,
+            })?;
         if obtained < wanted {
             let (wanted, obtained) = (PageCount(wanted), PageCount(obtained));
             if !self.options.keep_partial {
-                let pages = if wanted == PageCount(1) { "page" } else { "pages" };
-                let why = format!(
-                    "the plan needs {wanted} {pages} of {}, and the kernel gave {obtained}: memory is in use or fragmented",
-                    pool.page_size
-                );
-                let keep = "--keep-partial keeps those pages";
-                let advice = if obtained > PageCount::ZERO { format!("{AT_BOOT}; {keep}") } else { AT_BOOT.into() };
-                return Err(Failure::new(&change.path, why).advising(advice));
+                return Err(explain_short_pool(&change.path, pool.page_size, wanted, obtained));
             }
             *result = StepResult::Partial { wanted, obtained };
         }
-        Ok(After::Value(Some(obtained.to_string())))
+        Ok(RecordedAfter::Value(Some(obtained.to_string())))
     }
 
-    fn write(&self, change: &FileChange, old: Option<FileState>, folders: &[String]) -> Result<After, Failure> {
+    fn write(
+        &self,
+        change: &FileChange,
+        old: Option<FileState>,
+        folders: &[String],
+    ) -> Result<RecordedAfter, SystemFailure> {
         let Some(after) = &change.after else {
             self.system.remove_file(&change.path)?;
-            return Ok(After::File);
+            return Ok(RecordedAfter::File);
         };
         for folder in folders {
             self.system.make_folder(folder, false)?;
         }
         // Checksums of the old bytes are wrong for the new ones; the kernel makes them anew.
-        let kept = |label: &Label| !matches!(label.name.as_str(), "security.ima" | "security.evm");
+        let kept = |label: &ExtendedAttribute| {
+            !matches!(label.name.as_str(), "security.ima" | "security.evm")
+        };
         let labels = old.map_or(Vec::new(), |old| old.labels.into_iter().filter(kept).collect());
         let (content, mode) = (after.content.clone(), after.mode);
         let file = FileState { content, mode, uid: after.uid, gid: after.gid, labels };
-        self.system.write_file(&change.path, &restore::temporary(&change.path), &file)?;
-        Ok(After::File)
+        self.system.write_file(&change.path, &restore::temporary_name(&change.path), &file)?;
+        Ok(RecordedAfter::File)
     }
 
-    fn run(&self, command: &CommandChange, files: &[String]) -> Result<After, Failure> {
+    fn run(
+        &self,
+        command: &CommandChange,
+        files: &[String],
+    ) -> Result<RecordedAfter, SystemFailure> {
         let line = command.command.join(" ");
         let ran = self.system.run(&command.command, command.user.as_deref())?;
-        restore::succeeded(&line, ran)?;
+        restore::check_success(&line, ran)?;
         // What comes after this step may rely on it, on the disk as well.
-        files.iter().try_for_each(|path| self.system.sync(path))?;
-        let sum = |path: &String| Ok(restore::sum_of(self.system.file(path)?.as_ref()));
-        Ok(After::Command(files.iter().map(sum).collect::<Result<_, Failure>>()?))
+        files.iter().try_for_each(|path| self.system.sync_file(path))?;
+        let sum = |path: &String| Ok(restore::sum_of(self.system.read_file(path)?.as_ref()));
+        Ok(RecordedAfter::Command(files.iter().map(sum).collect::<Result<_, SystemFailure>>()?))
     }
 
     /// The journal as the disk has it, without a line that could not be written whole.
-    fn log(&self) -> Result<journal::Log, Error> {
-        let log = journal::read(self.system, self.journal.id()).map_err(Error::Unreadable)?;
-        Ok(log.ok_or_else(|| Failure::new(journal::path(self.journal.id()), "is gone"))?)
+    fn read_journal(&self) -> Result<JournalLog, Error> {
+        let id = self.journal.id();
+        let log = journal::read(self.system, id).map_err(Error::Unreadable)?;
+        Ok(log.ok_or_else(|| SystemFailure::new(journal::journal_path(id), "is gone"))?)
     }
 
     /// Whether a failed step could be taken back whole.
@@ -354,30 +372,36 @@ impl Run<'_> {
         &self,
         place: usize,
         notes: &mut Vec<String>,
-        progress: &mut Progress<'_>,
+        progress: &mut ProgressListener<'_>,
     ) -> Result<bool, Error> {
-        let log = self.log()?;
-        let taken = Restorer::new(self.system, &log, Foreign::Leave).take_back(Some(place), progress);
-        let complete = taken.complete();
+        let log = self.read_journal()?;
+        let taken =
+            Restorer::new(self.system, &log, Foreign::Leave).take_back(Some(place), progress);
+        let complete = taken.is_complete();
         notes.extend(taken.notes);
-        let written =
-            Journal::resume(self.system, &log).and_then(|journal| journal.add(&Record::StepTakenBack { step: place }));
+        let written = JournalWriter::resume(self.system, &log)
+            .and_then(|journal| journal.add(&JournalRecord::StepTakenBack { step: place }));
         Ok(complete && written.is_ok())
     }
 
-    fn take_all_back(&self, applied: &mut Applied, progress: &mut Progress<'_>) -> Result<(), Error> {
+    fn take_all_back(
+        &self,
+        applied: &mut ApplyResult,
+        progress: &mut ProgressListener<'_>,
+    ) -> Result<(), Error> {
         // Nobody has applied anything since: nothing of it waits.
-        let alone = Shelf::default();
-        let taken = take_back(self.system, &alone, &self.log()?, Foreign::Leave, State::TakenBack, progress);
+        let (alone, log) = (Shelf::default(), self.read_journal()?);
+        let taken =
+            take_back(self.system, &alone, &log, Foreign::Leave, State::TakenBack, progress);
         applied.end = match taken.map(|taken| taken.undone) {
             Ok(undone) => {
-                applied.notes.extend(undone.left());
+                applied.notes.extend(undone.describe_leftovers());
                 applied.notes.extend(undone.notes);
-                if undone.complete { End::TakenBack } else { End::Stuck }
+                if undone.complete { ApplyEnd::TakenBack } else { ApplyEnd::Stuck }
             }
             Err(error) => {
                 applied.notes.push(error.to_string());
-                End::Stuck
+                ApplyEnd::Stuck
             }
         };
         for step in &mut applied.steps {
@@ -386,7 +410,7 @@ impl Run<'_> {
             }
         }
         let rest = self.plan.steps.iter().skip(applied.steps.len());
-        applied.steps.extend(rest.map(|step| outcome(step, StepResult::NotTried)));
+        applied.steps.extend(rest.map(|step| step_outcome(step, StepResult::NotTried)));
         Ok(())
     }
 }

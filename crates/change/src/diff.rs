@@ -5,36 +5,34 @@ use std::fmt::{self, Write};
 use hugewise_model::escape::{diff as escape, plain};
 use similar::{ChangeTag, TextDiff};
 
-use crate::plan::{Content, FileState, NewFile};
+use crate::plan::{FileContent, FileState, NewFile};
 
-/// Lines around a change.
 const CONTEXT: usize = 3;
 
 /// One file or value that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
+pub struct StateDifference {
     /// Its path.
     pub path: String,
     /// A unified diff from what should be there to what is there.
     pub diff: String,
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for StateDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.diff.trim_end_matches('\n'))
     }
 }
 
-/// The unified diff of two texts; empty where they are the same. `None` is a file that is not there.
-///
-/// Each line of the files is one line here, and no path or line can make one that reads like another's: it is for
-/// people to read, and shows what acts on a terminal written out.
-pub fn unified(path: &str, old: Option<&str>, new: Option<&str>) -> String {
+/// The unified diff of two texts, for people to read; empty where they are the same. `None` is no
+/// file. No path or line can make one that reads like another's, and what acts on a terminal is
+/// escaped.
+pub fn unified_diff(path: &str, old: Option<&str>, new: Option<&str>) -> String {
     let name = |text: Option<&str>, side: &str| match text {
-        Some(_) => format!("{side}{}", escape::path(path)),
+        Some(_) => format!("{side}{}", escape::escape_diff_path(path)),
         None => "/dev/null".to_owned(),
     };
-    let (old_lines, new_lines) = (lines(old), lines(new));
+    let (old_lines, new_lines) = (split_diff_lines(old), split_diff_lines(new));
     let diff = TextDiff::from_slices(&old_lines, &new_lines);
     let mut text = String::new();
     for hunk in diff.unified_diff().context_radius(CONTEXT).iter_hunks() {
@@ -47,7 +45,11 @@ pub fn unified(path: &str, old: Option<&str>, new: Option<&str>) -> String {
                 ChangeTag::Equal => ' ',
             };
             let line = change.value();
-            let _ = writeln!(text, "{sign}{}", escape::line(sign, line.strip_suffix('\n').unwrap_or(line)));
+            let _ = writeln!(
+                text,
+                "{sign}{}",
+                escape::escape_diff_line(sign, line.strip_suffix('\n').unwrap_or(line))
+            );
             if !line.ends_with('\n') {
                 text.push_str("\\ No newline at end of file\n");
             }
@@ -60,20 +62,20 @@ pub fn unified(path: &str, old: Option<&str>, new: Option<&str>) -> String {
 }
 
 /// Lines as diff(1) has them: a line feed ends one, and nothing else does.
-fn lines(text: Option<&str>) -> Vec<&str> {
+fn split_diff_lines(text: Option<&str>) -> Vec<&str> {
     text.unwrap_or_default().split_inclusive('\n').collect()
 }
 
 /// The unified diff of two values of one line.
 pub fn of_values(path: &str, old: Option<&str>, new: Option<&str>) -> String {
-    let line = |value: Option<&str>| value.map(|value| format!("{}\n", plain::clean(value)));
-    unified(path, line(old).as_deref(), line(new).as_deref())
+    let line = |value: Option<&str>| value.map(|value| format!("{}\n", plain::escape_line(value)));
+    unified_diff(path, line(old).as_deref(), line(new).as_deref())
 }
 
 /// A file's bytes, owner and permissions, however it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileView<'a> {
-    content: &'a Content,
+    content: &'a FileContent,
     mode: u32,
     uid: u32,
     gid: u32,
@@ -92,26 +94,33 @@ impl<'a> From<&'a NewFile> for FileView<'a> {
 }
 
 impl FileView<'_> {
-    fn text(&self) -> String {
+    fn content_text(&self) -> String {
         match self.content {
-            Content::Text(text) => text.clone(),
-            Content::Base64(bytes) => format!("{} bytes that are not text\n", bytes.0.len()),
+            FileContent::Text(text) => text.clone(),
+            FileContent::Base64(bytes) => format!("{} bytes that are not text\n", bytes.0.len()),
         }
     }
 }
 
 /// The unified diff of two files, with a line where owner or permissions differ.
 pub fn of_files(path: &str, old: Option<FileView<'_>>, new: Option<FileView<'_>>) -> String {
-    let (from, to) = (old.map(|file| file.text()), new.map(|file| file.text()));
-    let mut text = unified(path, from.as_deref(), to.as_deref());
+    let (from, to) = (old.map(|file| file.content_text()), new.map(|file| file.content_text()));
+    let mut text = unified_diff(path, from.as_deref(), to.as_deref());
     if let (Some(old), Some(new)) = (old, new) {
         if text.is_empty() && old.content != new.content {
-            let path = escape::path(path);
+            let path = escape::escape_diff_path(path);
             text = format!("--- a{path}\n+++ b{path}\nother bytes of the same number\n");
         }
         if (old.mode, old.uid, old.gid) != (new.mode, new.uid, new.gid) {
-            let line = |file: FileView<'_>| format!("mode {:04o} owner {}:{}", file.mode, file.uid, file.gid);
-            text.push_str(&format!("{}: {} -> {}\n", escape::path(path), line(old), line(new)));
+            let line = |file: FileView<'_>| {
+                format!("mode {:04o} owner {}:{}", file.mode, file.uid, file.gid)
+            };
+            text.push_str(&format!(
+                "{}: {} -> {}\n",
+                escape::escape_diff_path(path),
+                line(old),
+                line(new)
+            ));
         }
     }
     text
@@ -126,29 +135,41 @@ mod tests {
     fn a_diff_is_as_diff_u_has_it() {
         // `diff -u` of the two files says so.
         assert_eq!(
-            unified("/etc/x", Some("a\nb\nc\n"), Some("a\nB\nc\n")),
+            unified_diff("/etc/x", Some("a\nb\nc\n"), Some("a\nB\nc\n")),
             "--- a/etc/x\n+++ b/etc/x\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
         );
-        assert_eq!(unified("/etc/x", None, Some("a\n")), "--- /dev/null\n+++ b/etc/x\n@@ -0,0 +1 @@\n+a\n");
-        assert_eq!(unified("/etc/x", Some("a\n"), None), "--- a/etc/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n");
-        assert_eq!(unified("/etc/x", Some(""), None), "--- a/etc/x\n+++ /dev/null\n");
-        assert_eq!(unified("/etc/x", Some("a\n"), Some("a\n")), "");
-        assert!(of_values("/proc/sys/vm/x", Some("1"), Some("2")).ends_with("@@ -1 +1 @@\n-1\n+2\n"));
+        assert_eq!(
+            unified_diff("/etc/x", None, Some("a\n")),
+            "--- /dev/null\n+++ b/etc/x\n@@ -0,0 +1 @@\n+a\n"
+        );
+        assert_eq!(
+            unified_diff("/etc/x", Some("a\n"), None),
+            "--- a/etc/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n"
+        );
+        assert_eq!(unified_diff("/etc/x", Some(""), None), "--- a/etc/x\n+++ /dev/null\n");
+        assert_eq!(unified_diff("/etc/x", Some("a\n"), Some("a\n")), "");
+        assert!(
+            of_values("/proc/sys/vm/x", Some("1"), Some("2")).ends_with("@@ -1 +1 @@\n-1\n+2\n")
+        );
     }
 
     #[test]
     fn neither_a_path_nor_a_line_forges_a_line() {
         let forged = "\n--- a/etc/sudoers\n+++ b/etc/sudoers\r\u{2028}\u{85}\u{202e}\x1b[2J";
         let path = format!("/srv/conf.d{forged}");
-        let content = format!("-- a/etc/shadow\n++ b/etc/shadow\n@@ -1 +1 @@{}\n", forged.replace('\n', "\r"));
+        let content = format!(
+            "-- a/etc/shadow\n++ b/etc/shadow\n@@ -1 +1 @@{}\n",
+            forged.replace('\n', "\r")
+        );
         for text in [
-            unified(&path, Some(&content), Some("++ b/etc/shadow\n")),
-            unified(&path, None, Some(&content)),
+            unified_diff(&path, Some(&content), Some("++ b/etc/shadow\n")),
+            unified_diff(&path, None, Some(&content)),
             of_values(&path, Some(forged), Some(&path)),
         ] {
             let lines: Vec<&str> = text.split('\n').collect();
-            let of = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
-            assert_eq!((of("---"), of("+++"), of("@@")), (1, 1, 1), "{text}");
+            let count_of =
+                |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
+            assert_eq!((count_of("---"), count_of("+++"), count_of("@@")), (1, 1, 1), "{text}");
             assert!(lines.iter().all(|line| plain::is_clean(line)), "{text:?}");
         }
     }
@@ -156,7 +177,7 @@ mod tests {
     #[test]
     fn owners_permissions_and_bytes_that_are_no_text_show() {
         let file = |bytes: &[u8], mode| NewFile {
-            content: Content::new(bytes.to_vec()),
+            content: FileContent::new(bytes.to_vec()),
             mode: FileMode(mode),
             uid: 0,
             gid: 0,
@@ -165,8 +186,10 @@ mod tests {
         let text = of_files("/etc/x", Some((&open).into()), Some((&closed).into()));
         assert_eq!(text, "/etc/x: mode 0644 owner 0:0 -> mode 0600 owner 0:0\n");
         let (one, other) = (file(&[0xff], 0o644), file(&[0xfe], 0o644));
-        assert!(matches!(one.content, Content::Base64(Base64(_))));
-        assert!(of_files("/etc/x", Some((&one).into()), Some((&other).into())).contains("other bytes"));
+        assert!(matches!(one.content, FileContent::Base64(Base64(_))));
+        assert!(
+            of_files("/etc/x", Some((&one).into()), Some((&other).into())).contains("other bytes")
+        );
         assert_eq!(of_files("/etc/x", Some((&one).into()), Some((&one).into())), "");
     }
 }

@@ -6,7 +6,7 @@ use crate::plan::{Change, PoolRef, Risk, Step};
 
 /// What happens, as it happens.
 #[derive(Clone, Debug)]
-pub enum Event<'a> {
+pub enum ApplyEvent<'a> {
     /// An apply or undo that was killed is brought to its end first: its changes are taken back.
     Recovering {
         /// Its journal.
@@ -59,24 +59,24 @@ pub enum Event<'a> {
 }
 
 /// Who listens to events.
-pub type Progress<'a> = dyn FnMut(&Event<'_>) + 'a;
+pub type ProgressListener<'a> = dyn FnMut(&ApplyEvent<'_>) + 'a;
 
 /// How an apply ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Applied {
+pub struct ApplyResult {
     /// Its journal, which `hugewise undo` takes; `None` where there was nothing to do.
     pub journal: Option<String>,
     /// In all.
-    pub end: End,
+    pub end: ApplyEnd,
     /// Each step of the plan.
-    pub steps: Vec<StepOutcome>,
-    /// What else has to be known, one sentence each: what could not be taken back, which folder stays, ...
+    pub steps: Vec<AppliedStep>,
+    /// What else has to be known, one sentence each.
     pub notes: Vec<String>,
 }
 
 /// How an apply ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub enum ApplyEnd {
     /// Everything was so already.
     NothingToDo,
     /// Everything is done.
@@ -85,13 +85,13 @@ pub enum End {
     Partly,
     /// A step failed, and everything is as before.
     TakenBack,
-    /// A step failed, and not everything could be taken back: see the notes; `hugewise undo` tries again.
+    /// A step failed, and not everything could be taken back: `hugewise undo` tries again.
     Stuck,
 }
 
 /// How a step ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StepOutcome {
+pub struct AppliedStep {
     /// Its ID.
     pub id: String,
     /// Its title.
@@ -137,14 +137,14 @@ pub struct Undone {
     /// What has to happen before servers or host run with what is restored.
     pub risk: Risk,
     /// What was done, in this order.
-    pub restored: Vec<Restored>,
+    pub restored: Vec<RestoredItem>,
     /// What else has to be known, one sentence each.
     pub notes: Vec<String>,
 }
 
 /// One thing that undo looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoredItem {
     /// Path or command line.
     pub what: String,
     /// What happened to it.
@@ -179,9 +179,11 @@ pub enum RestoreResult {
 
 impl Undone {
     /// What is not as before, one sentence each.
-    pub fn left(&self) -> Vec<String> {
+    pub fn describe_leftovers(&self) -> Vec<String> {
         let restored = self.restored.iter().filter_map(|one| match &one.result {
-            RestoreResult::Failed { why } | RestoreResult::Left { why } => Some(format!("not taken back: {why}")),
+            RestoreResult::Failed { why } | RestoreResult::Left { why } => {
+                Some(format!("not taken back: {why}"))
+            }
             _ => None,
         });
         restored.collect()

@@ -1,4 +1,5 @@
-//! A machine for tests: a folder that stands for its root, and a death or a failure at any call that changes it.
+//! A machine for tests: a folder that stands for its root, and a death or a failure at any call
+//! that changes it.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -11,11 +12,14 @@ use std::path::Path;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
-use hugewise_system::{Lock, Ran, Unfit};
+use hugewise_system::{Ran, SystemLock, Unfit};
 use tempfile::TempDir;
 
-use crate::plan::{Content, FileState};
-use crate::{Failure, Live, System};
+use crate::plan::{FileContent, FileState};
+use crate::{LiveSystem, System, SystemFailure};
+
+/// The request, by its number, and what is done to the machine just before it.
+type Meanwhile = (usize, fn(&Machine));
 
 /// When in a call the power goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +42,7 @@ pub(crate) enum Fate {
 struct Dead;
 
 pub(crate) struct Machine {
-    live: Live,
+    live: LiveSystem,
     root: TempDir,
     calls: Cell<usize>,
     fate: Cell<Fate>,
@@ -48,16 +52,19 @@ pub(crate) struct Machine {
     pub(crate) ran: RefCell<Vec<String>>,
     /// This program fails.
     pub(crate) fails: Cell<&'static str>,
+    /// What somebody else does just before which request, reads among them.
+    meanwhile: Cell<Option<Meanwhile>>,
+    requests: Cell<usize>,
     /// Alive while somebody holds the lock.
     held: RefCell<Weak<()>>,
 }
 
 struct Held {
-    _lock: Box<dyn Lock>,
+    _lock: Box<dyn SystemLock>,
     _alive: Rc<()>,
 }
 
-impl Lock for Held {}
+impl SystemLock for Held {}
 
 /// A file as it is compared: bytes, permissions, owner, and the labels.
 #[derive(Clone, PartialEq, Eq)]
@@ -96,7 +103,7 @@ impl Machine {
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let memory = Path::new("/dev/shm");
         let root = if memory.is_dir() { TempDir::new_in(memory) } else { TempDir::new() }.unwrap();
-        let live = Live::beneath(root.path()).unwrap();
+        let live = LiveSystem::beneath_root(root.path()).unwrap();
         let machine = Self {
             live,
             root,
@@ -105,6 +112,8 @@ impl Machine {
             most_pages: Cell::new(u64::MAX),
             ran: RefCell::default(),
             fails: Cell::new(""),
+            meanwhile: Cell::default(),
+            requests: Cell::default(),
             held: RefCell::default(),
         };
         fs::create_dir_all(machine.path("/var/lib")).unwrap();
@@ -152,10 +161,11 @@ impl Machine {
                 seen.insert(path.clone(), Seen(None));
                 self.walk(&path, seen);
             } else {
-                let mut file = self.live.file(&path).unwrap().unwrap();
+                let mut file = self.live.read_file(&path).unwrap().unwrap();
                 if path.starts_with("/proc/") || path.starts_with("/sys/") {
-                    // The kernel ends every value with a line feed; the files that stand for them don't.
-                    file.content = Content::Text(self.get(&path).unwrap().trim().to_owned());
+                    // The kernel ends every value with a line feed; the files that stand for them
+                    // don't.
+                    file.content = FileContent::Text(self.get(&path).unwrap().trim().to_owned());
                 }
                 seen.insert(path.clone(), Seen(Some(file)));
             }
@@ -175,6 +185,30 @@ impl Machine {
         }
     }
 
+    /// Does something while somebody else comes in between, before that request; gives the number
+    /// of requests.
+    pub(crate) fn swap_before(
+        &self,
+        request: usize,
+        swap: fn(&Machine),
+        work: impl FnOnce(&Self),
+    ) -> usize {
+        self.requests.set(0);
+        self.meanwhile.set(Some((request, swap)));
+        work(self);
+        self.meanwhile.set(None);
+        self.requests.get()
+    }
+
+    fn meet_others(&self) {
+        self.requests.set(self.requests.get() + 1);
+        if let Some((request, swap)) = self.meanwhile.get()
+            && request == self.requests.get()
+        {
+            swap(self);
+        }
+    }
+
     /// Whether the fate was met.
     pub(crate) fn calls(&self) -> usize {
         self.calls.get()
@@ -184,8 +218,9 @@ impl Machine {
         &self,
         what: &str,
         half: impl FnOnce(),
-        whole: impl FnOnce() -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        whole: impl FnOnce() -> Result<T, SystemFailure>,
+    ) -> Result<T, SystemFailure> {
+        self.meet_others();
         let call = self.calls.get() + 1;
         self.calls.set(call);
         match self.fate.get() {
@@ -199,7 +234,7 @@ impl Machine {
             }
             Fate::Fails(at) if at == call => {
                 half();
-                Err(Failure::new(what, "no space left on device"))
+                Err(SystemFailure::new(what, "no space left on device"))
             }
             _ => whole(),
         }
@@ -207,24 +242,52 @@ impl Machine {
 
     fn grub_cfg(&self) -> String {
         let folder = self.path("/etc/default/grub.d");
-        let mut names: Vec<_> = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+        let mut names: Vec<_> =
+            fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
         names.sort();
-        let parts = names.iter().filter(|path| path.extension().is_some_and(|extension| extension == "cfg"));
+        let parts = names
+            .iter()
+            .filter(|path| path.extension().is_some_and(|extension| extension == "cfg"));
         let parts: String = parts.map(|path| fs::read_to_string(path).unwrap()).collect();
         format!("# made by update-grub\n{parts}")
+    }
+
+    /// What PostgreSQL does with `ALTER SYSTEM SET name = 'value'` and `RESET name`.
+    fn alter_system(&self, statement: &str, half: bool) -> bool {
+        let file = "/srv/data/postgresql.auto.conf";
+        let Some(words) = statement.strip_prefix("ALTER SYSTEM ") else { return false };
+        let setting = words.strip_prefix("SET ");
+        let name = setting.map_or(words, |setting| setting.split(' ').next().unwrap());
+        let name = name.trim_start_matches("RESET ").to_owned();
+        let text = self.get(file).unwrap_or_default();
+        let others = text.lines().filter(|line| !line.starts_with(&name));
+        let mut lines: Vec<&str> = others.collect();
+        lines.extend(setting);
+        if !half {
+            self.put(file, &lines.iter().map(|line| format!("{line}\n")).collect::<String>());
+        }
+        true
     }
 
     /// What the programs of a host do, as far as a plan is concerned.
     fn effect(&self, command: &[String], half: bool) -> bool {
         let line = command.join(" ");
+        if let [program, .., statement] = command
+            && program == "/usr/bin/psql"
+        {
+            return self.alter_system(statement, half);
+        }
         let cut = |text: String| if half { text[..text.len() / 2].to_owned() } else { text };
         match line.as_str() {
             "/usr/sbin/update-grub" => self.put("/boot/grub/grub.cfg", &cut(self.grub_cfg())),
-            "/usr/sbin/tuned-adm profile hugewise" => self.put("/etc/tuned/active_profile", &cut("hugewise\n".into())),
+            "/usr/sbin/tuned-adm profile hugewise" => {
+                self.put("/etc/tuned/active_profile", &cut("hugewise\n".into()))
+            }
             "/usr/sbin/tuned-adm profile virtual-guest" => {
                 self.put("/etc/tuned/active_profile", &cut("virtual-guest\n".into()));
             }
-            "/usr/bin/systemctl daemon-reload" | "/usr/bin/systemctl restart postgresql@15-main.service" => {}
+            "/usr/bin/systemctl daemon-reload"
+            | "/usr/bin/systemctl restart postgresql@15-main.service" => {}
             _ => return false,
         }
         true
@@ -232,25 +295,29 @@ impl Machine {
 }
 
 impl System for Machine {
-    fn now(&self) -> i64 {
+    fn unix_time(&self) -> i64 {
         1_700_000_000
     }
-    fn fit(&self) -> Result<(), Unfit> {
-        self.live.fit()
+    fn check_can_change(&self) -> Result<(), Unfit> {
+        self.live.check_can_change()
     }
-    fn text(&self, path: &str) -> Result<Option<String>, Failure> {
-        self.live.text(path)
+    fn read_text(&self, path: &str) -> Result<Option<String>, SystemFailure> {
+        self.meet_others();
+        self.live.read_text(path)
     }
-    fn file(&self, path: &str) -> Result<Option<FileState>, Failure> {
-        self.live.file(path)
+    fn read_file(&self, path: &str) -> Result<Option<FileState>, SystemFailure> {
+        self.meet_others();
+        self.live.read_file(path)
     }
-    fn real(&self, path: &str) -> Result<Option<String>, Failure> {
-        self.live.real(path)
+    fn resolve_path(&self, path: &str) -> Result<Option<String>, SystemFailure> {
+        self.meet_others();
+        self.live.resolve_path(path)
     }
-    fn list(&self, folder: &str) -> Result<Option<Vec<String>>, Failure> {
-        self.live.list(folder)
+    fn list_folder(&self, folder: &str) -> Result<Option<Vec<String>>, SystemFailure> {
+        self.meet_others();
+        self.live.list_folder(folder)
     }
-    fn write_value(&self, path: &str, value: &str) -> Result<(), Failure> {
+    fn write_value(&self, path: &str, value: &str) -> Result<(), SystemFailure> {
         let pool = path.ends_with("/nr_hugepages");
         let give = |wanted: u64| {
             let given = wanted.min(self.most_pages.get()).to_string();
@@ -271,7 +338,12 @@ impl System for Machine {
             },
         )
     }
-    fn write_file(&self, path: &str, temporary: &str, file: &FileState) -> Result<(), Failure> {
+    fn write_file(
+        &self,
+        path: &str,
+        temporary: &str,
+        file: &FileState,
+    ) -> Result<(), SystemFailure> {
         let beside = format!("{}/{temporary}", path.rsplit_once('/').unwrap().0);
         let died = matches!(self.fate.get(), Fate::Dies(..));
         self.call(
@@ -284,19 +356,19 @@ impl System for Machine {
             || self.live.write_file(path, temporary, file),
         )
     }
-    fn remove_file(&self, path: &str) -> Result<(), Failure> {
+    fn remove_file(&self, path: &str) -> Result<(), SystemFailure> {
         self.call(path, || {}, || self.live.remove_file(path))
     }
     fn is_in_other_hands(&self, path: &str) -> bool {
         self.live.is_in_other_hands(path)
     }
-    fn make_folder(&self, path: &str, private: bool) -> Result<(), Failure> {
+    fn make_folder(&self, path: &str, private: bool) -> Result<(), SystemFailure> {
         self.call(path, || {}, || self.live.make_folder(path, private))
     }
-    fn remove_folder(&self, path: &str) -> Result<bool, Failure> {
+    fn remove_folder(&self, path: &str) -> Result<bool, SystemFailure> {
         self.call(path, || {}, || self.live.remove_folder(path))
     }
-    fn run(&self, command: &[String], _user: Option<&str>) -> Result<Ran, Failure> {
+    fn run(&self, command: &[String], _user: Option<&str>) -> Result<Ran, SystemFailure> {
         self.call(
             &command.join(" "),
             || {
@@ -305,33 +377,43 @@ impl System for Machine {
             || {
                 self.ran.borrow_mut().push(command.join(" "));
                 let fails = self.fails.get();
-                let success = (fails.is_empty() || !command.join(" ").contains(fails)) && self.effect(command, false);
-                Ok(Ran { success, output: String::new(), complaint: "warning: x\nit does not work\n".into() })
+                let success = (fails.is_empty() || !command.join(" ").contains(fails))
+                    && self.effect(command, false);
+                Ok(Ran {
+                    success,
+                    output: String::new(),
+                    complaint: "warning: x\nit does not work\n".into(),
+                })
             },
         )
     }
-    fn sync(&self, path: &str) -> Result<(), Failure> {
-        self.call(path, || {}, || self.live.sync(path))
+    fn sync_file(&self, path: &str) -> Result<(), SystemFailure> {
+        self.call(path, || {}, || self.live.sync_file(path))
     }
-    fn append(&self, path: &str, bytes: &[u8]) -> Result<(), Failure> {
-        self.call(path, || self.live.append(path, &bytes[..bytes.len() / 2]).unwrap(), || self.live.append(path, bytes))
+    fn append_to_file(&self, path: &str, bytes: &[u8]) -> Result<(), SystemFailure> {
+        self.call(
+            path,
+            || self.live.append_to_file(path, &bytes[..bytes.len() / 2]).unwrap(),
+            || self.live.append_to_file(path, bytes),
+        )
     }
-    fn cut(&self, path: &str, length: u64) -> Result<(), Failure> {
-        self.call(path, || {}, || self.live.cut(path, length))
+    fn truncate_file(&self, path: &str, length: u64) -> Result<(), SystemFailure> {
+        self.call(path, || {}, || self.live.truncate_file(path, length))
     }
-    fn lock(&self, path: &str) -> Result<Option<Box<dyn Lock>>, Failure> {
+    fn take_lock(&self, path: &str) -> Result<Option<Box<dyn SystemLock>>, SystemFailure> {
         let begun = Instant::now();
         loop {
-            if let Some(lock) = self.live.lock(path)? {
+            if let Some(lock) = self.live.take_lock(path)? {
                 let alive = Rc::new(());
                 *self.held.borrow_mut() = Rc::downgrade(&alive);
                 return Ok(Some(Box::new(Held { _lock: lock, _alive: alive })));
             }
-            // What another test has forked holds the lock of this one too, until it becomes its program.
+            // What another test has forked holds the lock of this one too, until it becomes its
+            // program.
             if self.held.borrow().strong_count() > 0 || begun.elapsed() > Duration::from_secs(60) {
                 return Ok(None);
             }
         }
     }
-    fn pause(&self, _time: Duration) {}
+    fn pause_for(&self, _time: Duration) {}
 }

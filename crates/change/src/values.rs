@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use hugewise_advice::words::ONLY_POOL;
+use hugewise_diagnose::wording::ONLY_POOL;
 use hugewise_model::PageCount;
 
-use crate::outcome::{Event, Progress};
+use crate::outcome::{ApplyEvent, ProgressListener};
 use crate::plan::PoolRef;
-use crate::{Failure, System};
+use crate::{System, SystemFailure};
 
-/// How often a pool is asked for.
 const ATTEMPTS: u32 = 5;
 /// Attempts without a page more than the one before it, after which asking makes no sense.
 const IDLE_ATTEMPTS: u32 = 2;
@@ -21,37 +20,46 @@ const POOLS: &str = "/sys/kernel/mm/hugepages";
 
 const NODES: &str = "/sys/devices/system/node";
 
-/// A value as it compares: of `always [madvise] never` the chosen word, of a pool its pages without surplus ones, which
-/// go by themselves when nobody uses them any more.
-pub(crate) fn read(system: &dyn System, path: &str, pool: Option<PoolRef>) -> Result<Option<String>, Failure> {
-    let Some(text) = system.text(path)? else { return Ok(None) };
-    let value = normal(&text);
+/// As values compare: of `always [madvise] never` the chosen word, of a pool its pages without
+/// surplus ones, which go by themselves when nobody uses them any more.
+pub(crate) fn read(
+    system: &dyn System,
+    path: &str,
+    pool: Option<PoolRef>,
+) -> Result<Option<String>, SystemFailure> {
+    let Some(text) = system.read_text(path)? else { return Ok(None) };
+    let value = normalize_value(&text);
     let Some(pool) = pool else { return Ok(Some(value)) };
     // What that setting counts elsewhere is the default size's, whatever a plan says it is.
-    if path == ONLY_POOL && system.list(POOLS)?.is_some() {
-        return Err(Failure::new(path, format!("this kernel has pools of its own in {POOLS}: plan again")));
+    if path == ONLY_POOL && system.list_folder(POOLS)?.is_some() {
+        let why = format!("this kernel has pools of its own in {POOLS}: plan again");
+        return Err(SystemFailure::new(path, why));
     }
-    let count = |text: &str, path: &str| {
-        let number = text.trim().parse::<u64>();
-        number.map_err(|_| Failure::new(path, format!("{:?} is not a number of pages", text.trim())))
-    };
-    let surplus_path = format!("{}/surplus_hugepages", pool.folder());
-    let surplus = system.text(&surplus_path)?.map_or(Ok(0), |text| count(&text, &surplus_path))?;
-    Ok(Some(count(&value, path)?.saturating_sub(surplus).to_string()))
+    let surplus_path = format!("{}/surplus_hugepages", pool.sysfs_folder());
+    let surplus = system.read_text(&surplus_path)?;
+    let surplus = surplus.map_or(Ok(0), |text| parse_pages(&surplus_path, text.trim()))?;
+    Ok(Some(parse_pages(path, &value)?.saturating_sub(surplus).to_string()))
 }
 
-/// The chosen word of several, or the words as they are.
-pub(crate) fn normal(text: &str) -> String {
-    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word);
+pub(crate) fn parse_pages(path: &str, text: &str) -> Result<u64, SystemFailure> {
+    text.parse().map_err(|_| SystemFailure::new(path, format!("{text:?} is not a number of pages")))
+}
+
+pub(crate) fn normalize_value(text: &str) -> String {
+    let chosen =
+        text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(word, _)| word);
     chosen.map_or_else(|| text.split_whitespace().collect::<Vec<_>>().join(" "), str::to_owned)
 }
 
-/// The parts of a whole host's pool, on a host with several nodes: writing their sum would spread the pages anew.
-pub(crate) fn parts(system: &dyn System, pool: PoolRef) -> Result<Vec<(PoolRef, u64)>, Failure> {
+/// Empty with one node. Writing the sum of several nodes' pages would spread them anew.
+pub(crate) fn read_node_parts(
+    system: &dyn System,
+    pool: PoolRef,
+) -> Result<Vec<(PoolRef, u64)>, SystemFailure> {
     if pool.node.is_some() {
         return Ok(Vec::new());
     }
-    let names = system.list(NODES)?.unwrap_or_default();
+    let names = system.list_folder(NODES)?.unwrap_or_default();
     let mut parts = Vec::new();
     for node in names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok()) {
         let part = PoolRef { node: Some(node), ..pool };
@@ -65,49 +73,46 @@ pub(crate) fn parts(system: &dyn System, pool: PoolRef) -> Result<Vec<(PoolRef, 
 }
 
 pub(crate) fn pool_path(pool: PoolRef) -> String {
-    format!("{}/nr_hugepages", pool.folder())
+    format!("{}/nr_hugepages", pool.sysfs_folder())
 }
 
-/// Sets a value, and reads back what the kernel made of it.
-///
-/// # Errors
-/// It cannot be written, or reads otherwise afterwards.
-pub(crate) fn set(system: &dyn System, path: &str, value: &str) -> Result<(), Failure> {
+/// An error also where it reads otherwise afterwards.
+pub(crate) fn set_value(system: &dyn System, path: &str, value: &str) -> Result<(), SystemFailure> {
     system.write_value(path, value)?;
     let got = read(system, path, None)?;
-    if got.as_deref() == Some(&*normal(value)) {
+    if got.as_deref() == Some(&*normalize_value(value)) {
         return Ok(());
     }
     let got = got.unwrap_or_else(|| "nothing".into());
-    Err(Failure::new(path, format!("{value} was written, and it reads {got}")))
+    Err(SystemFailure::new(path, format!("{value} was written, and it reads {got}")))
 }
 
-/// Sets a pool and reads back the pages that it got: the kernel gives what it can without a word. Where that is less,
-/// memory is compacted and the kernel asked again, a few times.
+/// The kernel gives what it can without a word: where that is less, memory is compacted, and it is
+/// asked again.
 pub(crate) fn set_pool(
     system: &dyn System,
     path: &str,
     pool: PoolRef,
     wanted: u64,
-    progress: &mut Progress<'_>,
-) -> Result<u64, Failure> {
+    progress: &mut ProgressListener<'_>,
+) -> Result<u64, SystemFailure> {
     let (mut idle, mut last) = (0, None);
     for attempt in 1..=ATTEMPTS {
         if attempt > 1 {
-            compact(system, pool);
-            system.pause(PAUSE * attempt);
+            compact_memory(system, pool);
+            system.pause_for(PAUSE * attempt);
         }
         system.write_value(path, &wanted.to_string())?;
         let got = read(system, path, Some(pool))?.and_then(|pages| pages.parse::<u64>().ok());
-        let got = got.ok_or_else(|| Failure::new(path, "is gone"))?;
-        if got >= wanted {
-            return if got == wanted {
-                Ok(got)
-            } else {
-                Err(Failure::new(path, format!("{} asked for, and it keeps {got}", were(wanted))))
-            };
+        let got = got.ok_or_else(|| SystemFailure::new(path, "is gone"))?;
+        if got == wanted {
+            return Ok(got);
         }
-        progress(&Event::PoolShort {
+        if got > wanted {
+            let why = format!("{} asked for, and it keeps {got}", pages_were(wanted));
+            return Err(SystemFailure::new(path, why));
+        }
+        progress(&ApplyEvent::PoolShort {
             pool,
             wanted: PageCount(wanted),
             obtained: PageCount(got),
@@ -123,15 +128,20 @@ pub(crate) fn set_pool(
     Ok(last.unwrap_or_default())
 }
 
-/// Asks the kernel to move pages together. Where it cannot, the pages obtained tell.
-fn compact(system: &dyn System, pool: PoolRef) {
+/// Where it cannot, the pages obtained tell.
+fn compact_memory(system: &dyn System, pool: PoolRef) {
     let path = match pool.node {
         Some(node) => format!("{NODES}/node{node}/compact"),
         None => "/proc/sys/vm/compact_memory".to_owned(),
     };
     let _ = system.write_value(&path, "1");
 }
+
+pub(crate) fn no_such_value(path: &str) -> SystemFailure {
+    SystemFailure::new(path, "this kernel has no such value")
+}
+
 /// `1 page was`, `537 pages were`.
-pub(crate) fn were(pages: u64) -> String {
+pub(crate) fn pages_were(pages: u64) -> String {
     format!("{} {}", PageCount(pages).in_pages(), if pages == 1 { "was" } else { "were" })
 }

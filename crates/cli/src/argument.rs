@@ -1,22 +1,19 @@
-//! What is wrong with an argument's value.
-
 use hugewise_model::NoSize;
 
-/// The sizes of huge pages that Linux has (Documentation/admin-guide/mm/hugetlbpage.rst; arm64: Documentation/arch/arm64/hugetlbpage.rst).
-const SIZES: &str =
-    "huge pages are 2M or 1G on x86-64; 64K, 2M, 32M, 512M, 1G or 16G on arm64; 2M, 16M, 1G or 16G on POWER";
+/// The sizes of huge pages that Linux has (Documentation/admin-guide/mm/hugetlbpage.rst; arm64:
+/// Documentation/arch/arm64/hugetlbpage.rst).
+const SIZES: &str = "huge pages are 2M or 1G on x86-64; 64K, 2M, 32M, 512M, 1G or 16G on arm64; \
+     2M, 16M, 1G or 16G on POWER";
 
-/// Why a value is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Wrong {
     #[error(transparent)]
     Size(#[from] NoSize),
-    /// Whoever writes a number alone means another unit.
     #[error("{bytes} has no unit; write {instead}")]
     Bare { bytes: u64, instead: String },
     #[error("{0:?} is not a page size; {SIZES}")]
     PageSize(String),
-    /// A number alone that is a page size with the unit that people leave out.
+    /// A page size whose unit is missing.
     #[error("{number} has no unit; write {instead}; {SIZES}")]
     BarePage { number: u64, instead: &'static str },
     #[error("{0:?} is not a percentage: use a whole number from 0 to 100")]
@@ -25,7 +22,6 @@ pub(crate) enum Wrong {
     Overcommit(String),
     #[error("{0:?} is not thp, 2M or 1G")]
     Pages(String),
-    /// An address to listen at, where only its port, or a name, is written.
     #[error("write an address and a port: {0}")]
     Listen(String),
 }

@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use hugewise_advice::Assessment;
+use hugewise_diagnose::{Diagnosis, DiagnosisOptions};
 use hugewise_model::{Instance, InstanceId, Level};
-use hugewise_report::{Answer, Checked};
+use hugewise_report::{CheckOutcome, CheckReport};
 
-use crate::also::Also;
+use crate::failover_instances::Also;
 use crate::format::PageFormat;
 use crate::host_namespaces;
-use crate::named;
-use crate::outcome::{self, Failure, Outcome};
-use crate::terminal::{self, ColorChoice};
+use crate::instance_selection;
+use crate::outcome::{self, CommandFailure, CommandOutcome};
+use crate::terminal::ColorChoice;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -29,10 +29,12 @@ pub(crate) struct Arguments {
     instance: Option<String>,
     #[command(flatten)]
     also: Also,
-    /// In a container with the host's pid namespace: enter the host's other namespaces, except its network, first.
+    /// In a container with the host's pid namespace: enter the host's other namespaces, except its
+    /// network, first.
     #[arg(long, conflicts_with = "root")]
     host_namespaces: bool,
-    /// Also query the servers over their sockets. Without this option, hugewise connects to nothing.
+    /// Also query the servers over their sockets. Without this option, hugewise connects to
+    /// nothing.
     #[arg(long, conflicts_with = "root")]
     connect: bool,
     /// Show all evidence for every finding. JSON always includes it.
@@ -66,52 +68,39 @@ impl FailOn {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    host_namespaces::enter(arguments.host_namespaces)?;
-    let source = outcome::open(arguments.root.as_deref())?;
-    let (host, mut found) = hugewise_engines::gather(source.as_ref());
-    if arguments.connect {
-        found.unread.append(&mut hugewise_engines::connect::ask(&host, &mut found.instances));
-    }
-    arguments.also.add(&host, source.as_ref(), &mut found.instances, &mut found.unread)?;
-    hugewise_engines::crowd::look(&host, source.as_ref(), &mut found.instances);
-    let mut assessment = hugewise_advice::assess(&host, &found.instances);
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome, CommandFailure> {
+    host_namespaces::enter_host_namespaces(arguments.host_namespaces)?;
+    let source = outcome::open_source(arguments.root.as_deref())?;
+    let options = DiagnosisOptions { connect: arguments.connect, ..DiagnosisOptions::default() };
+    let mut diagnosis = arguments.also.diagnose(source.as_ref(), &options)?;
     if let Some(name) = &arguments.instance {
-        narrow(name, &mut found.instances, &mut assessment)?;
+        narrow_to_instance(name, &mut diagnosis)?;
     }
-    let mut unread = host.unread.clone();
-    unread.append(&mut found.unread);
-    unread.sort();
-    unread.dedup();
-
-    let root = arguments.root.as_deref();
-    let checked = Checked { host: &host, instances: &found.instances, assessment: &assessment, unread: &unread, root };
-    let mut text = Vec::new();
-    let written = match arguments.format {
-        PageFormat::Text => checked.write_text(&mut text, terminal::layout(arguments.color, arguments.verbose)),
-        PageFormat::Json => checked.write_json(&mut text),
-        PageFormat::Html => checked.write_html(&mut text),
-    };
-    written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
-    outcome::print(&text)?;
-    Ok(verdict(&checked, arguments.fail_on))
+    let checked = CheckReport::from_diagnosis(&diagnosis, arguments.root.as_deref());
+    let text = arguments.format.render(&checked, arguments.color, arguments.verbose)?;
+    outcome::print_output(&text)?;
+    Ok(check_outcome(&checked, arguments.fail_on))
 }
 
-fn verdict(checked: &Checked<'_>, fail_on: FailOn) -> Outcome {
-    match checked.answer(fail_on.level()) {
-        Answer::Fine => Outcome::Fine,
-        Answer::Found => Outcome::Found,
-        Answer::Incomplete => Outcome::Incomplete,
+fn check_outcome(checked: &CheckReport<'_>, fail_on: FailOn) -> CommandOutcome {
+    match checked.decide_outcome(fail_on.level()) {
+        CheckOutcome::Fine => CommandOutcome::Fine,
+        CheckOutcome::Found => CommandOutcome::Found,
+        CheckOutcome::Incomplete => CommandOutcome::Incomplete,
     }
 }
 
-/// Leaves one instance and what is said of it and of the host.
-fn narrow(wanted: &str, instances: &mut Vec<Instance>, assessment: &mut Assessment) -> Result<(), Failure> {
+fn narrow_to_instance(wanted: &str, diagnosis: &mut Diagnosis) -> Result<(), CommandFailure> {
+    let Diagnosis { instances, assessment, .. } = diagnosis;
     let titles: Vec<String> = instances.iter().map(Instance::title).collect();
-    named::narrow(wanted, instances)?;
+    instance_selection::narrow_to_named(wanted, instances)?;
     if instances.is_empty() {
-        let running = if titles.is_empty() { "none runs".into() } else { format!("running: {}", titles.join(", ")) };
-        return Err(Failure::new(format!("no instance is called {wanted}; {running}")));
+        return Err(CommandFailure::new(instance_selection::explain_unknown_name(
+            wanted,
+            &titles,
+            "running",
+            "none runs",
+        )));
     }
     let stays = |id: &InstanceId| instances.iter().any(|instance| instance.id() == *id);
     assessment.chains.retain(|chain| stays(&chain.instance));
@@ -122,6 +111,7 @@ fn narrow(wanted: &str, instances: &mut Vec<Instance>, assessment: &mut Assessme
 
 #[cfg(test)]
 mod tests {
+    use hugewise_diagnose::Assessment;
     use hugewise_model::{Finding, Host, Observed, Reason, UnknownVerdict, Unread};
 
     use super::*;
@@ -153,43 +143,67 @@ mod tests {
         }
     }
 
-    fn outcome(live: bool, assessment: &Assessment, unread: &[Unread], fail_on: FailOn) -> Outcome {
+    fn outcome(
+        live: bool,
+        assessment: &Assessment,
+        unread: &[Unread],
+        fail_on: FailOn,
+    ) -> CommandOutcome {
         let host = Host { live, processes: Observed::Known(Vec::new()), ..Host::default() };
-        verdict(&Checked { host: &host, instances: &[], assessment, unread, root: None }, fail_on)
+        check_outcome(
+            &CheckReport { host: &host, instances: &[], assessment, unread, root: None },
+            fail_on,
+        )
     }
 
     #[test]
     fn findings_win_over_missing_facts() {
         let unread = [Unread { what: "/proc/1/limits".into(), why: Reason::Denied }];
-        let of = |levels: &[Level], missing: &[(&str, Reason)], fail_on| {
+        let command_outcome_of = |levels: &[Level], missing: &[(&str, Reason)], fail_on| {
             outcome(true, &assessment(levels, missing), &unread, fail_on)
         };
         let denied = [("/proc/1/limits", Reason::Denied)];
-        assert_eq!(of(&[Level::Warn], &denied, FailOn::Warn), Outcome::Found);
-        assert_eq!(of(&[Level::Warn], &denied, FailOn::Error), Outcome::Incomplete);
-        assert_eq!(of(&[Level::Error], &[], FailOn::Never), Outcome::Fine);
-        assert_eq!(of(&[Level::Info], &[], FailOn::Warn), Outcome::Fine);
-        assert_eq!(of(&[Level::Info], &[], FailOn::Info), Outcome::Found);
+        assert_eq!(
+            command_outcome_of(&[Level::Warn], &denied, FailOn::Warn),
+            CommandOutcome::Found
+        );
+        assert_eq!(
+            command_outcome_of(&[Level::Warn], &denied, FailOn::Error),
+            CommandOutcome::Incomplete
+        );
+        assert_eq!(command_outcome_of(&[Level::Error], &[], FailOn::Never), CommandOutcome::Fine);
+        assert_eq!(command_outcome_of(&[Level::Info], &[], FailOn::Warn), CommandOutcome::Fine);
+        assert_eq!(command_outcome_of(&[Level::Info], &[], FailOn::Info), CommandOutcome::Found);
     }
 
     #[test]
     fn what_a_kernel_does_not_have_is_not_missing_but_what_a_torn_capture_does_not_have_is() {
         let lacking = assessment(&[], &[("/proc/meminfo PageTables", Reason::Absent)]);
-        let torn = [Unread { what: "host.tar.gz".into(), why: Reason::Malformed("ends too early".into()) }];
-        assert_eq!(outcome(true, &lacking, &torn, FailOn::Warn), Outcome::Fine);
-        assert_eq!(outcome(false, &lacking, &[], FailOn::Warn), Outcome::Fine);
-        assert_eq!(outcome(false, &lacking, &torn, FailOn::Warn), Outcome::Incomplete);
+        let torn = [Unread {
+            what: "host.tar.gz".into(),
+            why: Reason::Malformed("ends too early".into()),
+        }];
+        assert_eq!(outcome(true, &lacking, &torn, FailOn::Warn), CommandOutcome::Fine);
+        assert_eq!(outcome(false, &lacking, &[], FailOn::Warn), CommandOutcome::Fine);
+        assert_eq!(outcome(false, &lacking, &torn, FailOn::Warn), CommandOutcome::Incomplete);
         let no_processes = assessment(&[], &[("processes", Reason::Absent)]);
         let host = Host::default();
-        let checked = Checked { host: &host, instances: &[], assessment: &no_processes, unread: &[], root: None };
-        assert_eq!(verdict(&checked, FailOn::Warn), Outcome::Incomplete);
+        let checked = CheckReport {
+            host: &host,
+            instances: &[],
+            assessment: &no_processes,
+            unread: &[],
+            root: None,
+        };
+        assert_eq!(check_outcome(&checked, FailOn::Warn), CommandOutcome::Incomplete);
         // What a file is called says nothing of why it is not known.
         let odd = assessment(&[], &[("/etc/sysctl.d/x: absent", Reason::Denied)]);
-        assert_eq!(outcome(true, &odd, &[], FailOn::Warn), Outcome::Incomplete);
+        assert_eq!(outcome(true, &odd, &[], FailOn::Warn), CommandOutcome::Incomplete);
         let mut no_maps = assessment(&[], &[("/proc/9/maps", Reason::Absent)]);
         no_maps.unknown.iter_mut().for_each(|verdict| {
-            verdict.instance = Some(InstanceId { engine: hugewise_model::Engine::Oracle, name: "PROD".into() });
+            verdict.instance =
+                Some(InstanceId { engine: hugewise_model::Engine::Oracle, name: "PROD".into() });
         });
-        assert_eq!(outcome(false, &no_maps, &[], FailOn::Warn), Outcome::Incomplete);
+        assert_eq!(outcome(false, &no_maps, &[], FailOn::Warn), CommandOutcome::Incomplete);
     }
 }

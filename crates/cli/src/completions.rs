@@ -2,7 +2,7 @@
 
 use clap_complete::Shell;
 
-use crate::outcome::{self, Failure, Outcome};
+use crate::outcome::{self, CommandFailure, CommandOutcome};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -10,9 +10,14 @@ pub(crate) struct Arguments {
     shell: Shell,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome, CommandFailure> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut crate::command(), "hugewise", &mut script);
-    outcome::print(&script)?;
-    Ok(Outcome::Fine)
+    clap_complete::generate(
+        arguments.shell,
+        &mut crate::command_definition(),
+        "hugewise",
+        &mut script,
+    );
+    outcome::print_output(&script)?;
+    Ok(CommandOutcome::Fine)
 }

@@ -1,8 +1,13 @@
-//! In which form results are printed. A command that knows more forms than these says so itself.
+//! Formats of output that several commands share.
+
+use hugewise_report::{PageReport, Report};
+
+use crate::outcome::{self, CommandFailure};
+use crate::terminal::{self, ColorChoice};
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum OutputFormat {
     /// For people.
     Text,
     /// For programs.
@@ -18,4 +23,32 @@ pub(crate) enum PageFormat {
     Json,
     /// A single HTML page.
     Html,
+}
+
+impl OutputFormat {
+    pub(crate) fn render(
+        self,
+        report: &impl Report,
+        color: ColorChoice,
+    ) -> Result<Vec<u8>, CommandFailure> {
+        outcome::render_report(|out| match self {
+            Self::Text => report.write_text(out, terminal::text_layout(color, false)),
+            Self::Json => report.write_json(out),
+        })
+    }
+}
+
+impl PageFormat {
+    pub(crate) fn render(
+        self,
+        report: &impl PageReport,
+        color: ColorChoice,
+        verbose: bool,
+    ) -> Result<Vec<u8>, CommandFailure> {
+        outcome::render_report(|out| match self {
+            Self::Text => report.write_text(out, terminal::text_layout(color, verbose)),
+            Self::Json => report.write_json(out),
+            Self::Html => report.write_html(out),
+        })
+    }
 }

@@ -5,24 +5,34 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use hugewise_incident::investigate::with_rows;
-use hugewise_incident::{History, Incident, Investigation, MOST_STORIES, Options, Series};
+use hugewise_diagnose::{Diagnosis, DiagnosisOptions};
+use hugewise_investigate::investigate::with_rows;
+use hugewise_investigate::{
+    Incident, IncidentHistory, Investigation, MOST_STORIES, Options, Series,
+};
 use hugewise_model::escape::shell;
 use hugewise_model::{Level, Remedy};
 use hugewise_report::series::SeriesFile;
-use hugewise_report::{html, json, text};
 
 use crate::format::PageFormat;
-use crate::outcome::{self, Failure, Outcome};
+use crate::outcome::{self, CommandFailure, CommandOutcome};
 use crate::terminal::{self, ColorChoice};
 
 pub(crate) const AFTER_HELP: &str = "\
-Exit codes: 0 nothing found; 1 an incident was found; 2 it could not do its work; 3 nothing found, but some of it \
+Exit codes: 0 nothing found; 1 an incident was found; 2 it could not do its work; 3 nothing \
+     found, but some of it \
 could not be read.";
+
+/// With all formats that it reads.
+pub(crate) fn about() -> String {
+    let tools = hugewise_investigate::readers::list_tools();
+    format!("Explain a past freeze from {tools} or sosreports")
+}
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Files, folders, tars or sosreports of one or more hosts. Default: what this host's own collectors wrote.
+    /// Files, folders, tars or sosreports of one or more hosts. Default: what this host's own
+    /// collectors wrote.
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Start here: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 on the last day.
@@ -37,10 +47,12 @@ pub(crate) struct Arguments {
     /// Time zone of times that have none: Europe/Berlin, or +02:00.
     #[arg(long, value_name = "ZONE", allow_hyphen_values = true)]
     timezone: Option<String>,
-    /// How far a host's clock was ahead (db2=+3s) or behind (db2=-3s), for comparing several hosts; may be repeated.
+    /// How far a host's clock was ahead (db2=+3s) or behind (db2=-3s), for comparing several hosts;
+    /// may be repeated.
     #[arg(long, value_name = "HOST=SECONDS")]
     offset: Vec<String>,
-    /// Report only on this host, by name; may be repeated. Without it, many hosts are listed in a table first.
+    /// Report only on this host, by name; may be repeated. Without it, many hosts are listed in a
+    /// table first.
     #[arg(long, value_name = "NAME")]
     host: Vec<String>,
     /// Also write the decoded series: FILE.csv or FILE.parquet.
@@ -54,7 +66,7 @@ pub(crate) struct Arguments {
     color: ColorChoice,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome, CommandFailure> {
     let options = Options {
         zone: arguments.timezone.clone(),
         from: arguments.from.clone(),
@@ -64,25 +76,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
         hosts: arguments.host.clone(),
     };
     let investigation = match &arguments.series {
-        None => hugewise_incident::investigate(&arguments.paths, &options, &terminal::reading),
+        None => {
+            hugewise_investigate::investigate(&arguments.paths, &options, &terminal::show_reading)
+        }
         Some(path) => return run_with(arguments, &options, path),
     };
-    terminal::done();
-    report_on(arguments, investigation.map_err(|error| Failure::new(error.to_string()))?)
+    terminal::clear_progress();
+    report_on(arguments, investigation.map_err(CommandFailure::new)?)
 }
 
-/// With the rows of all series in a file beside.
-fn run_with(arguments: &Arguments, options: &Options, path: &Path) -> Result<Outcome, Failure> {
-    let failed = |error: io::Error| Failure::new(format!("{}: {error}", path.display()));
+/// Writes the rows of all series to a file, too.
+fn run_with(
+    arguments: &Arguments,
+    options: &Options,
+    path: &Path,
+) -> Result<CommandOutcome, CommandFailure> {
+    let failed = |error: io::Error| CommandFailure::for_path(path, error);
     let mut file = SeriesFile::create(path).map_err(failed)?;
     let mut wrong = None;
     let rows = Mutex::new(|host: Option<&str>, all: &[Series]| {
         let written = all.iter().try_for_each(|series| file.add(host, series));
         wrong = wrong.take().or(written.err());
     });
-    let investigation = with_rows(&arguments.paths, options, &terminal::reading, &rows);
-    terminal::done();
-    let investigation = investigation.map_err(|error| Failure::new(error.to_string()))?;
+    let investigation = with_rows(&arguments.paths, options, &terminal::show_reading, &rows);
+    terminal::clear_progress();
+    let investigation = investigation.map_err(CommandFailure::new)?;
     match wrong {
         Some(error) => return Err(failed(error)),
         None => file.finish().map_err(failed)?,
@@ -90,29 +108,33 @@ fn run_with(arguments: &Arguments, options: &Options, path: &Path) -> Result<Out
     report_on(arguments, investigation)
 }
 
-/// Leaves the hosts that are asked for, with what was read of them and what could not be read of anybody.
-fn only(investigation: &mut Investigation, names: &[String]) {
+/// Keeps sources without a host as well.
+fn retain_hosts(investigation: &mut Investigation, names: &[String]) {
     if names.is_empty() {
         return;
     }
     investigation.hosts.retain(|history| names.iter().any(|name| history.is_named(name)));
-    let left: BTreeSet<&String> = investigation.hosts.iter().filter_map(|history| history.host.as_ref()).collect();
-    investigation.sources.retain(|source| source.host.as_ref().is_none_or(|host| left.contains(host)));
+    let left: BTreeSet<&String> =
+        investigation.hosts.iter().filter_map(|history| history.host.as_ref()).collect();
+    investigation
+        .sources
+        .retain(|source| source.host.as_ref().is_none_or(|host| left.contains(host)));
 }
 
-/// What ends an incident over page tables or a pool is what `check` finds on the same host: the same words with the same
-/// numbers, and the command that does it. `live` is whether what was read is this host's own.
-pub(crate) fn remedies(history: &mut History, live: bool) {
+/// What ends an incident over page tables or a pool is what `check` finds on the same host: the
+/// same words with the same numbers, and the command that does it. `live`: the archives are this
+/// host's own.
+pub(crate) fn add_remedies(history: &mut IncidentHistory, live: bool) {
     let over_pages = |incident: &Incident| {
-        use hugewise_incident::Verdict;
+        use hugewise_investigate::IncidentVerdict;
         matches!(
             incident.verdict,
-            Verdict::ReclaimByPageTables
-                | Verdict::PageTablesStanding
-                | Verdict::PageTablesGrowing
-                | Verdict::LoginStorm
-                | Verdict::PoolUnused
-                | Verdict::HugePagesLost
+            IncidentVerdict::ReclaimByPageTables
+                | IncidentVerdict::PageTablesStanding
+                | IncidentVerdict::PageTablesGrowing
+                | IncidentVerdict::LoginStorm
+                | IncidentVerdict::PoolUnused
+                | IncidentVerdict::HugePagesLost
         )
     };
     if !history.incidents.iter().any(over_pages) {
@@ -124,57 +146,64 @@ pub(crate) fn remedies(history: &mut History, live: bool) {
         (None, false) => return,
     };
     // A tar within a tar has no path of its own.
-    let Ok(source) = hugewise_host::source::open(root) else { return };
-    let (host, found) = hugewise_engines::gather(source.as_ref());
-    if live && root.is_none() && host.name.known() != history.host.as_ref() {
+    let Ok(source) = hugewise_host::source::open_source(root) else { return };
+    let diagnosis = Diagnosis::run(source.as_ref(), &DiagnosisOptions::default());
+    if live && root.is_none() && diagnosis.host.name.as_known() != history.host.as_ref() {
         return;
     }
-    let assessment = hugewise_advice::assess(&host, &found.instances);
-    let all = hugewise_advice::remedy::to_do(&host, &found.instances, &assessment, Level::Warn);
     let about_pages = |remedy: &Remedy| {
-        matches!(remedy, Remedy::SetPool(_) | Remedy::KeepAtBoot(_) | Remedy::GiveBack(_) | Remedy::Restart(_))
+        matches!(
+            remedy,
+            Remedy::SetPool(_) | Remedy::KeepAtBoot(_) | Remedy::GiveBack(_) | Remedy::Restart(_)
+        )
     };
-    let words: Vec<String> = all.into_iter().filter(|(remedy, _)| about_pages(remedy)).map(|(_, what)| what).collect();
+    let words: Vec<String> = diagnosis
+        .remedies(Level::Warn)
+        .into_iter()
+        .filter(|(remedy, _)| about_pages(remedy))
+        .map(|(_, what)| what)
+        .collect();
     if words.is_empty() {
         return;
     }
     let plan = match root {
-        Some(root) => format!("hugewise plan --root {}", shell::word(&root.to_string_lossy())),
+        Some(root) => {
+            format!("hugewise plan --root {}", shell::quote_word(&root.to_string_lossy()))
+        }
         None => "sudo hugewise plan".to_owned(),
     };
     for incident in history.incidents.iter_mut().filter(|incident| over_pages(incident)) {
-        incident.next.retain(|line| !line.starts_with("hugewise size") && !line.starts_with("hugewise plan"));
+        incident.next.retain(|line| {
+            !line.starts_with("hugewise size") && !line.starts_with("hugewise plan")
+        });
         incident.next.insert(0, format!("{plan}: {}", words.join("; ")));
     }
 }
 
-fn report_on(arguments: &Arguments, mut investigation: Investigation) -> Result<Outcome, Failure> {
-    only(&mut investigation, &arguments.host);
-    // Who reads of very many hosts reads a table, and then asks of one.
+fn report_on(
+    arguments: &Arguments,
+    mut investigation: Investigation,
+) -> Result<CommandOutcome, CommandFailure> {
+    retain_hosts(&mut investigation, &arguments.host);
+    // For very many hosts there is a table, not their stories.
     if investigation.hosts.len() <= MOST_STORIES {
-        investigation.hosts.iter_mut().for_each(|history| remedies(history, arguments.paths.is_empty()));
+        investigation
+            .hosts
+            .iter_mut()
+            .for_each(|history| add_remedies(history, arguments.paths.is_empty()));
     }
-    let investigation = &investigation;
-    let mut text = Vec::new();
-    let written = match arguments.format {
-        PageFormat::Text => {
-            text::investigate::write(investigation, &mut text, terminal::layout(arguments.color, false))
-        }
-        PageFormat::Json => json::investigate::write(investigation, &mut text),
-        PageFormat::Html => html::investigate::write(investigation, &mut text),
-    };
-    written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
-    outcome::print(&text)?;
-    Ok(verdict(investigation))
+    let text = arguments.format.render(&investigation, arguments.color, false)?;
+    outcome::print_output(&text)?;
+    Ok(investigate_outcome(&investigation))
 }
 
-/// What was found wins over what could not be read.
-fn verdict(investigation: &Investigation) -> Outcome {
+/// Findings win over what could not be read.
+fn investigate_outcome(investigation: &Investigation) -> CommandOutcome {
     if investigation.hosts.iter().any(|host| !host.incidents.is_empty()) {
-        Outcome::Found
+        CommandOutcome::Found
     } else if investigation.sources.iter().any(|source| source.format.is_none()) {
-        Outcome::Incomplete
+        CommandOutcome::Incomplete
     } else {
-        Outcome::Fine
+        CommandOutcome::Fine
     }
 }

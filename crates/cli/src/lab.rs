@@ -1,21 +1,24 @@
 //! `hugewise lab`.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use hugewise_host::{Door, Source, kernel};
-use hugewise_lab::budget::Gauge;
+use hugewise_host::source::RawSource as _;
+use hugewise_host::{FactReader, kernel};
+use hugewise_lab::budget::ResourceGauge;
 use hugewise_lab::cancel::Cancel;
-use hugewise_lab::experiment::{self, Experiment, Options, Outcome as Found, Outline, Progress};
+use hugewise_lab::experiment::{
+    self, Experiment, ExperimentOutcome as Found, ExperimentProgress, Options, Outline,
+};
 use hugewise_lab::variant::Variant;
 use hugewise_model::{Bytes, Host, Observed};
 use hugewise_report::LabReport;
-use hugewise_report::lab::Forecast;
+use hugewise_report::lab::LabForecast;
 use hugewise_report::text::lab::write_plan;
 
-use crate::described::size;
+use crate::described_servers::parse_size;
 use crate::format::PageFormat;
-use crate::outcome::{self, Failure, Outcome};
+use crate::outcome::{self, CommandFailure, CommandOutcome};
 use crate::terminal::{self, ColorChoice};
 
 mod access;
@@ -27,24 +30,27 @@ mod sort;
 mod workload;
 
 pub(crate) const AFTER_HELP: &str = "\
-Each experiment first says how long it takes, how much memory it needs and what it changes on the host, and it refuses \
+Each experiment first says how long it takes, how much memory it needs and what it changes on the \
+     host, and it refuses \
 if the host has too little memory. However it ends, it restores pools and switches.
 
   hugewise lab page-tables --sessions 200 --segment 4G --format html --out page-tables.html
   hugewise lab logins
   hugewise lab sort --pages 4k,2m
 
-Exit codes: 0 measured; 2 it could not do its work, or you did not allow it; 3 it was stopped early.";
+Exit codes: 0 measured; 2 it could not do its work, or you did not allow it; 3 it was stopped \
+     early.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    experiment: Name,
+    experiment: LabExperiment,
 }
 
 #[derive(clap::Subcommand)]
-enum Name {
-    /// Page tables as sessions are added, in total and per session, next to the forecast that size makes.
+enum LabExperiment {
+    /// Page tables as sessions are added, in total and per session, next to the forecast that size
+    /// makes.
     PageTables(page_tables::Arguments),
     /// A login storm: how long each login takes, all at once and one by one.
     Logins(logins::Arguments),
@@ -52,20 +58,21 @@ enum Name {
     Sort(sort::Arguments),
     /// First touch, filling with all cores, random access and fork of private memory.
     Access(access::Arguments),
-    /// How fast a pool can be filled from fresh and from fragmented memory, and how many surplus pages it can get.
+    /// How fast a pool can be filled from fresh and from fragmented memory, and how many surplus
+    /// pages it can get.
     Pool(pool::Arguments),
     /// A read-only workload on a PostgreSQL started for it: transactions, latency, page tables.
     Workload(workload::Arguments),
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome, CommandFailure> {
     match &arguments.experiment {
-        Name::PageTables(arguments) => page_tables::run(arguments),
-        Name::Logins(arguments) => logins::run(arguments),
-        Name::Sort(arguments) => sort::run(arguments),
-        Name::Access(arguments) => access::run(arguments),
-        Name::Pool(arguments) => pool::run(arguments),
-        Name::Workload(arguments) => workload::run(arguments),
+        LabExperiment::PageTables(arguments) => page_tables::run(arguments),
+        LabExperiment::Logins(arguments) => logins::run(arguments),
+        LabExperiment::Sort(arguments) => sort::run(arguments),
+        LabExperiment::Access(arguments) => access::run(arguments),
+        LabExperiment::Pool(arguments) => pool::run(arguments),
+        LabExperiment::Workload(arguments) => workload::run(arguments),
     }
 }
 
@@ -85,7 +92,7 @@ pub(crate) struct Common {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
     /// Keep at least this much memory free, if that is more than hugewise keeps free anyway.
-    #[arg(long, value_name = "SIZE", value_parser = size, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     keep_free: Option<Bytes>,
     /// Only show what the experiment would do and need.
     #[arg(long)]
@@ -99,7 +106,8 @@ pub(crate) struct Common {
     /// Write the results to this file instead of standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Also write the results to this folder: NAME.json, NAME.html, and the plots as NAME-1.svg and so on.
+    /// Also write the results to this folder: NAME.json, NAME.html, and the plots as NAME-1.svg and
+    /// so on.
     #[arg(long, value_name = "FOLDER")]
     keep: Option<PathBuf>,
     /// When to colour text.
@@ -108,7 +116,7 @@ pub(crate) struct Common {
 }
 
 impl Common {
-    /// The pages that were asked for, or these.
+    /// Without duplicates.
     pub(crate) fn pages_or(&self, usual: Vec<Variant>) -> Vec<Variant> {
         let mut pages = if self.pages.is_empty() { usual } else { self.pages.clone() };
         let mut seen = Vec::new();
@@ -120,7 +128,7 @@ impl Common {
         pages
     }
 
-    fn options(&self) -> Options {
+    fn experiment_options(&self) -> Options {
         Options {
             rounds: self.runs,
             warm_ups: self.warm_ups,
@@ -135,52 +143,54 @@ pub(crate) fn usual_pages() -> Vec<Variant> {
     vec![Variant::Base, Variant::MIB_2, Variant::GIB_1]
 }
 
-/// Base pages first, then every kind that memory can stand on.
+/// Base pages first, then every kind that can back memory.
 pub(crate) fn all_pages() -> Vec<Variant> {
     vec![Variant::Base, Variant::Thp, Variant::MIB_2, Variant::GIB_1]
 }
 
-/// Plans, asks, measures and prints. `forecasts` sets what was found beside what `size` says.
-pub(crate) fn measure(
+/// Plans, asks, measures and prints. `forecasts` gives what `size` says of the same.
+pub(crate) fn run_measurement(
     common: &Common,
     experiment: &mut dyn Experiment,
-    forecasts: &dyn Fn(&Host, &Found) -> Vec<Forecast>,
-) -> Result<Outcome, Failure> {
-    let failed = |failure: experiment::Failure| Failure::new(failure.to_string());
-    let options = common.options();
-    let plan = experiment::outline(experiment, &options, &Gauge::new()).map_err(failed)?;
+    forecasts: &dyn Fn(&Host, &Found) -> Vec<LabForecast>,
+) -> Result<CommandOutcome, CommandFailure> {
+    let failed = |failure: experiment::ExperimentFailure| CommandFailure::new(failure);
+    let options = common.experiment_options();
+    let plan =
+        experiment::plan_experiment(experiment, &options, &ResourceGauge::new()).map_err(failed)?;
     if common.plan {
-        return planned(common, &plan);
+        return print_plan(common, &plan);
     }
-    state(&plan);
+    announce_plan(&plan);
     if let Some(refusal) = &plan.refusal {
-        return Err(Failure::new(refusal.clone()));
+        return Err(CommandFailure::new(refusal.clone()));
     }
     if !common.yes && !plan.changes.is_empty() {
-        consent()?;
+        ask_consent()?;
     }
     if let Some(folder) = &common.keep {
-        // Before the minutes that measuring takes, not after.
+        // Fails before the minutes of measuring, not after.
         make_folder(folder)?;
     }
-    let cancel = Cancel::on_signals().map_err(|error| Failure::new(format!("signals: {error}")))?;
-    let found = experiment::run(experiment, &options, plan, &cancel, &mut show);
-    terminal::done();
+    let cancel =
+        Cancel::on_signals().map_err(|error| CommandFailure::new(format!("signals: {error}")))?;
+    let found = experiment::run(experiment, &options, plan, &cancel, &mut show_progress);
+    terminal::clear_progress();
     let found = found.map_err(failed)?;
-    let host = host();
+    let host = read_host();
     let forecasts = forecasts(&host, &found);
     let report = LabReport { host: &host, outcome: &found, forecasts: &forecasts };
-    print(common, &report)?;
+    print_report(common, &report)?;
     if let Some(folder) = &common.keep {
-        keep(folder, &report)?;
+        save_report(folder, &report)?;
     }
-    Ok(if found.stopped.is_some() { Outcome::Incomplete } else { Outcome::Fine })
+    Ok(if found.stopped.is_some() { CommandOutcome::Incomplete } else { CommandOutcome::Fine })
 }
 
-/// The kernel's facts of this host; its processes are nobody's business here.
-fn host() -> Host {
-    let source = hugewise_host::source::Live::new();
-    let machine = source.machine();
+/// Only the kernel's facts, no processes.
+fn read_host() -> Host {
+    let source = hugewise_host::source::LiveSource::new();
+    let machine = source.machine_facts();
     let mut host = Host {
         live: machine.live,
         base_page: machine.base_page,
@@ -190,7 +200,7 @@ fn host() -> Host {
         ..Host::default()
     };
     host.processors.tlb = machine.tlb;
-    let mut door = Door::new(&source);
+    let mut door = FactReader::new(&source);
     kernel::read(&mut door, &mut host);
     host.name = match rustix::system::uname().nodename().to_str() {
         Ok(name) => Observed::Known(name.to_owned()),
@@ -199,40 +209,41 @@ fn host() -> Host {
     host
 }
 
-fn planned(common: &Common, plan: &Outline) -> Result<Outcome, Failure> {
-    let mut text = Vec::new();
-    let written = match common.format {
-        PageFormat::Json => hugewise_report::json::lab::write_plan(plan, &mut text),
-        PageFormat::Text | PageFormat::Html => write_plan(plan, &mut text, terminal::layout(common.color, false)),
-    };
-    written.map_err(|error| Failure::new(format!("the plan cannot be made: {error}")))?;
-    outcome::print(&text)?;
+fn print_plan(common: &Common, plan: &Outline) -> Result<CommandOutcome, CommandFailure> {
+    let layout = terminal::text_layout(common.color, false);
+    let text = outcome::render_report(|out| match common.format {
+        PageFormat::Json => hugewise_report::json::lab::write_plan(plan, out),
+        PageFormat::Text | PageFormat::Html => write_plan(plan, out, layout),
+    })?;
+    outcome::print_output(&text)?;
     match &plan.refusal {
-        Some(refusal) => Err(Failure::new(refusal.clone())),
-        None => Ok(Outcome::Fine),
+        Some(refusal) => Err(CommandFailure::new(refusal.clone())),
+        None => Ok(CommandOutcome::Fine),
     }
 }
 
-/// Says what will be done, before it is done. Nobody is left to tell where standard error is closed.
-fn state(plan: &Outline) {
+/// If standard error is closed, nobody is left to tell.
+fn announce_plan(plan: &Outline) {
     let mut text = Vec::new();
-    if write_plan(plan, &mut text, terminal::layout(ColorChoice::Never, false)).is_ok() {
+    if write_plan(plan, &mut text, terminal::text_layout(ColorChoice::Never, false)).is_ok() {
         let _ = io::stderr().lock().write_all(&text);
     }
 }
 
-fn consent() -> Result<(), Failure> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Failure::new("it would change settings of this host while it runs; allow that with --yes"));
+fn ask_consent() -> Result<(), CommandFailure> {
+    if !terminal::can_ask() {
+        return Err(CommandFailure::new(
+            "it would change settings of this host while it runs; allow that with --yes",
+        ));
     }
     let _ = write!(io::stderr().lock(), "Go on? [y/N] ");
-    let mut answer = String::new();
-    let read = io::stdin().read_line(&mut answer);
-    let yes = read.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes");
-    if yes { Ok(()) } else { Err(Failure::new("nothing was done")) }
+    match terminal::read_yes() {
+        Ok(true) => Ok(()),
+        _ => Err(CommandFailure::new("nothing was done")),
+    }
 }
 
-fn show(progress: &Progress) {
+fn show_progress(progress: &ExperimentProgress) {
     let round = if progress.warm_up {
         "warm-up".to_owned()
     } else {
@@ -243,43 +254,44 @@ fn show(progress: &Progress) {
         _ => format!(", {} s left", progress.left.as_secs()),
     };
     let done = progress.done.saturating_add(1);
-    terminal::progress(&format!("\r{done} of {}: {round}, {}{left} \x1b[K", progress.of, progress.pages));
+    terminal::show_progress(&format!(
+        "\r{done} of {}: {round}, {}{left} \x1b[K",
+        progress.of, progress.pages
+    ));
 }
 
-/// Whoever has waited for minutes wants to measure nothing again for another form of it.
-fn keep(folder: &Path, report: &LabReport<'_>) -> Result<(), Failure> {
+/// In all formats, so that nobody measures again for another one.
+fn save_report(folder: &Path, report: &LabReport<'_>) -> Result<(), CommandFailure> {
     make_folder(folder)?;
     let name = &report.outcome.plan.experiment;
-    let failed = |error: io::Error| Failure::new(format!("the report cannot be made: {error}"));
-    let (mut json, mut page) = (Vec::new(), Vec::new());
-    report.write_json(&mut json).map_err(failed)?;
-    report.write_html(&mut page).map_err(failed)?;
-    outcome::write_file(&folder.join(format!("{name}.json")), &json)?;
-    outcome::write_file(&folder.join(format!("{name}.html")), &page)?;
+    for (format, end) in [(PageFormat::Json, "json"), (PageFormat::Html, "html")] {
+        let text = format.render(report, ColorChoice::Never, false)?;
+        outcome::write_file(&folder.join(format!("{name}.{end}")), &text)?;
+    }
     for (at, chart) in report.charts().iter().enumerate() {
-        outcome::write_file(&folder.join(format!("{name}-{}.svg", at + 1)), chart.standalone().as_bytes())?;
+        outcome::write_file(
+            &folder.join(format!("{name}-{}.svg", at + 1)),
+            chart.to_standalone_svg().as_bytes(),
+        )?;
     }
     Ok(())
 }
 
-#[allow(clippy::disallowed_methods, reason = "the user named the folder; nothing of the host is read")]
-fn make_folder(folder: &Path) -> Result<(), Failure> {
-    // A last `.` is a folder that cannot be made: what stands before it is.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the user named the folder; nothing of the host is read"
+)]
+fn make_folder(folder: &Path) -> Result<(), CommandFailure> {
+    // A path that ends in `.` cannot be created; without it, it can.
     let folder: PathBuf = folder.components().collect();
-    std::fs::create_dir_all(&folder).map_err(|error| Failure::new(format!("{}: {error}", folder.display())))
+    std::fs::create_dir_all(&folder).map_err(|error| CommandFailure::for_path(&folder, error))
 }
 
-fn print(common: &Common, report: &LabReport<'_>) -> Result<(), Failure> {
-    let mut text = Vec::new();
+fn print_report(common: &Common, report: &LabReport<'_>) -> Result<(), CommandFailure> {
     let color = if common.out.is_some() { ColorChoice::Never } else { common.color };
-    let written = match common.format {
-        PageFormat::Text => report.write_text(&mut text, terminal::layout(color, false)),
-        PageFormat::Json => report.write_json(&mut text),
-        PageFormat::Html => report.write_html(&mut text),
-    };
-    written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
+    let text = common.format.render(report, color, false)?;
     match &common.out {
         Some(path) => outcome::write_file(path, &text),
-        None => outcome::print(&text),
+        None => outcome::print_output(&text),
     }
 }

@@ -2,25 +2,26 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-mod also;
 mod apply;
 mod argument;
 mod capture;
-mod captured;
+mod captured_system;
 mod check;
 mod collect;
 mod completions;
-mod described;
-mod elsewhere;
+mod described_servers;
+mod failover_instances;
 mod format;
-mod given;
+mod hints;
 mod host_namespaces;
+mod instance_selection;
 mod investigate;
 mod lab;
-mod named;
+mod log_agreement;
 mod outcome;
 mod plan;
 mod record;
@@ -32,13 +33,11 @@ mod serve;
 mod size;
 mod terminal;
 mod undo;
-mod usage;
-mod verdict;
 mod verify;
 #[cfg(feature = "watch")]
 mod watch;
 
-use outcome::{Failure, Outcome};
+use outcome::{CommandFailure, CommandOutcome};
 
 /// Check whether the databases on a host use huge pages, find out why not, and fix it.
 #[derive(Parser)]
@@ -47,18 +46,18 @@ use outcome::{Failure, Outcome};
     version,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true,
-    term_width = terminal::width().min(WIDEST_HELP),
+    term_width = terminal::output_width().min(WIDEST_HELP),
     after_help = AFTER_HELP
 )]
 struct CommandLine {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<CliCommand>,
     #[command(flatten)]
     check: check::Arguments,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum CliCommand {
     /// Show what is wrong on this host, and why (the default).
     #[command(after_help = AFTER_HELP)]
     Check(check::Arguments),
@@ -82,8 +81,7 @@ enum Command {
     /// Prove that each instance has all of its memory on huge pages, or show what keeps it off.
     #[command(after_help = verify::AFTER_HELP)]
     Verify(verify::Arguments),
-    /// Explain a past freeze from sar, OSWatcher, vmstat, atop, PCP, nmon or sosreports.
-    #[command(after_help = investigate::AFTER_HELP)]
+    #[command(about = investigate::about(), after_help = investigate::AFTER_HELP)]
     Investigate(investigate::Arguments),
     /// Write one page that you can mail: what is wrong, the plan, the sizing, past incidents.
     #[command(after_help = report::AFTER_HELP)]
@@ -111,37 +109,42 @@ enum Command {
     Completions(completions::Arguments),
 }
 
-/// Columns beyond which lines of prose are hard to follow.
+/// Longer lines of prose are hard to follow.
 const WIDEST_HELP: usize = 100;
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 nothing wrong; 1 findings at or above --fail-on; 2 it could not do its work; \
 3 a verdict is missing because some facts could not be read.";
 
-/// The definition from which help, man pages and completions are made.
-pub fn command() -> clap::Command {
+/// The definition for help, man pages and completions.
+pub fn command_definition() -> clap::Command {
     CommandLine::command()
 }
 
 /// Runs the program with these arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = as_options(arguments.into_iter().collect());
-    match CommandLine::try_parse_from(&arguments) {
-        Ok(arguments) => outcome::finish(dispatch(arguments)),
-        // What a monitoring system asks wrongly is not known; the code of wrong usage would be its alarm.
+    // As `try_parse_from`, but without the program's usage, which that adds to errors.
+    let parsed = CommandLine::command()
+        .try_get_matches_from(&arguments)
+        .and_then(|mut matches| CommandLine::from_arg_matches_mut(&mut matches));
+    match parsed {
+        Ok(arguments) => outcome::report_exit_code(dispatch_command(arguments)),
+        // For a plugin, the exit code of wrong usage would mean an alarm.
         Err(wrong) if wrong.use_stderr() && verify::is_plugin(&arguments) => {
-            outcome::finish(verify::unanswered(&wrong.render().to_string()))
+            outcome::report_exit_code(verify::print_unanswered(&wrong.render().to_string()))
         }
-        Err(wrong) => outcome::finish(usage::explain(&wrong, &arguments)),
+        Err(wrong) => outcome::report_exit_code(hints::explain_usage_error(wrong, &arguments)),
     }
 }
 
-/// `help`, `help size` and `version` for those who write them as commands.
+/// `help`, `help size` and `version` as options.
 fn as_options(arguments: Vec<OsString>) -> Vec<OsString> {
-    let words: Vec<&str> = arguments.iter().skip(1).map(|word| word.to_str().unwrap_or_default()).collect();
+    let words: Vec<&str> =
+        arguments.iter().skip(1).map(|word| word.to_str().unwrap_or_default()).collect();
     let (option, named) = match words.as_slice() {
         ["help"] | ["help", "help", ..] => ("--help", 0),
-        ["help", rest @ ..] => ("--help", commands(rest).max(1)),
+        ["help", rest @ ..] => ("--help", count_commands(rest).max(1)),
         ["version", ..] => ("--version", 0),
         _ => return arguments,
     };
@@ -149,8 +152,8 @@ fn as_options(arguments: Vec<OsString>) -> Vec<OsString> {
     named.cloned().chain([OsString::from(option)]).collect()
 }
 
-/// How many of the words name a command, and then one of its own commands.
-fn commands(words: &[&str]) -> usize {
+/// How many words name a command and its subcommands.
+fn count_commands(words: &[&str]) -> usize {
     let mut command = CommandLine::command();
     let names = words.iter().take_while(|word| {
         let found = command.find_subcommand(word).cloned();
@@ -159,28 +162,34 @@ fn commands(words: &[&str]) -> usize {
     names.count()
 }
 
-fn dispatch(arguments: CommandLine) -> Result<Outcome, Failure> {
+/// Seconds since the epoch; 0 if the clock is before it.
+fn unix_now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+fn dispatch_command(arguments: CommandLine) -> Result<CommandOutcome, CommandFailure> {
     match arguments.command {
         None => check::run(&arguments.check),
-        Some(Command::Check(arguments)) => check::run(&arguments),
-        Some(Command::Capture(arguments)) => capture::run(&arguments),
-        Some(Command::Collect(arguments)) => collect::run(&arguments),
-        Some(Command::Size(arguments)) => size::run(&arguments),
-        Some(Command::Plan(arguments)) => plan::run(&arguments),
-        Some(Command::Apply(arguments)) => apply::run(&arguments),
-        Some(Command::Undo(arguments)) => undo::run(&arguments),
-        Some(Command::Verify(arguments)) => verify::run(&arguments),
-        Some(Command::Investigate(arguments)) => investigate::run(&arguments),
-        Some(Command::Report(arguments)) => report::run(&arguments),
-        Some(Command::Record(arguments)) => record::run(&arguments),
-        Some(Command::Lab(arguments)) => lab::run(&arguments),
-        Some(Command::Run(arguments)) => run::run(&arguments),
+        Some(CliCommand::Check(arguments)) => check::run(&arguments),
+        Some(CliCommand::Capture(arguments)) => capture::run(&arguments),
+        Some(CliCommand::Collect(arguments)) => collect::run(&arguments),
+        Some(CliCommand::Size(arguments)) => size::run(&arguments),
+        Some(CliCommand::Plan(arguments)) => plan::run(&arguments),
+        Some(CliCommand::Apply(arguments)) => apply::run(&arguments),
+        Some(CliCommand::Undo(arguments)) => undo::run(&arguments),
+        Some(CliCommand::Verify(arguments)) => verify::run(&arguments),
+        Some(CliCommand::Investigate(arguments)) => investigate::run(&arguments),
+        Some(CliCommand::Report(arguments)) => report::run(&arguments),
+        Some(CliCommand::Record(arguments)) => record::run(&arguments),
+        Some(CliCommand::Lab(arguments)) => lab::run(&arguments),
+        Some(CliCommand::Run(arguments)) => run::run(&arguments),
         #[cfg(feature = "serve")]
-        Some(Command::Serve(arguments)) => serve::run(&arguments),
+        Some(CliCommand::Serve(arguments)) => serve::run(&arguments),
         #[cfg(feature = "watch")]
-        Some(Command::Watch(arguments)) => watch::run(&arguments),
-        Some(Command::Rules(arguments)) => rules::run(&arguments),
-        Some(Command::Completions(arguments)) => completions::run(&arguments),
+        Some(CliCommand::Watch(arguments)) => watch::run(&arguments),
+        Some(CliCommand::Rules(arguments)) => rules::run(&arguments),
+        Some(CliCommand::Completions(arguments)) => completions::run(&arguments),
     }
 }
 
@@ -211,6 +220,6 @@ mod tests {
 
     #[test]
     fn the_definition_is_sound() {
-        super::command().debug_assert();
+        super::command_definition().debug_assert();
     }
 }

@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use hugewise_record::record::{News, USUAL_FOLDER};
-use hugewise_record::{Options, record};
+use hugewise_record::Options;
+use hugewise_record::record::{RecorderNotice, USUAL_FOLDER};
 use hugewise_report::plain;
 
-use crate::outcome::{self, Failure, Outcome};
+use crate::outcome::{self, CommandFailure, CommandOutcome};
 
 pub(crate) const AFTER_HELP: &str = "\
 Records until SIGTERM or SIGINT. The recording can be read while it is being written:
@@ -27,7 +27,6 @@ Exit codes: 0 stopped by SIGTERM or SIGINT; 2 recording failed.";
 
 pub(crate) const STATUS_HELP: &str = "\
 Exit codes: 0 recording; 1 not recording; 2 the status could not be read.";
-
 pub(crate) const EXPORT_HELP: &str = "\
 Exit codes: 0 exported; 2 the export failed.";
 
@@ -35,13 +34,13 @@ Exit codes: 0 exported; 2 the export failed.";
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<RecordCommand>,
     #[command(flatten)]
-    recording: Recording,
+    recording: RecorderArguments,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum RecordCommand {
     /// Show whether the recorder is running, since when, what data is missing, and what it costs.
     #[command(after_help = STATUS_HELP)]
     Status(status::Arguments),
@@ -54,7 +53,7 @@ enum Command {
 }
 
 #[derive(Args)]
-struct Recording {
+struct RecorderArguments {
     /// Folder to record to; only root may be able to write to it.
     #[arg(long, value_name = "FOLDER", default_value = USUAL_FOLDER)]
     out: PathBuf,
@@ -69,16 +68,16 @@ struct Recording {
     days: u64,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome, CommandFailure> {
     match &arguments.command {
         None => run_recorder(&arguments.recording),
-        Some(Command::Status(arguments)) => status::run(arguments),
-        Some(Command::Export(arguments)) => export::run(arguments),
-        Some(Command::Look) => look::run(),
+        Some(RecordCommand::Status(arguments)) => status::run(arguments),
+        Some(RecordCommand::Export(arguments)) => export::run(arguments),
+        Some(RecordCommand::Look) => look::run(),
     }
 }
 
-fn run_recorder(arguments: &Recording) -> Result<Outcome, Failure> {
+fn run_recorder(arguments: &RecorderArguments) -> Result<CommandOutcome, CommandFailure> {
     let options = Options {
         folder: arguments.out.clone(),
         interval: Duration::from_secs(arguments.interval),
@@ -88,27 +87,31 @@ fn run_recorder(arguments: &Recording) -> Result<Outcome, Failure> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         samples: None,
     };
-    record(&options, &tell).map_err(|error| {
+    hugewise_record::run_recorder(&options, &report_recorder_news).map_err(|error| {
         let advice = if rustix::process::geteuid().is_root() { "" } else { "; run it as root" };
-        Failure::new(format!("{error}{advice}"))
+        CommandFailure::new(format!("{error}{advice}"))
     })?;
-    Ok(Outcome::Fine)
+    Ok(CommandOutcome::Fine)
 }
 
-/// That it records goes to standard output, for whoever started it; what it does without to standard error.
-fn tell(news: News) {
+/// Success goes to standard output, trouble to standard error.
+fn report_recorder_news(news: RecorderNotice) {
     match news {
-        News::Lacks(what) => {
-            let _ = outcome::complain(&format!("recording without {what}"), Outcome::Fine);
+        RecorderNotice::Lacks(what) => {
+            let _ = outcome::print_complaint(
+                &format!("recording without {what}"),
+                CommandOutcome::Fine,
+            );
         }
-        News::Moved(what) => {
-            let _ = outcome::complain(&what, Outcome::Fine);
+        RecorderNotice::Moved(what) => {
+            let _ = outcome::print_complaint(&what, CommandOutcome::Fine);
         }
-        News::Records(folder, bytes) => {
+        RecorderNotice::Records(folder, bytes) => {
             let folder = folder.display().to_string();
-            let text = format!("recording to {}, {} MiB\n", plain::clean(&folder), bytes >> 20);
-            // One whose standard output is closed records all the same.
-            let _ = outcome::print(text.as_bytes());
+            let text =
+                format!("recording to {}, {} MiB\n", plain::escape_line(&folder), bytes >> 20);
+            // Recording goes on if standard output is closed.
+            let _ = outcome::print_output(text.as_bytes());
         }
     }
 }

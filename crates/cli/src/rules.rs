@@ -1,10 +1,12 @@
 //! `hugewise rules`.
 
-use hugewise_advice::Rule;
-use hugewise_report::rules::{write_json, write_list, write_message, write_message_json, write_page};
+use hugewise_diagnose::docs;
+use hugewise_report::rules::{
+    write_json, write_list, write_message, write_message_json, write_page,
+};
 
-use crate::format::Format;
-use crate::outcome::{self, Failure, Outcome};
+use crate::format::OutputFormat;
+use crate::outcome::{self, CommandFailure, CommandOutcome};
 use crate::terminal::{self, ColorChoice};
 
 #[derive(clap::Args)]
@@ -13,41 +15,37 @@ pub(crate) struct Arguments {
     #[arg(value_name = "CODE")]
     rule: Option<String>,
     /// Text for people, or JSON for programs.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = OutputFormat::Text)]
+    format: OutputFormat,
     /// When to colour text.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
     color: ColorChoice,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let layout = terminal::layout(arguments.color, false);
-    if let Some(message) = arguments.rule.as_deref().and_then(hugewise_advice::docs::message) {
-        let mut text = Vec::new();
-        let written = match arguments.format {
-            Format::Json => write_message_json(message, &mut text),
-            Format::Text => write_message(message, &mut text, layout),
-        };
-        written.map_err(|error| Failure::new(format!("the message cannot be shown: {error}")))?;
-        outcome::print(&text)?;
-        return Ok(Outcome::Fine);
-    }
-    let chosen = match &arguments.rule {
-        None => hugewise_advice::rules().to_vec(),
-        Some(wanted) => vec![find(wanted)?],
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome, CommandFailure> {
+    let layout = terminal::text_layout(arguments.color, false);
+    let message = arguments.rule.as_deref().and_then(docs::find_message);
+    let text = match (message, &arguments.rule) {
+        (Some(message), _) => outcome::render_report(|out| match arguments.format {
+            OutputFormat::Json => write_message_json(message, out),
+            OutputFormat::Text => write_message(message, out, layout),
+        }),
+        (None, Some(wanted)) => {
+            let rule = docs::find_rule(wanted).ok_or_else(|| {
+                CommandFailure::new(format!(
+                    "there is no rule or message {wanted}; 'hugewise rules' lists the rules"
+                ))
+            })?;
+            outcome::render_report(|out| match arguments.format {
+                OutputFormat::Json => write_json(&[rule], out),
+                OutputFormat::Text => write_page(rule, out, layout),
+            })
+        }
+        (None, None) => outcome::render_report(|out| match arguments.format {
+            OutputFormat::Json => write_json(hugewise_diagnose::all_rules(), out),
+            OutputFormat::Text => write_list(hugewise_diagnose::all_rules(), out, layout),
+        }),
     };
-    let mut text = Vec::new();
-    let written = match (arguments.format, chosen.as_slice()) {
-        (Format::Json, rules) => write_json(rules, &mut text),
-        (Format::Text, [rule]) if arguments.rule.is_some() => write_page(rule, &mut text, layout),
-        (Format::Text, rules) => write_list(rules, &mut text, layout),
-    };
-    written.map_err(|error| Failure::new(format!("the rules cannot be shown: {error}")))?;
-    outcome::print(&text)?;
-    Ok(Outcome::Fine)
-}
-
-fn find(wanted: &str) -> Result<&'static Rule, Failure> {
-    let found = hugewise_advice::docs::find(wanted);
-    found.ok_or_else(|| Failure::new(format!("there is no rule or message {wanted}; 'hugewise rules' lists the rules")))
+    outcome::print_output(&text?)?;
+    Ok(CommandOutcome::Fine)
 }

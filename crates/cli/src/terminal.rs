@@ -1,11 +1,12 @@
-//! What is known of whoever looks at the output. The only place that reads the environment.
+//! What is known of the terminals. Only this file reads the environment.
 
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use hugewise_incident::Progress;
-use hugewise_report::{Layout, Palette};
+use hugewise_investigate::InvestigationProgress;
+use hugewise_report::{Palette, TextLayout};
 
 /// When to use colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -18,17 +19,19 @@ pub(crate) enum ColorChoice {
     Never,
 }
 
-/// Columns where nobody says.
 const USUAL_WIDTH: usize = 80;
 
-/// How to lay out text on standard output.
-pub(crate) fn layout(color: ColorChoice, verbose: bool) -> Layout {
+pub(crate) fn text_layout(color: ColorChoice, verbose: bool) -> TextLayout {
     let colourful = match color {
         ColorChoice::Always => true,
         ColorChoice::Never => false,
         ColorChoice::Auto => io::stdout().is_terminal() && wants_colour(),
     };
-    Layout { width: width(), palette: if colourful { Palette::Colour } else { Palette::Plain }, verbose }
+    TextLayout {
+        width: output_width(),
+        palette: if colourful { Palette::Colour } else { Palette::Plain },
+        verbose,
+    }
 }
 
 fn wants_colour() -> bool {
@@ -36,26 +39,31 @@ fn wants_colour() -> bool {
     set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Columns of standard output.
-pub(crate) fn width() -> usize {
-    let terminal = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
+pub(crate) fn output_width() -> usize {
     let told = || std::env::var_os("COLUMNS")?.to_str()?.parse().ok();
-    terminal.filter(|columns| *columns > 0).or_else(told).filter(|columns| *columns > 0).unwrap_or(USUAL_WIDTH)
+    terminal_columns(io::stdout())
+        .filter(|columns| *columns > 0)
+        .or_else(told)
+        .filter(|columns| *columns > 0)
+        .unwrap_or(USUAL_WIDTH)
 }
 
-/// Columns of the terminal that errors are written to; none where they go elsewhere, as a line each, to be searched.
+/// `None` if errors go to a file, where each is to be one line.
 pub(crate) fn width_of_errors() -> Option<usize> {
-    let columns = rustix::termios::tcgetwinsize(io::stderr()).ok().map(|size| usize::from(size.ws_col))?;
+    let columns = terminal_columns(io::stderr())?;
     Some(if columns > 0 { columns } else { USUAL_WIDTH })
 }
 
-/// Says how far the reading of archives is.
-pub(crate) fn reading(Progress { read, found }: Progress) {
-    progress(&format!("\r{read} of {found} files read \x1b[K"));
+fn terminal_columns(terminal: impl AsFd) -> Option<usize> {
+    rustix::termios::tcgetwinsize(terminal).ok().map(|size| usize::from(size.ws_col))
 }
 
-/// Does work whose end nobody can tell, and says every second for how long it has gone on.
-pub(crate) fn waiting<T>(what: &str, work: impl FnOnce() -> T) -> T {
+pub(crate) fn show_reading(InvestigationProgress { read, found }: InvestigationProgress) {
+    show_progress(&format!("\r{read} of {found} files read \x1b[K"));
+}
+
+/// Shows every second how long work of unknown length has taken.
+pub(crate) fn show_waiting<T>(what: &str, work: impl FnOnce() -> T) -> T {
     if !io::stderr().is_terminal() {
         return work();
     }
@@ -65,11 +73,11 @@ pub(crate) fn waiting<T>(what: &str, work: impl FnOnce() -> T) -> T {
             let begun = Instant::now();
             let mut shown = false;
             while ended.recv_timeout(Duration::from_secs(1)) == Err(RecvTimeoutError::Timeout) {
-                progress(&format!("\r{what}: {} s \x1b[K", begun.elapsed().as_secs()));
+                show_progress(&format!("\r{what}: {} s \x1b[K", begun.elapsed().as_secs()));
                 shown = true;
             }
             if shown {
-                done();
+                clear_progress();
             }
         });
         let made = work();
@@ -78,18 +86,26 @@ pub(crate) fn waiting<T>(what: &str, work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Clears what was said of progress.
-pub(crate) fn done() {
-    progress("\r\x1b[K");
+pub(crate) fn can_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Says in a line what was done, where somebody looks.
-pub(crate) fn note(text: &str) {
-    progress(&format!("{}\n", hugewise_report::plain::clean(text)));
+pub(crate) fn read_yes() -> io::Result<bool> {
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Says something where somebody looks; progress that nobody can see is none.
-pub(crate) fn progress(text: &str) {
+pub(crate) fn clear_progress() {
+    show_progress("\r\x1b[K");
+}
+
+pub(crate) fn show_note(text: &str) {
+    show_progress(&format!("{}\n", hugewise_report::plain::escape_line(text)));
+}
+
+/// Nothing is shown unless standard error is a terminal.
+pub(crate) fn show_progress(text: &str) {
     if io::stderr().is_terminal() {
         let _ = io::stderr().write_all(text.as_bytes());
     }

@@ -4,30 +4,31 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hugewise_advice::demand;
-use hugewise_advice::standing::{Standing, standing};
+use hugewise_diagnose::coverage::{Coverage, measure_coverage};
+use hugewise_diagnose::{Diagnosis, DiagnosisOptions, demand};
 use hugewise_engines::logs::{LogError, LogFile, LogReport};
-use hugewise_engines::{Found, log_files, named};
+use hugewise_engines::{instance_names, log_files};
 use hugewise_host::Source;
-use hugewise_host::source::{Budgets, Limits};
-use hugewise_model::{Host, Instance, Reason, Unread};
-use hugewise_report::{Verified, nagios};
+use hugewise_host::source::{Budgets, OwnerReadLimits};
+use hugewise_model::{Instance, Reason, Unread};
+use hugewise_report::{PageReport, Report, Verified, nagios};
 
 use crate::host_namespaces;
-use crate::outcome::{self, Failure, Outcome};
+use crate::instance_selection;
+use crate::log_agreement;
+use crate::outcome::{self, CommandFailure, CommandOutcome};
 use crate::terminal::{self, ColorChoice};
-use crate::verdict;
 
 pub(crate) const AFTER_HELP: &str = "\
-Exit codes: 0 every instance has all of its memory on huge pages; 1 one does not; 2 it could not do its work; \
-3 it could not determine that. With --format nagios: 0 OK, 1 WARNING (partly), 2 CRITICAL (nothing, or a failed start), \
+Exit codes: 0 every instance has all of its memory on huge pages; 1 one does not; 2 it could not \
+     do its work; \
+3 it could not determine that. With --format nagios: 0 OK, 1 WARNING (partly), 2 CRITICAL \
+     (nothing, or a failed start), \
 3 UNKNOWN.";
 
-/// Between two looks at a starting server.
 const PAUSE: Duration = Duration::from_millis(500);
-
-/// How long its memory has to stand still before it is called wanting: between its buffer pool and the rest, MariaDB
-/// reads its log.
+/// How long its memory has to stand still before it is called incomplete: MariaDB reads its log
+/// between mapping its buffer pool and the rest.
 const STILL: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
@@ -35,7 +36,8 @@ pub(crate) struct Arguments {
     /// Verify only this instance: PROD, 15/main, or "oracle PROD".
     #[arg(value_name = "INSTANCE")]
     instance: Option<String>,
-    /// Also read this server log: Oracle's alert log, or a log of PostgreSQL, MariaDB, MySQL, a JVM or QEMU; may be repeated.
+    /// Also read this server log: Oracle's alert log, or a log of PostgreSQL, MariaDB, MySQL, a JVM
+    /// or QEMU; may be repeated.
     #[arg(long, value_name = "FILE")]
     log: Vec<PathBuf>,
     /// Wait up to this many seconds for a starting server to map its memory.
@@ -44,13 +46,16 @@ pub(crate) struct Arguments {
     /// Verify a captured host instead of this one: a folder, .tar, .tar.gz, .tar.xz or sosreport.
     #[arg(long, value_name = "PATH")]
     root: Option<PathBuf>,
-    /// Text for people, JSON for programs, a single HTML page that you can mail, or a line for a monitoring system.
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
-    /// In a container with the host's pid namespace: enter the host's other namespaces, except its network, first.
+    /// Text for people, JSON for programs, a single HTML page that you can mail, or a line for a
+    /// monitoring system.
+    #[arg(long, value_enum, default_value_t = VerifyFormat::Text)]
+    format: VerifyFormat,
+    /// In a container with the host's pid namespace: enter the host's other namespaces, except its
+    /// network, first.
     #[arg(long, conflicts_with = "root")]
     host_namespaces: bool,
-    /// Also query the servers over their sockets. Without this option, hugewise connects to nothing.
+    /// Also query the servers over their sockets. Without this option, hugewise connects to
+    /// nothing.
     #[arg(long, conflicts_with = "root")]
     connect: bool,
     /// When to colour text.
@@ -59,7 +64,7 @@ pub(crate) struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum VerifyFormat {
     /// For people.
     Text,
     /// For programs.
@@ -70,180 +75,197 @@ enum Format {
     Nagios,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    match host_namespaces::enter(arguments.host_namespaces).and_then(|()| look(arguments)) {
-        Err(failure) if arguments.format == Format::Nagios => unanswered(failure.message()),
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome, CommandFailure> {
+    match host_namespaces::enter_host_namespaces(arguments.host_namespaces)
+        .and_then(|()| verify_host(arguments))
+    {
+        Err(failure) if arguments.format == VerifyFormat::Nagios => {
+            print_unanswered(failure.message())
+        }
         other => other,
     }
 }
 
-/// Whether a monitoring system asks, as far as words tell that are no command line.
+/// A guess by words, as they are no valid command line.
 pub(crate) fn is_plugin(words: &[OsString]) -> bool {
     let has = |wanted: &str| words.iter().any(|word| word == wanted);
     has("verify") && (has("nagios") || has("--format=nagios"))
 }
 
-/// The line and the code of a question that has no answer.
-pub(crate) fn unanswered(why: &str) -> Result<Outcome, Failure> {
+/// A plugin's line and exit code without an answer.
+pub(crate) fn print_unanswered(why: &str) -> Result<CommandOutcome, CommandFailure> {
     let why = why.strip_prefix("error: ").unwrap_or(why);
-    match outcome::print(nagios::failure(why).as_bytes()) {
-        Ok(()) => Ok(Outcome::Incomplete),
-        // Nobody hears the line; the code is heard.
-        Err(failure) => outcome::complain(failure.message(), Outcome::Incomplete),
+    match outcome::print_output(nagios::render_failure(why).as_bytes()) {
+        Ok(()) => Ok(CommandOutcome::Incomplete),
+        // The line is lost, but the exit code is not.
+        Err(failure) => outcome::print_complaint(failure.message(), CommandOutcome::Incomplete),
     }
 }
 
-fn look(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let source = outcome::open(arguments.root.as_deref())?;
+fn verify_host(arguments: &Arguments) -> Result<CommandOutcome, CommandFailure> {
+    let source = outcome::open_source(arguments.root.as_deref())?;
     let mut given = Vec::new();
     let mut scene = match arguments.wait {
-        Some(seconds) => waited(arguments, source.as_ref(), Duration::from_secs(seconds))?,
-        None => Scene::read(arguments, source.as_ref()),
+        Some(seconds) => {
+            let scene =
+                wait_until_settled(arguments, source.as_ref(), Duration::from_secs(seconds));
+            terminal::clear_progress();
+            scene?
+        }
+        None => VerifySnapshot::read(arguments, source.as_ref()),
     };
     for path in &arguments.log {
         given.push(read_log(source.as_ref(), path, arguments.root.is_some())?);
     }
     let named = arguments.instance.as_deref();
     if let Some(name) = named {
-        scene.narrow(name, !given.is_empty())?;
+        scene.narrow_to_instance(name, !given.is_empty())?;
     }
-    let all: Vec<Instance> = scene.found.instances.iter().chain(&scene.asleep).cloned().collect();
-    let assessment = hugewise_advice::assess(&scene.host, &all);
-    let standings = scene.standings(named.is_some());
-    if arguments.format != Format::Nagios {
+    let standings = scene.instance_standings(named.is_some());
+    if arguments.format != VerifyFormat::Nagios {
         scene.own_logs(source.as_ref(), &standings, &mut given);
     }
-    let matched = verdict::matches(&scene.found.instances, &given);
+    let Diagnosis { host, assessment, unread, .. } = &scene.diagnosis;
+    let matched = log_agreement::match_logs(&scene.running, &given);
     for (log, at) in given.iter_mut().zip(&matched) {
-        let instance = at.and_then(|at| scene.found.instances.get(at));
-        log.asked_page_size = match instance {
-            Some(instance) => demand::page_size(&scene.host, instance),
-            None => scene.host.default_huge_page.get(),
+        log.asked_page_size = match at.and_then(|at| scene.running.get(at)) {
+            Some(instance) => demand::page_size(host, instance),
+            None => host.default_huge_page.get(),
         };
     }
-    let disagreements = verdict::disagreements(&scene.found.instances, &standings, &given, &matched);
-    let verdict = match verdict::verdict(&standings, &given, &matched) {
-        // The instance that is not may be in what is lost, or hidden.
-        Standing::All if scene.host.torn.is_some() || (named.is_none() && scene.host.unseen().is_some()) => {
-            Standing::Unknown
-        }
+    let disagreements =
+        log_agreement::find_disagreements(&scene.running, &standings, &given, &matched);
+    let verdict = match log_agreement::worst_standing(&standings, &given, &matched) {
+        // An instance that is not on huge pages may be among those that were not seen.
+        Coverage::All if host.torn.is_some() => Coverage::Unknown,
+        Coverage::All if named.is_none() && host.unseen_reason().is_some() => Coverage::Unknown,
         verdict => verdict,
     };
     let verified = Verified {
-        host: &scene.host,
-        instances: &scene.found.instances,
-        assessment: &assessment,
+        host,
+        instances: &scene.running,
+        assessment,
         standings: &standings,
         logs: &given,
         disagreements: &disagreements,
         verdict: &verdict,
         named: named.is_some(),
-        unread: &scene.unread(),
+        unread,
     };
-    let mut text = Vec::new();
-    let written = match arguments.format {
-        Format::Text => verified.write_text(&mut text, terminal::layout(arguments.color, false)),
-        Format::Json => verified.write_json(&mut text),
-        Format::Html => verified.write_html(&mut text),
-        Format::Nagios => verified.write_nagios(&mut text),
-    };
-    written.map_err(|error| Failure::new(format!("the report cannot be made: {error}")))?;
-    outcome::print(&text)?;
-    Ok(match (arguments.format, verdict) {
-        (_, Standing::All) => Outcome::Fine,
-        (_, Standing::Unknown | Standing::NotRunning | Standing::NotCounted(_)) => Outcome::Incomplete,
-        (Format::Nagios, Standing::None) => Outcome::Critical,
-        _ => Outcome::Found,
-    })
+    let layout = terminal::text_layout(arguments.color, false);
+    let text = outcome::render_report(|out| match arguments.format {
+        VerifyFormat::Text => verified.write_text(out, layout),
+        VerifyFormat::Json => verified.write_json(out),
+        VerifyFormat::Html => verified.write_html(out),
+        VerifyFormat::Nagios => verified.write_nagios(out),
+    })?;
+    outcome::print_output(&text)?;
+    Ok(verify_outcome(arguments.format, &verdict))
 }
 
-/// The host at one moment.
-struct Scene {
-    host: Host,
-    /// What runs.
-    found: Found,
-    /// Those that belong here and do not run: they take from the same pools, and there is nothing to verify.
-    asleep: Vec<Instance>,
-}
-
-impl Scene {
-    fn read(arguments: &Arguments, source: &dyn Source) -> Self {
-        let (host, mut found) = hugewise_engines::gather(source);
-        if arguments.connect {
-            found.unread.append(&mut hugewise_engines::connect::ask(&host, &mut found.instances));
+const fn verify_outcome(format: VerifyFormat, verdict: &Coverage) -> CommandOutcome {
+    match (format, verdict) {
+        (_, Coverage::All) => CommandOutcome::Fine,
+        (_, Coverage::Unknown | Coverage::NotRunning | Coverage::NotCounted(_)) => {
+            CommandOutcome::Incomplete
         }
-        let (asleep, running) = std::mem::take(&mut found.instances).into_iter().partition(Instance::is_asleep);
-        found.instances = running;
-        Self { host, found, asleep }
+        (VerifyFormat::Nagios, Coverage::None) => CommandOutcome::Critical,
+        _ => CommandOutcome::Found,
+    }
+}
+
+struct VerifySnapshot {
+    diagnosis: Diagnosis,
+    running: Vec<Instance>,
+}
+
+impl VerifySnapshot {
+    fn read(arguments: &Arguments, source: &dyn Source) -> Self {
+        let options =
+            DiagnosisOptions { connect: arguments.connect, ..DiagnosisOptions::default() };
+        let diagnosis = Diagnosis::run(source, &options);
+        let runs = |instance: &&Instance| !instance.is_stopped();
+        let running = diagnosis.instances.iter().filter(runs).cloned().collect();
+        Self { diagnosis, running }
     }
 
-    fn standings(&self, named: bool) -> Vec<Standing> {
-        self.found.instances.iter().map(|instance| standing(&self.host, instance, named)).collect()
+    fn instance_standings(&self, named: bool) -> Vec<Coverage> {
+        self.running
+            .iter()
+            .map(|instance| measure_coverage(&self.diagnosis.host, instance, named))
+            .collect()
     }
 
-    /// Leaves one instance; one that does not run has only its logs.
-    fn narrow(&mut self, wanted: &str, has_logs: bool) -> Result<(), Failure> {
-        let instances = &mut self.found.instances;
+    /// One that does not run has only its logs.
+    fn narrow_to_instance(&mut self, wanted: &str, has_logs: bool) -> Result<(), CommandFailure> {
+        let instances = &mut self.running;
         let titles: Vec<String> = instances.iter().map(Instance::title).collect();
-        crate::named::narrow(wanted, instances)?;
+        instance_selection::narrow_to_named(wanted, instances)?;
         if instances.is_empty() && !has_logs {
-            if let Some(one) = named::meant(&self.asleep, wanted).first() {
-                return Err(Failure::new(format!("{} is not running, so there is nothing to verify", one.title())));
+            let all = &self.diagnosis.instances;
+            if let Some(one) = instance_names::find_matching_instances(all, wanted).first() {
+                return Err(CommandFailure::new(format!(
+                    "{} is not running, so there is nothing to verify",
+                    one.title()
+                )));
             }
-            let there = if titles.is_empty() { "none runs".into() } else { format!("running: {}", titles.join(", ")) };
-            let tip = match crate::usage::is_path(wanted) {
-                true => format!("; to read a captured host, write hugewise verify --root {wanted}"),
-                false => String::new(),
-            };
-            return Err(Failure::new(format!("no instance is called {wanted}; {there}{tip}")));
+            let mut why =
+                instance_selection::explain_unknown_name(wanted, &titles, "running", "none runs");
+            if crate::hints::is_path(wanted) {
+                why += &format!("; to read a captured host, write hugewise verify --root {wanted}");
+            }
+            return Err(CommandFailure::new(why));
         }
         Ok(())
     }
 
-    /// Adds what the logs say that the servers' own settings name.
-    fn own_logs(&mut self, source: &dyn Source, standings: &[Standing], given: &mut Vec<LogReport>) {
-        let budgets = Budgets::new(Limits::LOGS);
-        for (instance, standing) in self.found.instances.iter().zip(standings) {
-            if matches!(standing, Standing::NotCounted(_)) {
+    /// Adds the logs that the servers' own settings name.
+    fn own_logs(
+        &mut self,
+        source: &dyn Source,
+        standings: &[Coverage],
+        given: &mut Vec<LogReport>,
+    ) {
+        let budgets = Budgets::new(OwnerReadLimits::LOGS);
+        let Diagnosis { host, unread, .. } = &mut self.diagnosis;
+        for (instance, standing) in self.running.iter().zip(standings) {
+            if matches!(standing, Coverage::NotCounted(_)) {
                 continue;
             }
-            // What the settings of a server name is its owner's to read.
-            let Some(process) = self.host.process(instance.pid) else { continue };
-            let files = budgets.of(source, process);
-            let Some(path) = log_files::of(&self.host, &files, instance, &mut self.found.unread) else { continue };
+            // A server's settings may only name what its owner can read.
+            let Some(process) = host.find_process(instance.pid) else { continue };
+            let files = budgets.for_owner(source, process);
+            let Some(path) = log_files::find_readable_log(host, &files, instance, unread) else {
+                continue;
+            };
             if given.iter().any(|log| log.path == path) {
                 continue;
             }
             match log_files::read_log(&LogFile::new(&files, &path), Some(instance.engine)) {
                 Ok(log) => given.push(log),
-                Err(LogError { path, what }) => self.found.unread.push(Unread::new(path, Reason::untold(what))),
+                Err(LogError { path, what }) => {
+                    unread.push(Unread::new(path, Reason::from_text(what)))
+                }
             }
         }
-        self.found.unread.retain(|note| !Budgets::tells_of(note));
-        self.found.unread.append(&mut budgets.unread());
-    }
-
-    fn unread(&self) -> Vec<Unread> {
-        let mut unread: Vec<Unread> = self.host.unread.iter().chain(&self.found.unread).cloned().collect();
+        unread.retain(|note| host.unread.contains(note) || !Budgets::tells_of(note));
+        unread.append(&mut budgets.unread_notes());
         unread.sort();
         unread.dedup();
-        unread
     }
 }
 
-/// Looks until the server (or any) is there and its memory has stayed the same for two looks.
-fn waited(arguments: &Arguments, source: &dyn Source, patience: Duration) -> Result<Scene, Failure> {
-    let scene = watch(arguments, source, patience);
-    terminal::done();
-    scene
-}
-
-fn watch(arguments: &Arguments, source: &dyn Source, patience: Duration) -> Result<Scene, Failure> {
+/// Waits until the server (or any) runs and its memory is the same at two looks.
+fn wait_until_settled(
+    arguments: &Arguments,
+    source: &dyn Source,
+    patience: Duration,
+) -> Result<VerifySnapshot, CommandFailure> {
     let start = Instant::now();
-    let mut before: Option<(Memory, Instant)> = None;
+    let mut before: Option<(AwaitedMappings, Instant)> = None;
     loop {
-        let scene = Scene::read(arguments, source);
-        let (memory, whole) = memory(&scene, arguments.instance.as_deref());
+        let scene = VerifySnapshot::read(arguments, source);
+        let (memory, whole) = awaited_memory(&scene, arguments.instance.as_deref());
         let mapped = !memory.is_empty() && memory.iter().all(|(_, segments)| !segments.is_empty());
         let same = before.take().filter(|(before, _)| mapped && *before == memory);
         if let Some((_, since)) = &same
@@ -256,15 +278,17 @@ fn watch(arguments: &Arguments, source: &dyn Source, patience: Duration) -> Resu
             return match &arguments.instance {
                 Some(name) if memory.is_empty() && arguments.log.is_empty() => {
                     let seconds = patience.as_secs();
-                    Err(Failure::new(format!("no instance called {name} started within {seconds} seconds")))
+                    Err(CommandFailure::new(format!(
+                        "no instance called {name} started within {seconds} seconds"
+                    )))
                 }
                 _ => Ok(scene),
             };
         }
         let name = arguments.instance.as_deref().unwrap_or("a server");
-        terminal::progress(&format!(
+        terminal::show_progress(&format!(
             "\rwaiting for {}: {} s \x1b[K",
-            hugewise_report::plain::clean(name),
+            hugewise_report::plain::escape_line(name),
             left.as_secs()
         ));
         before = Some((memory, same.map_or_else(Instant::now, |(_, since)| since)));
@@ -272,40 +296,49 @@ fn watch(arguments: &Arguments, source: &dyn Source, patience: Duration) -> Resu
     }
 }
 
-/// What the awaited instances map: two looks at it are compared.
-type Memory = Vec<(u32, Vec<hugewise_model::Segment>)>;
+/// Compared between two looks.
+type AwaitedMappings = Vec<(u32, Vec<hugewise_model::Segment>)>;
 
 /// And whether all of it is on huge pages.
-fn memory(scene: &Scene, wanted: Option<&str>) -> (Memory, bool) {
-    let standings = scene.standings(wanted.is_some());
+fn awaited_memory(scene: &VerifySnapshot, wanted: Option<&str>) -> (AwaitedMappings, bool) {
+    let standings = scene.instance_standings(wanted.is_some());
     let meant: Vec<u32> = wanted.map_or_else(Vec::new, |name| {
-        named::meant(&scene.found.instances, name).into_iter().map(|instance| instance.pid).collect()
+        instance_names::find_matching_instances(&scene.running, name)
+            .into_iter()
+            .map(|instance| instance.pid)
+            .collect()
     });
-    let awaited = scene.found.instances.iter().zip(standings).filter(|(instance, standing)| match wanted {
+    let awaited = scene.running.iter().zip(standings).filter(|(instance, standing)| match wanted {
         Some(_) => meant.contains(&instance.pid),
-        None => !matches!(standing, Standing::NotCounted(_)),
+        None => !matches!(standing, Coverage::NotCounted(_)),
     });
     let mut whole = true;
     let kept = awaited.map(|(instance, standing)| {
-        whole &= standing == Standing::All;
-        // Sessions come and go, and map what is there.
-        let segments =
-            instance.segments.iter().map(|segment| hugewise_model::Segment { mappers: 0, ..segment.clone() });
+        whole &= standing == Coverage::All;
+        // Sessions come and go, and change nothing.
+        let segments = instance
+            .segments
+            .iter()
+            .map(|segment| hugewise_model::Segment { mappers: 0, ..segment.clone() });
         (instance.pid, segments.collect())
     });
     (kept.collect(), whole)
 }
 
-/// A log that was given: of the captured host, or of this machine where it is not in there.
-fn read_log(source: &dyn Source, path: &Path, captured: bool) -> Result<LogReport, Failure> {
-    let absolute = std::path::absolute(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-    let not_utf8 = || Failure::new(format!("{}: the path is not UTF-8; hugewise cannot read it", path.display()));
-    let here = absolute.to_str().ok_or_else(not_utf8)?;
-    let there = path.to_str().ok_or_else(not_utf8)?;
-    if captured && there.starts_with('/') && !source.read_part(there, None, 1).is_absent() {
-        return log_files::read_log(&LogFile::new(source, there), None)
-            .map_err(|error| Failure::new(error.to_string()));
+/// Of the captured host, or of this machine if it has none of that path.
+fn read_log(source: &dyn Source, path: &Path, captured: bool) -> Result<LogReport, CommandFailure> {
+    let here = outcome::absolute_path(path)?;
+    let read = |source: &dyn Source, path: &str| {
+        log_files::read_log(&LogFile::new(source, path), None).map_err(CommandFailure::new)
+    };
+    match path.to_str() {
+        Some(there)
+            if captured
+                && there.starts_with('/')
+                && !source.read_part(there, None, 1).is_absent() =>
+        {
+            read(source, there)
+        }
+        _ => read(outcome::open_source(None)?.as_ref(), &here),
     }
-    let live = outcome::open(None)?;
-    log_files::read_log(&LogFile::new(live.as_ref(), here), None).map_err(|error| Failure::new(error.to_string()))
 }

@@ -6,15 +6,16 @@ use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hugewise_host::source::Live;
-use hugewise_incident::Options;
-use hugewise_serve::watch::{self, Timeline, View};
+use hugewise_host::source::LiveSource;
+use hugewise_investigate::Options;
+use hugewise_serve::watch::{self, FrameTimeline, View};
 
-use crate::outcome::{Failure, Outcome};
+use crate::outcome::{CommandFailure, CommandOutcome};
 use crate::terminal::{self, ColorChoice};
 
 pub(crate) const AFTER_HELP: &str = "\
-? shows the keys, q quits. The space bar pauses and resumes; the left and right keys step through the past.
+? shows the keys, q quits. The space bar pauses and resumes; the left and right keys step through \
+     the past.
 
   hugewise watch
   hugewise watch --replay db7.tar.gz
@@ -27,13 +28,15 @@ pub(crate) struct Arguments {
     /// Seconds between readings.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = clap::value_parser!(u64).range(1..=3600))]
     interval: u64,
-    /// Replay a recording instead of watching this host: captures, or any archive that investigate reads.
+    /// Replay a recording instead of watching this host: captures, or any archive that investigate
+    /// reads.
     #[arg(long, value_name = "PATH", num_args = 1.., conflicts_with = "interval")]
     replay: Vec<PathBuf>,
     /// The host to show, if the recording has several.
     #[arg(long, value_name = "NAME", requires = "replay")]
     host: Option<String>,
-    /// Start the replay here: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 on the last day.
+    /// Start the replay here: 2026-11-21T08:00:00+01:00, "2026-11-21 08:00", or 08:00 on the last
+    /// day.
     #[arg(long, value_name = "TIME", requires = "replay")]
     from: Option<String>,
     /// End the replay here; same formats as --from.
@@ -54,20 +57,30 @@ pub(crate) struct Arguments {
     color: ColorChoice,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome, CommandFailure> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         let instead = match arguments.replay.is_empty() {
-            true => "'hugewise check' prints the same once, and 'hugewise serve' gives it to other programs",
+            true => {
+                "'hugewise check' prints the same once, and 'hugewise serve' gives it to other \
+                     programs"
+            }
             false => {
-                "'hugewise investigate' prints what an archive tells, and 'hugewise check --root' what a capture does"
+                "'hugewise investigate' prints what an archive tells, and 'hugewise check --root' \
+                     what a capture does"
             }
         };
-        return Err(Failure::new(format!("watch needs a terminal; {instead}")));
+        return Err(CommandFailure::new(format!("watch needs a terminal; {instead}")));
     }
-    let palette = terminal::layout(arguments.color, false).palette;
-    let view = |timeline| View::new(timeline, palette).filtered(&arguments.filter).at_speed(arguments.speed);
+    let palette = terminal::text_layout(arguments.color, false).palette;
+    let view = |timeline| {
+        View::new(timeline, palette).with_filter(&arguments.filter).at_speed(arguments.speed)
+    };
     let watched = if arguments.replay.is_empty() {
-        watch::live(view(Timeline::live()), || Box::new(Live::new()), Duration::from_secs(arguments.interval))
+        watch::watch_live(
+            view(FrameTimeline::for_live_host()),
+            || Box::new(LiveSource::new()),
+            Duration::from_secs(arguments.interval),
+        )
     } else {
         let options = Options {
             zone: arguments.timezone.clone(),
@@ -76,9 +89,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
             hosts: arguments.host.iter().cloned().collect(),
             ..Options::default()
         };
-        let frames = replay::frames(&arguments.replay, arguments.host.as_deref(), &options)?;
-        watch::recorded(view(Timeline::recorded(frames)))
+        let frames = replay::read_frames(&arguments.replay, arguments.host.as_deref(), &options)?;
+        watch::watch_recording(view(FrameTimeline::from_recording(frames)))
     };
-    watched.map_err(|error| Failure::new(format!("the terminal: {error}")))?;
-    Ok(Outcome::Fine)
+    watched.map_err(|error| CommandFailure::new(format!("the terminal: {error}")))?;
+    Ok(CommandOutcome::Fine)
 }

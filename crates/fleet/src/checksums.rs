@@ -41,12 +41,26 @@ mod tests {
         std::fs::write(folder.path().join("a b"), "x").unwrap();
         std::fs::write(folder.path().join("c"), "y").unwrap();
         for tool in ["md5sum", "sha1sum", "sha224sum", "sha256sum", "sha384sum", "sha512sum"] {
-            let sums = Command::new(tool).current_dir(folder.path()).args(["a b", "c"]).output().unwrap().stdout;
+            let sums = Command::new(tool)
+                .current_dir(folder.path())
+                .args(["a b", "c"])
+                .output()
+                .unwrap()
+                .stdout;
             assert!(are_all(&sums), "{tool}");
-            assert!(are_all(&sums[..sums.iter().position(|byte| *byte == b' ').unwrap()]), "{tool}");
+            assert!(
+                are_all(&sums[..sums.iter().position(|byte| *byte == b' ').unwrap()]),
+                "{tool}"
+            );
             assert!(!are_all(&sums[1..]), "{tool}");
         }
-        for other in [&b""[..], b"\n\n", b"db1", b"d41d8cd98f00b204e9800998ecf8427e\nand a word", &[0xff; 32]] {
+        for other in [
+            &b""[..],
+            b"\n\n",
+            b"db1",
+            b"d41d8cd98f00b204e9800998ecf8427e\nand a word",
+            &[0xff; 32],
+        ] {
             assert!(!are_all(other), "{other:?}");
         }
     }

@@ -20,24 +20,25 @@ pub struct Clusters {
     other: Option<String>,
     /// By names in small letters.
     listed: BTreeMap<String, String>,
-    /// By what stands before the first dot of names that have one; none where hosts of several clusters are called so.
+    /// By what stands before the first dot of names that have one; none where hosts of several
+    /// clusters are called so.
     short: BTreeMap<String, Option<String>>,
 }
 
 impl Clusters {
     /// All hosts are of one cluster, or of none.
-    pub fn one(cluster: Option<String>) -> Self {
+    pub fn for_all_hosts(cluster: Option<String>) -> Self {
         Self { other: cluster, ..Self::default() }
     }
 
-    /// Reads a list: a host and its cluster per line, with blanks, a comma or a semicolon between them. `other` is the
-    /// cluster of hosts that are not in it.
+    /// Reads a list: a host and its cluster per line, with blanks, a comma or a semicolon between
+    /// them. `other` is the cluster of hosts that are not in it.
     ///
     /// # Errors
     /// A line without a cluster, or a host in two.
-    pub fn listed(text: &str, other: Option<String>) -> Result<Self, WrongList> {
-        let mut clusters = Self::one(other);
-        for (line, entry) in entries(text) {
+    pub fn from_list(text: &str, other: Option<String>) -> Result<Self, WrongList> {
+        let mut clusters = Self::for_all_hosts(other);
+        for (line, entry) in parse_host_list(text) {
             let cluster = entry.cluster.ok_or(WrongList::NoCluster(line))?;
             let host = entry.host.to_ascii_lowercase();
             if let Some(before) = clusters.listed.get(&host).filter(|before| **before != cluster) {
@@ -47,7 +48,8 @@ impl Clusters {
         }
         for (host, cluster) in &clusters.listed {
             if let Some((short, _)) = host.split_once('.') {
-                let known = clusters.short.entry(short.to_owned()).or_insert_with(|| Some(cluster.clone()));
+                let known =
+                    clusters.short.entry(short.to_owned()).or_insert_with(|| Some(cluster.clone()));
                 if known.as_ref() != Some(cluster) {
                     *known = None;
                 }
@@ -57,7 +59,7 @@ impl Clusters {
     }
 
     /// The cluster of a host. A name without a domain is that of any host of that name.
-    pub fn of(&self, host: Option<&str>) -> Option<&str> {
+    pub fn find_cluster(&self, host: Option<&str>) -> Option<&str> {
         let found = host.and_then(|host| {
             let host = host.to_ascii_lowercase();
             let listed = self.listed.get(&host);
@@ -72,15 +74,16 @@ impl Clusters {
 
 /// A line of a list of hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct HostListEntry<'a> {
     /// The host's name.
     pub host: &'a str,
     /// What comes behind it.
     pub cluster: Option<&'a str>,
 }
 
-/// The lines of a list of hosts that say something, with their numbers from 1; `#` starts a comment.
-pub fn entries(text: &str) -> impl Iterator<Item = (usize, Entry<'_>)> {
+/// The lines of a list of hosts that say something, with their numbers from 1; `#` starts a
+/// comment.
+pub fn parse_host_list(text: &str) -> impl Iterator<Item = (usize, HostListEntry<'_>)> {
     const BETWEEN: [char; 4] = [' ', '\t', ',', ';'];
     // As Windows' editors begin a text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -89,7 +92,8 @@ pub fn entries(text: &str) -> impl Iterator<Item = (usize, Entry<'_>)> {
         let (host, rest) = line.split_once(BETWEEN).unwrap_or((line, ""));
         let host = host.trim_matches('"');
         let cluster = rest.trim_matches(BETWEEN).trim_matches('"');
-        let entry = Entry { host, cluster: Some(cluster).filter(|cluster| !cluster.is_empty()) };
+        let entry =
+            HostListEntry { host, cluster: Some(cluster).filter(|cluster| !cluster.is_empty()) };
         (!host.is_empty()).then_some((number, entry))
     })
 }
@@ -100,21 +104,31 @@ mod tests {
 
     #[test]
     fn a_host_is_of_the_cluster_that_the_list_says() {
-        let list = "\u{feff}db1.east.example.org  RAC A # first\r\n\r\n\"DB2\",\"RAC B\"\r\ndb3;c\ndb1.west.example.org\tD\ndb4.x e\ndb4.y e\n";
-        let clusters = Clusters::listed(list, Some("rest".into())).unwrap();
-        let of = |host: &str| clusters.of(Some(host)).unwrap();
-        assert_eq!(["DB1.east.example.org", "db1.west.example.org"].map(of), ["RAC A", "D"]);
+        let list = "\u{feff}db1.east.example.org  RAC A # first\r\n\r\n\"DB2\",\"RAC \
+             B\"\r\ndb3;c\ndb1.west.example.org\tD\ndb4.x e\ndb4.y e\n";
+        let clusters = Clusters::from_list(list, Some("rest".into())).unwrap();
+        let text_of = |host: &str| clusters.find_cluster(Some(host)).unwrap();
+        assert_eq!(["DB1.east.example.org", "db1.west.example.org"].map(text_of), ["RAC A", "D"]);
         // Names without a domain are anybody's, where that tells one cluster.
-        assert_eq!(["db2.example.org", "db2", "db3.x", "db4", "db1"].map(of), ["RAC B", "RAC B", "c", "e", "rest"]);
-        assert_eq!((of("db1.north.example.org"), clusters.of(None)), ("rest", Some("rest")));
-        assert_eq!(Clusters::listed("", None).unwrap().of(Some("db1")), None);
+        assert_eq!(
+            ["db2.example.org", "db2", "db3.x", "db4", "db1"].map(text_of),
+            ["RAC B", "RAC B", "c", "e", "rest"]
+        );
+        assert_eq!(
+            (text_of("db1.north.example.org"), clusters.find_cluster(None)),
+            ("rest", Some("rest"))
+        );
+        assert_eq!(Clusters::from_list("", None).unwrap().find_cluster(Some("db1")), None);
     }
 
     #[test]
     fn a_list_that_cannot_be_meant_is_refused() {
-        assert_eq!(Clusters::listed("a x\n\n# b\nc\n", None).unwrap_err(), WrongList::NoCluster(4));
-        let twice = Clusters::listed("a x\nA y\n", None).unwrap_err().to_string();
+        assert_eq!(
+            Clusters::from_list("a x\n\n# b\nc\n", None).unwrap_err(),
+            WrongList::NoCluster(4)
+        );
+        let twice = Clusters::from_list("a x\nA y\n", None).unwrap_err().to_string();
         assert_eq!(twice, "line 2 puts a into y, but an earlier line puts it into x");
-        assert!(Clusters::listed("a x\nA x\n", None).is_ok());
+        assert!(Clusters::from_list("a x\nA x\n", None).is_ok());
     }
 }

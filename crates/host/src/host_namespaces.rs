@@ -1,8 +1,8 @@
 //! The way out of a container: to the namespaces of process 1, where what is read is the host's.
 //!
-//! Needs the host's pid namespace (hostPID of a pod), in which process 1 is the host's. The network stays the container's own, so
-//! that what listens is reached through the container alone. Nothing of the container's files is needed afterwards: the
-//! program is mapped already.
+//! Needs the host's pid namespace (hostPID of a pod), in which process 1 is the host's. The network
+//! stays the container's own, so that what listens is reached through the container alone. Nothing
+//! of the container's files is needed afterwards: the program is mapped already.
 
 use std::os::fd::{AsFd as _, OwnedFd};
 
@@ -10,13 +10,14 @@ use rustix::fs::{Mode, OFlags, open, stat};
 use rustix::io::Errno;
 use rustix::process::{chroot, fchdir};
 use rustix::thread::{
-    CapabilitySet, LinkNameSpaceType, capabilities, move_into_link_name_space, set_capabilities, set_no_new_privs,
+    CapabilitySet, LinkNameSpaceType, capabilities, move_into_link_name_space, set_capabilities,
+    set_no_new_privs,
 };
 
-use crate::source::Live;
-use crate::{Source, confined};
+use crate::container;
+use hugewise_source::LiveSource;
+use hugewise_source::RawSource as _;
 
-/// What is entered, with the name of its file.
 const KINDS: [(&str, LinkNameSpaceType); 4] = [
     (CGROUPS, LinkNameSpaceType::ControlGroup),
     ("ipc", LinkNameSpaceType::InterProcessCommunication),
@@ -34,16 +35,21 @@ pub enum NoWay {
     #[error("/proc shows no process 1: mount the host's /proc, or give the pod hostPID: true")]
     NoProcess,
     /// It may not look at process 1.
-    #[error("/proc/1/ns/{0} may not be read: run it as root with CAP_SYS_PTRACE, and let AppArmor or SELinux allow it")]
+    #[error(
+        "/proc/1/ns/{0} may not be read: run it as root with CAP_SYS_PTRACE, and let AppArmor or \
+             SELinux allow it"
+    )]
     Hidden(&'static str),
     /// Process 1 is in the same container.
     #[error(
-        "process 1 is in this container too, so there is no way to the host: give the pod hostPID: true \
-         (podman and docker: --pid=host)"
+        "process 1 is in this container too, so there is no way to the host: give the pod hostPID: \
+         true (podman and docker: --pid=host)"
     )]
     OwnContainer,
     /// It may not go there.
-    #[error("/proc/1/ns/{0} may not be entered: run it as root with CAP_SYS_ADMIN and CAP_SYS_CHROOT")]
+    #[error(
+        "/proc/1/ns/{0} may not be entered: run it as root with CAP_SYS_ADMIN and CAP_SYS_CHROOT"
+    )]
     Forbidden(&'static str),
     /// The capabilities that entering takes cannot be given up.
     #[error("CAP_SYS_ADMIN and CAP_SYS_CHROOT cannot be given up: {0}")]
@@ -53,23 +59,24 @@ pub enum NoWay {
     Other(&'static str, Errno),
 }
 
-/// Moves this program, which must have one thread, to where process 1 is: its mounts, System V IPC, host name and cgroups. Paths
-/// are the host's from then on. What entering takes beyond reading is given up, by this program and all that it starts:
-/// CAP_SYS_ADMIN and CAP_SYS_CHROOT.
+/// Moves this program, which must have one thread, to where process 1 is: its mounts, System V IPC,
+/// host name and cgroups. Paths are the host's then. What entering takes beyond reading is given
+/// up, by all that it starts too: CAP_SYS_ADMIN and CAP_SYS_CHROOT.
 ///
-/// Answers what keeps that place from being the host itself, where something does: process 1 may be that of another container.
+/// Answers what keeps that place from being the host itself: process 1 may be another container's.
 ///
 /// # Errors
 /// It cannot enter one of them. It may then stand in some and not in others, and must not go on.
-pub fn enter() -> Result<Option<String>, NoWay> {
+pub fn enter_host_namespaces() -> Result<Option<String>, NoWay> {
     let mut ways = Vec::new();
     for (name, kind) in KINDS {
-        ways.extend(way(name)?.map(|file| (name, kind, file)));
+        ways.extend(open_namespace(name)?.map(|file| (name, kind, file)));
     }
     if !ways.iter().any(|(name, ..)| *name == MOUNTS) && not_the_host().is_some() {
         return Err(NoWay::OwnContainer);
     }
-    let root = open("/proc/1/root", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let root =
+        open("/proc/1/root", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     let root = root.map_err(|error| NoWay::Other(MOUNTS, error))?;
     for (name, kind, file) in &ways {
         move_into_link_name_space(file.as_fd(), Some(*kind)).map_err(|error| match error {
@@ -86,8 +93,8 @@ pub fn enter() -> Result<Option<String>, NoWay> {
     Ok(not_the_host())
 }
 
-/// A namespace of process 1; `None` where this program stands in it, or the kernel has none of that kind.
-fn way(name: &'static str) -> Result<Option<OwnedFd>, NoWay> {
+/// `None` where this program stands in it, or the kernel has none of that kind.
+fn open_namespace(name: &'static str) -> Result<Option<OwnedFd>, NoWay> {
     let path = format!("/proc/1/ns/{name}");
     let wrong = |error| match error {
         Errno::NOENT => NoWay::NoProcess,
@@ -100,13 +107,15 @@ fn way(name: &'static str) -> Result<Option<OwnedFd>, NoWay> {
     match is_same(&format!("/proc/self/ns/{name}"), &path) {
         Err(Errno::NOENT) if name == CGROUPS && stat("/proc/1/ns").is_ok() => return Ok(None),
         // A chroot has the host's mounts and another root.
-        Ok(true) if name != MOUNTS || is_same("/", "/proc/1/root").map_err(wrong)? => return Ok(None),
+        Ok(true) if name != MOUNTS || is_same("/", "/proc/1/root").map_err(wrong)? => {
+            return Ok(None);
+        }
         told => told.map_err(wrong)?,
     };
     open(&*path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map(Some).map_err(wrong)
 }
 
-/// Gives up what entering took. Without new privileges no program that is executed as root gets it back.
+/// Without new privileges no program that is executed as root gets it back.
 fn give_up() -> Result<(), Errno> {
     set_no_new_privs(true)?;
     let entering = CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_CHROOT;
@@ -118,6 +127,6 @@ fn give_up() -> Result<(), Errno> {
 }
 
 fn not_the_host() -> Option<String> {
-    let live = Live::new();
-    confined::read(&live, true, &live.machine().own_root)
+    let live = LiveSource::new();
+    container::read(&live, true, &live.machine_facts().own_root)
 }

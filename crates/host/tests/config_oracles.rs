@@ -1,23 +1,29 @@
-//! The real tools read the same files, and must agree. Skipped, with a word, where a tool is not installed; where
-//! `HUGEWISE_REQUIRE_REAL=1` asks for them, that is a failure.
+//! The real tools read the same files, and must agree. Skipped, with a word, where a tool is not
+//! installed; where `HUGEWISE_REQUIRE_REAL=1` asks for them, that is a failure.
 
-#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::print_stderr, clippy::panic, missing_docs)]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::panic,
+    missing_docs
+)]
 
 use std::path::Path;
 use std::process::Command;
 
-use hugewise_host::Door;
+use hugewise_host::FactReader;
 use hugewise_host::config::{sysctl, tmpfiles};
 use hugewise_host::source::map::MapSource;
-use hugewise_lab::guard::Skip;
+use hugewise_testkit::Skip;
 
 /// Files as path and text; a text that starts with `->` is a link's target.
 type Files<'a> = &'a [(&'a str, &'a str)];
 
 fn source(files: Files<'_>) -> MapSource {
     files.iter().fold(MapSource::new(), |source, (path, text)| match text.strip_prefix("->") {
-        Some(target) => source.link(path, target),
-        None => source.file(path, text),
+        Some(target) => source.with_link(path, target),
+        None => source.with_file(path, text),
     })
 }
 
@@ -37,7 +43,10 @@ fn write(root: &Path, files: Files<'_>) {
 fn run(tool: &str, arguments: &[&str], files: Files<'_>) -> Option<String> {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), files);
-    let output = Command::new(tool).arg(format!("--root={}", root.path().display())).args(arguments).output();
+    let output = Command::new(tool)
+        .arg(format!("--root={}", root.path().display()))
+        .args(arguments)
+        .output();
     match output {
         Ok(output) => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -69,10 +78,11 @@ fn systemd_reads_sysctl_files_in_this_order() {
         ("/usr/lib/sysctl.d/a.conf", "vm.nr_hugepages=12\n"),
     ];
     let Some(printed) = run("systemd-analyze", &["cat-config", "sysctl.d"], &files) else { return };
-    let expected: Vec<String> = sysctl::parse("", printed.as_bytes()).into_iter().map(|found| found.value).collect();
+    let expected: Vec<String> =
+        sysctl::parse("", printed.as_bytes()).into_iter().map(|found| found.value).collect();
     assert!(expected.len() > 5, "{printed}");
     let source = source(&files);
-    let ours = sysctl::read(&mut Door::new(&source)).into_known().unwrap();
+    let ours = sysctl::read(&mut FactReader::new(&source)).into_known().unwrap();
     assert_eq!(ours.into_iter().map(|found| found.value).collect::<Vec<_>>(), expected);
 }
 
@@ -81,7 +91,10 @@ fn systemd_reads_sysctl_files_in_this_order() {
 fn systemd_tmpfiles_writes_the_same() {
     let paths = ["/sys/kernel/a", "/sys/kernel/b", "/sys/kernel/c d", "/sys/kernel/e"];
     let files = [
-        ("/etc/tmpfiles.d/10.conf", "w /sys/kernel/a - - - - first\nw! /sys/kernel/e - - - - boot\n"),
+        (
+            "/etc/tmpfiles.d/10.conf",
+            "w /sys/kernel/a - - - - first\nw! /sys/kernel/e - - - - boot\n",
+        ),
         (
             "/etc/tmpfiles.d/20.conf",
             "w /sys/kernel/a - - - - second\nw- \"/sys/kernel/c d\" - - - - \"q\" \\x41\\101\\n\n",
@@ -89,7 +102,8 @@ fn systemd_tmpfiles_writes_the_same() {
         ("/usr/lib/tmpfiles.d/20.conf", "w /sys/kernel/b - - - - hidden\n"),
         (
             "/usr/lib/tmpfiles.d/30.conf",
-            "w+ /sys/kernel/b - - - - one\nw+ /sys//kernel/b/ - - - - two\nw /sys/kernel/b - - - - no\n",
+            "w+ /sys/kernel/b - - - - one\nw+ /sys//kernel/b/ - - - - two\nw /sys/kernel/b - - - \
+                 - no\n",
         ),
         ("/usr/local/lib/tmpfiles.d/05.conf", "w /sys/kernel/e - - - - local\n"),
         (paths[0], ""),
@@ -108,11 +122,14 @@ fn systemd_tmpfiles_writes_the_same() {
         Err(error) => panic!("systemd-tmpfiles: {error}"),
     }
     let source = source(&files);
-    let ours = tmpfiles::read(&mut Door::new(&source)).into_known().unwrap();
+    let ours = tmpfiles::read(&mut FactReader::new(&source)).into_known().unwrap();
     for path in paths {
         let expected = std::fs::read_to_string(root.path().join(&path[1..])).unwrap();
-        let written: String =
-            ours.iter().filter(|write| write.path == path).map(|write| write.value.as_str()).collect();
+        let written: String = ours
+            .iter()
+            .filter(|write| write.path == path)
+            .map(|write| write.value.as_str())
+            .collect();
         assert_eq!(written, expected, "{path}");
     }
 }

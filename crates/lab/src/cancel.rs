@@ -1,4 +1,4 @@
-//! Ending early: a signal from the keyboard, or memory that runs short.
+//! Ending early: by a signal, or because memory is short.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-/// Why an experiment ends before its time.
+/// Why an experiment ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Stopped(pub String);
 
-/// Asked between the steps of an experiment: may it go on?
+/// Whether an experiment may go on, asked between its steps.
 #[derive(Clone, Debug)]
 pub struct Cancel {
     interrupted: Arc<AtomicBool>,
@@ -20,44 +20,37 @@ pub struct Cancel {
 }
 
 impl Cancel {
-    /// Never ends by itself; [`Cancel::stop`] ends it.
+    /// Ends only by [`Cancel::stop`].
     pub fn never() -> Self {
-        Self::on(Arc::default())
+        Self::on_interrupt(Arc::default())
     }
 
-    /// Ends when `interrupted` becomes true.
-    pub fn on(interrupted: Arc<AtomicBool>) -> Self {
+    pub(crate) fn on_interrupt(interrupted: Arc<AtomicBool>) -> Self {
         Self { interrupted, reason: Arc::default() }
     }
 
-    /// Ends on SIGINT, SIGTERM and SIGHUP, which from now on no longer end this process by themselves: whoever takes
-    /// this has promised to ask it often. A second signal changes nothing, so that cleaning up is not cut short.
-    ///
-    /// # Errors
-    /// The kernel's.
+    /// Ends on SIGINT, SIGTERM and SIGHUP, which no longer kill this process: the caller has to ask
+    /// often. A second signal changes nothing, so that cleaning up is not cut short.
+    /// Errors: as sigaction(2).
     pub fn on_signals() -> io::Result<Self> {
         let interrupted = Arc::default();
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
         }
-        Ok(Self::on(interrupted))
+        Ok(Self::on_interrupt(interrupted))
     }
 
-    /// Ends it for this reason. The first reason stands.
+    /// Ends it for this reason; the first reason counts.
     pub fn stop(&self, reason: impl Into<String>) {
         let _ = self.reason.set(reason.into());
     }
 
-    /// Whether it has ended.
     pub(crate) fn is_stopped(&self) -> bool {
-        self.check().is_err()
+        self.check_running().is_err()
     }
 
-    /// Goes on, or says why not.
-    ///
-    /// # Errors
-    /// The reason.
-    pub fn check(&self) -> Result<(), Stopped> {
+    /// Goes on, unless stopped. Errors: why it was stopped.
+    pub fn check_running(&self) -> Result<(), Stopped> {
         if let Some(reason) = self.reason.get() {
             return Err(Stopped(reason.clone()));
         }
@@ -67,15 +60,12 @@ impl Cancel {
         Ok(())
     }
 
-    /// Sleeps, and wakes early when it ends.
-    ///
-    /// # Errors
-    /// The reason for the end.
+    /// Sleeps, and wakes early when stopped. Errors: why it was stopped.
     pub fn sleep(&self, time: Duration) -> Result<(), Stopped> {
         const STEP: Duration = Duration::from_millis(20);
         let until = Instant::now() + time;
         loop {
-            self.check()?;
+            self.check_running()?;
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(());
@@ -92,7 +82,7 @@ mod tests {
     #[test]
     fn the_first_reason_stands_and_a_sleeper_wakes() {
         let cancel = Cancel::never();
-        assert_eq!(cancel.check(), Ok(()));
+        assert_eq!(cancel.check_running(), Ok(()));
         let other = cancel.clone();
         let sleeper = std::thread::spawn(move || other.sleep(Duration::from_secs(60)));
         cancel.stop("memory");
@@ -104,19 +94,19 @@ mod tests {
     #[test]
     fn a_flag_from_outside_ends_it() {
         let flag = Arc::new(AtomicBool::new(false));
-        let cancel = Cancel::on(Arc::clone(&flag));
-        assert_eq!(cancel.check(), Ok(()));
+        let cancel = Cancel::on_interrupt(Arc::clone(&flag));
+        assert_eq!(cancel.check_running(), Ok(()));
         flag.store(true, Ordering::Relaxed);
-        assert_eq!(cancel.check(), Err(Stopped("interrupted".to_owned())));
+        assert_eq!(cancel.check_running(), Err(Stopped("interrupted".to_owned())));
     }
 
     #[test]
     fn each_signal_that_asks_a_program_to_end_ends_it() {
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             let cancel = Cancel::on_signals().unwrap();
-            assert_eq!(cancel.check(), Ok(()));
+            assert_eq!(cancel.check_running(), Ok(()));
             signal_hook::low_level::raise(signal).unwrap();
-            assert_eq!(cancel.check(), Err(Stopped("interrupted".to_owned())), "{signal}");
+            assert_eq!(cancel.check_running(), Err(Stopped("interrupted".to_owned())), "{signal}");
         }
     }
 }

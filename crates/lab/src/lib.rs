@@ -1,30 +1,26 @@
-//! The room where memory is handled by hand: [`segment`]s by page-size policy, [`session`]s as processes,
-//! and the [`guard`] that takes a host's pools for a test and gives them back as they were.
-//!
-//! Every block of unsafe code says why it is sound.
+//! Memory by hand: [`segment`]s by page-size policy, sessions as processes ([`session_process`]),
+//! and the [`guard`] that takes a host's pools for an experiment or a test and restores them.
 
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
 pub mod budget;
 pub mod cancel;
-pub(crate) mod chase;
-pub mod counters;
-pub mod counting;
+mod cpu_load;
 pub mod experiment;
 pub mod experiments;
-pub mod fragment;
+pub mod fake_server;
+mod fragment;
 pub mod guard;
-pub mod load;
-mod looking;
-pub mod machine;
-pub mod measure;
+mod kernel_values;
+mod periodic_task;
+mod pointer_chase;
 pub mod results;
 pub mod run;
 pub mod segment;
-pub mod session;
-pub mod standin;
-pub mod thp;
+pub mod session_process;
+mod system_call;
+pub mod thp_switches;
+mod tlb_counter;
 pub mod touch;
-mod values;
 pub mod variant;
 mod watchdog;

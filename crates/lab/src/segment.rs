@@ -1,6 +1,9 @@
-//! Stretches of memory, asked of the kernel by kind and page size, and given back when dropped.
+//! Memory segments by kind and page size, given back when dropped.
 
-#![allow(unsafe_code, reason = "memory is asked of the kernel by system calls, and touched through raw addresses")]
+#![allow(
+    unsafe_code,
+    reason = "memory is asked of the kernel by system calls, and touched through raw addresses"
+)]
 
 use std::ffi::CString;
 use std::io;
@@ -12,13 +15,15 @@ use hugewise_model::{Bytes, PageSize};
 use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 
-/// `HUGETLB_FLAG_ENCODE_SHIFT` of linux/hugetlb_encode.h: the logarithm of a huge page's size
-/// stands from this bit up in the flags of shmget, mmap and memfd_create alike.
+use crate::system_call::check_result;
+
+/// `HUGETLB_FLAG_ENCODE_SHIFT` of linux/hugetlb_encode.h: the flags of shmget, mmap and
+/// memfd_create have the logarithm of a huge page's size from this bit up.
 const SIZE_SHIFT: u32 = 26;
 
-/// The pages that a segment asks for.
+/// The pages that a segment requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pages {
+pub enum SegmentPages {
     /// The base page.
     Base,
     /// Huge pages of the kernel's default size.
@@ -27,9 +32,9 @@ pub enum Pages {
     Huge(PageSize),
 }
 
-impl Pages {
+impl SegmentPages {
     /// `huge` and the size in bits for a system call that takes both; nothing for base pages.
-    pub(crate) fn flags(self, huge: libc::c_int) -> libc::c_int {
+    pub(crate) fn huge_page_flags(self, huge: libc::c_int) -> libc::c_int {
         match self {
             Self::Base => 0,
             Self::DefaultHuge => huge,
@@ -41,13 +46,13 @@ impl Pages {
     }
 }
 
-/// How a segment is asked for.
+/// How a segment is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// `shmget`: lives in the host's ipc namespace until it is removed.
+pub enum SegmentSource {
+    /// `shmget`: in the host's ipc namespace until it is removed.
     SystemV,
-    /// `mmap(MAP_SHARED|MAP_ANONYMOUS)`: inherited by fork alone.
+    /// `mmap(MAP_SHARED|MAP_ANONYMOUS)`: inherited only by fork.
     AnonymousShared,
     /// `memfd_create` and a shared mapping of it.
     Memfd,
@@ -55,7 +60,6 @@ pub enum Kind {
     Private,
 }
 
-/// What has to be removed beside the mapping.
 #[derive(Debug)]
 enum Holds {
     Nothing,
@@ -64,132 +68,139 @@ enum Holds {
     File { path: PathBuf, remove: bool },
 }
 
-/// A mapped stretch of memory. Unmapped, and removed where this process made it, when dropped.
+/// A mapped memory segment; dropping unmaps it, and removes it where this process made it.
 #[derive(Debug)]
-pub struct Segment {
+pub struct MappedSegment {
     start: NonNull<u8>,
     length: usize,
     holds: Holds,
 }
 
 // SAFETY: the mapping belongs to the process, not to a thread.
-unsafe impl Send for Segment {}
-// SAFETY: shared between threads, a segment's memory is only ever touched byte by byte through volatile access, or by
-// threads that each have a part of their own; no reference into it is handed out.
-unsafe impl Sync for Segment {}
+unsafe impl Send for MappedSegment {}
+// SAFETY: threads access a segment's memory only byte by byte and volatile, or each its own part;
+// no reference into it is handed out.
+unsafe impl Sync for MappedSegment {}
 
-impl Segment {
-    /// Asks the kernel for `size` bytes of `kind` on `pages` and maps them.
-    ///
-    /// # Errors
-    /// The kernel's: `EPERM` without the right to `SHM_HUGETLB`, `ENOMEM` where the pool is short,
-    /// `EINVAL` for a page size that it does not offer.
-    pub fn create(kind: Kind, size: Bytes, pages: Pages) -> io::Result<Self> {
+impl MappedSegment {
+    /// Requests `size` bytes of `kind` on `pages` and maps them. Errors: `EPERM` without the right
+    /// to `SHM_HUGETLB`, `ENOMEM` where the pool is short, `EINVAL` for an unsupported page size.
+    pub fn create(kind: SegmentSource, size: Bytes, pages: SegmentPages) -> io::Result<Self> {
         match kind {
-            Kind::SystemV => {
-                // The kernel rounds up by itself, and goes on naming the size that was asked for.
+            SegmentSource::SystemV => {
+                // The kernel rounds up, and keeps the requested size as its name.
                 let length = usize::try_from(size.get()).map_err(io::Error::other)?;
-                let flags = libc::IPC_CREAT | libc::IPC_EXCL | 0o600 | pages.flags(libc::SHM_HUGETLB);
+                let flags = libc::IPC_CREAT
+                    | libc::IPC_EXCL
+                    | 0o600
+                    | pages.huge_page_flags(libc::SHM_HUGETLB);
                 // SAFETY: shmget takes plain numbers and touches no memory of ours.
                 let id = unsafe { libc::shmget(libc::IPC_PRIVATE, length, flags) };
                 if id < 0 {
                     return Err(io::Error::last_os_error());
                 }
                 let segment = attach_system_v(id, true)?;
-                // From here on the kernel removes it with the last process that maps it, killed or not; until then Linux lets
-                // others attach it by its id (shmat(2)). One that stayed behind would hold its pages for good.
+                // The kernel removes it with the last process that maps it, killed or not; until
+                // then Linux lets others attach it by its id (shmat(2)). A leftover would hold its
+                // pages forever.
                 remove_system_v(id);
                 Ok(segment)
             }
-            Kind::AnonymousShared | Kind::Private => {
+            SegmentSource::AnonymousShared | SegmentSource::Private => {
                 let length = whole_pages(size, pages)?;
-                let sharing = if kind == Kind::Private { libc::MAP_PRIVATE } else { libc::MAP_SHARED };
-                let start = map(length, sharing | libc::MAP_ANONYMOUS | pages.flags(libc::MAP_HUGETLB), -1)?;
+                let sharing = if kind == SegmentSource::Private {
+                    libc::MAP_PRIVATE
+                } else {
+                    libc::MAP_SHARED
+                };
+                let start = map_memory(
+                    length,
+                    sharing | libc::MAP_ANONYMOUS | pages.huge_page_flags(libc::MAP_HUGETLB),
+                    -1,
+                )?;
                 Ok(Self { start, length, holds: Holds::Nothing })
             }
-            Kind::Memfd => {
+            SegmentSource::Memfd => {
                 let length = whole_pages(size, pages)?;
-                let flags = pages.flags(libc::c_int::try_from(libc::MFD_HUGETLB).unwrap_or(0));
-                let flags = MemfdFlags::CLOEXEC | MemfdFlags::from_bits_retain(flags.cast_unsigned());
-                // The system call itself: C libraries before glibc 2.27 have no function for it, and kernels since 3.17 have the call.
+                let flags =
+                    pages.huge_page_flags(libc::c_int::try_from(libc::MFD_HUGETLB).unwrap_or(0));
+                let flags =
+                    MemfdFlags::CLOEXEC | MemfdFlags::from_bits_retain(flags.cast_unsigned());
+                // The system call itself: glibc before 2.27 has no function for it.
                 let descriptor = rustix::fs::memfd_create(c"hugewise-lab", flags)?;
                 set_length(&descriptor, length)?;
-                let start = map(length, libc::MAP_SHARED, descriptor.as_raw_fd())?;
+                let start = map_memory(length, libc::MAP_SHARED, descriptor.as_raw_fd())?;
                 Ok(Self { start, length, holds: Holds::Descriptor(descriptor) })
             }
         }
     }
 
-    /// Attaches a System V segment that another process made; dropping detaches and does not remove it.
-    ///
-    /// # Errors
-    /// The kernel's: `EINVAL` where there is no such segment, `EACCES` without permission.
-    pub fn attach(id: i32) -> io::Result<Self> {
+    /// Attaches another process's System V segment; dropping only detaches it.
+    /// Errors: `EINVAL` where there is no such segment, `EACCES` without permission.
+    pub fn attach_by_id(id: i32) -> io::Result<Self> {
         attach_system_v(id, false)
     }
 
-    /// Creates a file of `size` bytes (on /dev/shm: POSIX shared memory) and maps it; dropping removes it.
-    ///
-    /// # Errors
-    /// The file system's, `AlreadyExists` among them.
+    /// Creates a file of `size` bytes (on /dev/shm: POSIX shared memory) and maps it; dropping
+    /// removes it. Errors: the file system's, `AlreadyExists` among them.
     pub fn create_file(path: &Path, size: Bytes) -> io::Result<Self> {
         let length = usize::try_from(size.get()).map_err(io::Error::other)?;
-        let file = std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        let file =
+            std::fs::OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         let made = Removed(path);
         file.set_len(size.get())?;
-        let start = map(length, libc::MAP_SHARED, file.as_raw_fd())?;
+        let start = map_memory(length, libc::MAP_SHARED, file.as_raw_fd())?;
         std::mem::forget(made);
         Ok(Self { start, length, holds: Holds::File { path: path.to_owned(), remove: true } })
     }
 
-    /// Maps a file that another process made; dropping leaves the file.
-    ///
-    /// # Errors
-    /// The file system's.
+    /// Maps another process's file; dropping leaves it. Errors: the file system's.
     pub fn attach_file(path: &Path) -> io::Result<Self> {
         let file = std::fs::OpenOptions::new().read(true).write(true).open(path)?;
         let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-        let start = map(length, libc::MAP_SHARED, file.as_raw_fd())?;
+        let start = map_memory(length, libc::MAP_SHARED, file.as_raw_fd())?;
         Ok(Self { start, length, holds: Holds::File { path: path.to_owned(), remove: false } })
     }
 
     /// The shmid of a System V segment.
-    pub const fn id(&self) -> Option<i32> {
+    pub const fn shm_id(&self) -> Option<i32> {
         match self.holds {
             Holds::SystemV { id, .. } => Some(id),
             _ => None,
         }
     }
 
-    /// Where other processes find a memory file as long as this process holds it.
-    pub fn path(&self) -> Option<PathBuf> {
+    /// Where other processes find a memory file as long as this process has it.
+    pub fn memory_file_path(&self) -> Option<PathBuf> {
         match &self.holds {
-            Holds::Descriptor(file) => Some(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()),
+            Holds::Descriptor(file) => {
+                Some(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into())
+            }
             _ => None,
         }
     }
 
-    /// Its length as it was asked for, mappings in whole pages.
+    /// Its length as requested, mappings in whole pages.
     pub fn size(&self) -> Bytes {
         Bytes(u64::try_from(self.length).unwrap_or(u64::MAX))
     }
 
-    /// From now on this process removes what it has mapped when it drops the segment: its maker may be gone by then.
-    pub const fn adopt(&mut self) {
+    /// From now on dropping removes what is mapped, as its maker may be gone.
+    pub const fn take_ownership(&mut self) {
         if let Holds::SystemV { remove, .. } | Holds::File { remove, .. } = &mut self.holds {
             *remove = true;
         }
     }
 
-    /// Dropping detaches and removes nothing from now on: another process has adopted what is mapped.
-    pub const fn disown(&mut self) {
+    /// From now on dropping removes nothing, as another process owns what is mapped.
+    pub const fn release_ownership(&mut self) {
         if let Holds::SystemV { remove, .. } | Holds::File { remove, .. } = &mut self.holds {
             *remove = false;
         }
     }
 
-    /// Marks a System V segment for removal: it goes with the last process that is attached to it, however that ends,
-    /// and can still be attached by its shmid until then (shmctl(2), which says that this is Linux's alone).
+    /// Marks a System V segment for removal with the last process that is attached; until then it
+    /// can still be attached by its shmid (only on Linux, shmctl(2)).
     pub fn remove_at_last_detach(&mut self) {
         if let Holds::SystemV { id, remove } = &mut self.holds {
             remove_system_v(*id);
@@ -197,17 +208,14 @@ impl Segment {
         }
     }
 
-    /// Maps the same memory anew, as a process does that has just started. What is inherited by fork alone stays as
-    /// it is.
-    ///
-    /// # Errors
-    /// The kernel's.
+    /// Maps the same memory anew, as a new process does, unless it is inherited only by fork.
     pub(crate) fn attach_again(&mut self) -> io::Result<()> {
         match &self.holds {
             Holds::SystemV { id, .. } => *self = attach_system_v(*id, false)?,
             Holds::Descriptor(file) => {
-                let start = map(self.length, libc::MAP_SHARED, file.as_raw_fd())?;
-                // SAFETY: mmap gave this address and length, and no reference into the mapping is ever handed out.
+                let start = map_memory(self.length, libc::MAP_SHARED, file.as_raw_fd())?;
+                // SAFETY: mmap gave this address and length, and no reference into the mapping is
+                // handed out.
                 unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
                 self.start = start;
             }
@@ -216,41 +224,40 @@ impl Segment {
         Ok(())
     }
 
-    /// Where it starts.
-    pub(crate) const fn start(&self) -> NonNull<u8> {
+    pub(crate) const fn start_address(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Its length in bytes.
-    pub(crate) const fn length(&self) -> usize {
+    pub(crate) const fn byte_length(&self) -> usize {
         self.length
     }
 
-    /// Reads one byte in each base page of the first `percent` of the segment,
-    /// so that the kernel fills in the page tables of this process.
-    pub fn touch(&self, percent: u8) {
+    /// Reads one byte in each base page of the first `percent` of the segment, which fills in this
+    /// process's page tables.
+    pub fn touch_percent(&self, percent: u8) {
         const STEP: usize = 4096;
         let end = self.length / 100 * usize::from(percent.min(100)) + self.length % 100;
         for at in (0..end.min(self.length)).step_by(STEP) {
-            // SAFETY: `at` is below `length`, and the whole length is mapped readable as long as `self` lives.
-            // Other processes may write there meanwhile: the byte is read volatile, and its value is not used.
+            // SAFETY: `at` is below `length`, which is mapped readable as long as `self` lives.
+            // Others may write there meanwhile: the read is volatile and its value unused.
             let _ = unsafe { self.start.as_ptr().add(at).read_volatile() };
         }
     }
 }
 
-impl Drop for Segment {
+impl Drop for MappedSegment {
     fn drop(&mut self) {
         match &self.holds {
             Holds::SystemV { id, remove } => {
-                // SAFETY: shmat gave this address, and no reference into the segment is ever handed out.
+                // SAFETY: shmat gave this address, and no reference into the segment is handed out.
                 unsafe { libc::shmdt(self.start.as_ptr().cast()) };
                 if *remove {
                     remove_system_v(*id);
                 }
             }
             holds => {
-                // SAFETY: mmap gave this address and length, and no reference into the mapping is ever handed out.
+                // SAFETY: mmap gave this address and length, and no reference into the mapping is
+                // handed out.
                 unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
                 if let Holds::File { path, remove: true } = holds {
                     let _ = std::fs::remove_file(path);
@@ -260,7 +267,6 @@ impl Drop for Segment {
     }
 }
 
-/// A file that goes when its making fails half-way.
 struct Removed<'a>(&'a Path);
 
 impl Drop for Removed<'_> {
@@ -269,20 +275,31 @@ impl Drop for Removed<'_> {
     }
 }
 
-/// The length of a mapping: whole pages, as the kernel asks of a huge mapping.
-fn whole_pages(size: Bytes, pages: Pages) -> io::Result<usize> {
+fn whole_pages(size: Bytes, pages: SegmentPages) -> io::Result<usize> {
     let bytes = match pages {
-        Pages::Base => size,
-        Pages::DefaultHuge => PageSize::MIB_2.pages_for(size).of(PageSize::MIB_2),
-        Pages::Huge(page) => page.pages_for(size).of(page),
+        SegmentPages::Base => size,
+        SegmentPages::DefaultHuge => PageSize::MIB_2.pages_for(size).to_bytes(PageSize::MIB_2),
+        SegmentPages::Huge(page) => page.pages_for(size).to_bytes(page),
     };
     usize::try_from(bytes.get()).map_err(io::Error::other)
 }
 
-fn map(length: usize, flags: libc::c_int, descriptor: libc::c_int) -> io::Result<NonNull<u8>> {
+fn map_memory(
+    length: usize,
+    flags: libc::c_int,
+    descriptor: libc::c_int,
+) -> io::Result<NonNull<u8>> {
     // SAFETY: the kernel chooses the address, so that no memory in use is mapped over.
-    let start =
-        unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, flags, descriptor, 0) };
+    let start = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            length,
+            libc::PROT_READ | libc::PROT_WRITE,
+            flags,
+            descriptor,
+            0,
+        )
+    };
     if start == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
@@ -292,13 +309,10 @@ fn map(length: usize, flags: libc::c_int, descriptor: libc::c_int) -> io::Result
 fn set_length(descriptor: &OwnedFd, length: usize) -> io::Result<()> {
     let length = libc::off_t::try_from(length).map_err(io::Error::other)?;
     // SAFETY: the descriptor is open, and ftruncate touches no memory of ours.
-    match unsafe { libc::ftruncate(descriptor.as_raw_fd(), length) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
+    check_result(unsafe { libc::ftruncate(descriptor.as_raw_fd(), length) })
 }
 
-fn attach_system_v(id: libc::c_int, remove: bool) -> io::Result<Segment> {
+fn attach_system_v(id: libc::c_int, remove: bool) -> io::Result<MappedSegment> {
     let attached = system_v_length(id).and_then(|length| {
         // SAFETY: the kernel chooses the address, so that no memory in use is mapped over.
         let start = unsafe { libc::shmat(id, ptr::null(), 0) };
@@ -306,8 +320,9 @@ fn attach_system_v(id: libc::c_int, remove: bool) -> io::Result<Segment> {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::other("shmat gave address 0"))?;
-        Ok(Segment { start, length, holds: Holds::SystemV { id, remove } })
+        let start =
+            NonNull::new(start.cast()).ok_or_else(|| io::Error::other("shmat gave address 0"))?;
+        Ok(MappedSegment { start, length, holds: Holds::SystemV { id, remove } })
     });
     if attached.is_err() && remove {
         remove_system_v(id);
@@ -319,23 +334,19 @@ fn system_v_length(id: libc::c_int) -> io::Result<usize> {
     // SAFETY: shmid_ds is plain numbers, for which zero is a value.
     let mut facts: libc::shmid_ds = unsafe { std::mem::zeroed() };
     // SAFETY: `facts` is a whole shmid_ds that the kernel may fill in.
-    match unsafe { libc::shmctl(id, libc::IPC_STAT, &raw mut facts) } {
-        0 => Ok(facts.shm_segsz),
-        _ => Err(io::Error::last_os_error()),
-    }
+    check_result(unsafe { libc::shmctl(id, libc::IPC_STAT, &raw mut facts) })?;
+    Ok(facts.shm_segsz)
 }
 
 fn remove_system_v(id: libc::c_int) {
-    // SAFETY: IPC_RMID reads no buffer; processes that are still attached keep the memory until they detach.
+    // SAFETY: IPC_RMID reads no buffer; attached processes keep the memory until they detach.
     unsafe { libc::shmctl(id, libc::IPC_RMID, ptr::null_mut()) };
 }
 
 /// Gives this process another user and group for good, without supplementary groups.
-///
-/// # Errors
-/// The kernel's: `EPERM` for anyone but root.
+/// Errors: `EPERM` without root.
 pub fn become_user(uid: u32, gid: u32) -> io::Result<()> {
-    // SAFETY: an empty list is read by nobody; setresgid and setresuid take plain numbers.
+    // SAFETY: nobody reads an empty list; setresgid and setresuid take plain numbers.
     let done = unsafe {
         libc::setgroups(0, ptr::null()) == 0
             && libc::setresgid(gid, gid, gid) == 0
@@ -344,7 +355,7 @@ pub fn become_user(uid: u32, gid: u32) -> io::Result<()> {
     if done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Names this thread as `ps` and /proc/PID/comm show it; the kernel keeps the first 15 bytes.
+/// Names this thread in `ps` and /proc/PID/comm; the kernel keeps the first 15 bytes.
 pub(crate) fn set_process_name(name: &str) {
     let Ok(name) = CString::new(name) else { return };
     // SAFETY: the name is a C string that lives through the call, and the kernel copies it.
@@ -358,29 +369,31 @@ mod tests {
     /// Nobody removes it, as where its maker was killed: the kernel does.
     #[test]
     fn a_system_v_segment_is_gone_with_the_last_that_maps_it() {
-        let mut made = Segment::create(Kind::SystemV, Bytes::from_mib(3), Pages::Base).unwrap();
-        let id = made.id().unwrap();
-        let other = Segment::attach(id).unwrap();
+        let mut made =
+            MappedSegment::create(SegmentSource::SystemV, Bytes::from_mib(3), SegmentPages::Base)
+                .unwrap();
+        let id = made.shm_id().unwrap();
+        let other = MappedSegment::attach_by_id(id).unwrap();
         assert_eq!(other.size(), Bytes::from_mib(3));
-        other.touch(100);
+        other.touch_percent(100);
         drop(other);
-        let last = Segment::attach(id).unwrap();
-        made.disown();
+        let last = MappedSegment::attach_by_id(id).unwrap();
+        made.release_ownership();
         drop(made);
-        assert!(Segment::attach(id).is_ok());
+        assert!(MappedSegment::attach_by_id(id).is_ok());
         drop(last);
-        assert!(Segment::attach(id).is_err());
+        assert!(MappedSegment::attach_by_id(id).is_err());
     }
 
     #[test]
     fn a_file_is_gone_when_its_maker_drops_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ora_PROD_1_0");
-        let made = Segment::create_file(&path, Bytes::from_mib(1)).unwrap();
-        let mut other = Segment::attach_file(&path).unwrap();
-        assert!(Segment::create_file(&path, Bytes(1)).is_err() && path.exists());
-        other.touch(50);
-        other.adopt();
+        let made = MappedSegment::create_file(&path, Bytes::from_mib(1)).unwrap();
+        let mut other = MappedSegment::attach_file(&path).unwrap();
+        assert!(MappedSegment::create_file(&path, Bytes(1)).is_err() && path.exists());
+        other.touch_percent(50);
+        other.take_ownership();
         drop(other);
         assert!(!path.exists());
         drop(made);
@@ -388,30 +401,39 @@ mod tests {
 
     #[test]
     fn the_page_size_goes_into_the_flags() {
-        assert_eq!(Pages::Base.flags(libc::MAP_HUGETLB), 0);
-        assert_eq!(Pages::Huge(PageSize::MIB_2).flags(libc::MAP_HUGETLB), libc::MAP_HUGETLB | libc::MAP_HUGE_2MB);
-        assert_eq!(Pages::Huge(PageSize::GIB_1).flags(libc::MAP_HUGETLB), libc::MAP_HUGETLB | libc::MAP_HUGE_1GB);
+        assert_eq!(SegmentPages::Base.huge_page_flags(libc::MAP_HUGETLB), 0);
+        assert_eq!(
+            SegmentPages::Huge(PageSize::MIB_2).huge_page_flags(libc::MAP_HUGETLB),
+            libc::MAP_HUGETLB | libc::MAP_HUGE_2MB
+        );
+        assert_eq!(
+            SegmentPages::Huge(PageSize::GIB_1).huge_page_flags(libc::MAP_HUGETLB),
+            libc::MAP_HUGETLB | libc::MAP_HUGE_1GB
+        );
     }
 
     #[test]
     fn anonymous_and_memfd_segments_map_what_was_asked() {
-        for kind in [Kind::AnonymousShared, Kind::Memfd, Kind::Private] {
-            let segment = Segment::create(kind, Bytes::from_mib(1), Pages::Base).unwrap();
+        for kind in [SegmentSource::AnonymousShared, SegmentSource::Memfd, SegmentSource::Private] {
+            let segment =
+                MappedSegment::create(kind, Bytes::from_mib(1), SegmentPages::Base).unwrap();
             assert_eq!(segment.size(), Bytes::from_mib(1));
-            segment.touch(100);
+            segment.touch_percent(100);
         }
     }
 
     #[test]
     fn a_segment_marked_for_removal_can_be_attached_until_the_last_one_leaves() {
-        let mut made = Segment::create(Kind::SystemV, Bytes::from_mib(1), Pages::Base).unwrap();
-        let id = made.id().unwrap();
+        let mut made =
+            MappedSegment::create(SegmentSource::SystemV, Bytes::from_mib(1), SegmentPages::Base)
+                .unwrap();
+        let id = made.shm_id().unwrap();
         made.remove_at_last_detach();
-        let mut other = Segment::attach(id).unwrap();
+        let mut other = MappedSegment::attach_by_id(id).unwrap();
         drop(made);
         other.attach_again().unwrap();
-        other.touch(100);
+        other.touch_percent(100);
         drop(other);
-        assert!(Segment::attach(id).is_err());
+        assert!(MappedSegment::attach_by_id(id).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What the variants of an experiment differ in: the pages that memory stands on.
+//! The variants of an experiment: the pages that memory is on.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,15 +8,15 @@ use hugewise_model::PageSize;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// The pages that one variant's memory stands on. Written `4k`, `thp`, `thp-64k`, `2m`, `1g`.
+/// The pages of one variant's memory. Written `4k`, `thp`, `thp-64k`, `2m`, `1g`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Variant {
-    /// The base page, and transparent huge pages kept away.
+    /// The base page, without transparent huge pages.
     Base,
-    /// Transparent huge pages of the size of one page-table entry above the base page's (2 MiB on x86-64), by madvise.
+    /// PMD-sized transparent huge pages (2 MiB on x86-64), by madvise.
     Thp,
-    /// Transparent huge pages of a smaller size ("mTHP", Linux 6.8), by madvise.
+    /// Smaller transparent huge pages ("mTHP", Linux 6.8), by madvise.
     Mthp(PageSize),
     /// Pages of the pool of this size (hugetlb).
     Huge(PageSize),
@@ -29,26 +29,27 @@ impl Variant {
     pub const GIB_1: Self = Self::Huge(PageSize::GIB_1);
 
     /// The size of its hugetlb pages; `None` for what takes no pages of a pool.
-    pub const fn pool(self) -> Option<PageSize> {
+    pub const fn pool_page_size(self) -> Option<PageSize> {
         match self {
             Self::Huge(page) => Some(page),
             Self::Base | Self::Thp | Self::Mthp(_) => None,
         }
     }
 
-    /// Whether it asks for transparent huge pages, of whichever size.
     pub(crate) const fn is_transparent(self) -> bool {
         matches!(self, Self::Thp | Self::Mthp(_))
     }
 }
 
-/// The base page of the kernel that runs this.
+/// The base page of the running kernel.
 pub fn base_page() -> PageSize {
-    u64::try_from(rustix::param::page_size()).ok().and_then(PageSize::new).unwrap_or(PageSize::KIB_4)
+    u64::try_from(rustix::param::page_size())
+        .ok()
+        .and_then(PageSize::new)
+        .unwrap_or(PageSize::KIB_4)
 }
 
-/// `4k`, `2m`, `1g`.
-fn short(page: PageSize) -> String {
+fn short_page_size(page: PageSize) -> String {
     match page.bytes().get() {
         bytes if bytes >= 1 << 30 => format!("{}g", bytes >> 30),
         bytes if bytes >= 1 << 20 => format!("{}m", bytes >> 20),
@@ -73,16 +74,16 @@ fn page_size(text: &str) -> Option<PageSize> {
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Self::Base => short(base_page()),
+            Self::Base => short_page_size(base_page()),
             Self::Thp => "thp".to_owned(),
-            Self::Mthp(page) => format!("thp-{}", short(*page)),
-            Self::Huge(page) => short(*page),
+            Self::Mthp(page) => format!("thp-{}", short_page_size(*page)),
+            Self::Huge(page) => short_page_size(*page),
         };
         f.pad(&text)
     }
 }
 
-/// A word that is no kind of pages.
+/// A word that names no pages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not a page size that the lab knows: use 4k, thp, thp-64k, 2m or 1g")]
 pub struct UnknownPages(pub String);
@@ -95,7 +96,9 @@ impl FromStr for Variant {
         let unknown = || UnknownPages(text.to_owned());
         match lower.strip_prefix("thp") {
             Some("") => Ok(Self::Thp),
-            Some(size) => size.strip_prefix('-').and_then(page_size).map(Self::Mthp).ok_or_else(unknown),
+            Some(size) => {
+                size.strip_prefix('-').and_then(page_size).map(Self::Mthp).ok_or_else(unknown)
+            }
             None if lower == "base" => Ok(Self::Base),
             None => match page_size(&lower).ok_or_else(unknown)? {
                 page if page == base_page() => Ok(Self::Base),
@@ -126,7 +129,8 @@ impl JsonSchema for Variant {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "The pages that the memory is on: base pages (`4k`), transparent huge pages (`thp`, or \
+            "description": "The pages that the memory is on: base pages (`4k`), transparent huge \
+                 pages (`thp`, or \
                             `thp-64k` and the like), pages of a pool (`2m`, `1g`)"
         })
     }
@@ -151,7 +155,9 @@ mod tests {
         }
         assert_eq!("2MiB".parse(), Ok(Variant::MIB_2));
         assert_eq!("base".parse(), Ok(Variant::Base));
-        for nonsense in ["", "thp-", "thpx", "3m", "m", "2x", "-2m", "99999999999999999999g", "1048576g9"] {
+        for nonsense in
+            ["", "thp-", "thpx", "3m", "m", "2x", "-2m", "99999999999999999999g", "1048576g9"]
+        {
             assert!(nonsense.parse::<Variant>().is_err(), "{nonsense}");
         }
     }

@@ -1,4 +1,5 @@
-//! A process that waits for the end of another, and puts right what that one could not: nobody can catch SIGKILL.
+//! A process that waits for the end of another, and restores what that could not: nobody can catch
+//! SIGKILL.
 
 #![allow(unsafe_code, reason = "a process is forked that outlives its parent")]
 
@@ -6,7 +7,7 @@ use std::io::{self, PipeWriter, Read};
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-/// Dropping it lets the waiting process go, and waits for it.
+/// Dropping it ends the waiting process, and waits for it.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     life: Option<PipeWriter>,
@@ -14,15 +15,13 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Forks the process that does `work` when this one has ended or dropped its watchdog. It inherits what this process
-    /// has open, locks among it, and holds it until the work is done.
-    ///
-    /// # Errors
-    /// The kernel's.
+    /// Forks the process that does `work` when this one has ended or dropped its watchdog. It
+    /// inherits open files, with their locks, until the work is done.
     pub(crate) fn start(work: impl FnOnce()) -> io::Result<Self> {
         let (mut end, life) = io::pipe()?;
-        // SAFETY: the child runs on with a copy of this one's memory. The C library keeps its allocator usable after a
-        // fork from several threads, and `work` takes no lock that another thread may have held.
+        // SAFETY: the child runs on with a copy of this one's memory. The C library keeps its
+        // allocator usable after a fork from several threads, and `work` takes no lock that another
+        // thread may have held.
         match unsafe { libc::fork() } {
             0 => {
                 drop(life);
@@ -31,7 +30,8 @@ impl Watchdog {
                 crate::segment::set_process_name("hugewise watchdog");
                 while !matches!(end.read(&mut [0]), Ok(0)) {}
                 work();
-                // SAFETY: ends the process at once: what is set up to run at exit belongs to the parent.
+                // SAFETY: ends the process at once: what is set up to run at exit belongs to the
+                // parent.
                 unsafe { libc::_exit(0) }
             }
             -1 => Err(io::Error::last_os_error()),

@@ -7,29 +7,28 @@ use crate::{Bytes, Limit, Observed, PageSize};
 
 /// A value in a file, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FileLocation {
     /// File.
     pub file: String,
     /// Line, from 1; 0 where a file is one value.
     pub line: u64,
 }
 
-impl Place {
-    /// The command line of a running process: it beats every file, and only who starts the process changes it.
+impl FileLocation {
+    /// The command line of a running process, which beats every file.
     pub fn command_line(pid: u32) -> Self {
         Self { file: format!("/proc/{pid}/cmdline"), line: 0 }
     }
 
-    /// Whether it is one: what stands there is to be changed in the unit or script that starts the process, in no file
-    /// of settings.
+    /// Whether the unit or script that starts the process has to be changed, not a file.
     pub fn is_command_line(&self) -> bool {
         let pid = self.file.strip_prefix("/proc/").and_then(|rest| rest.strip_suffix("/cmdline"));
         pid.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|digit| digit.is_ascii_digit()))
     }
 }
 
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for FileLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             0 => f.write_str(&self.file),
             line => write!(f, "{}:{line}", self.file),
@@ -44,8 +43,8 @@ pub struct BootMount {
     pub path: String,
     /// Its options, as fstab(5) has them.
     pub options: String,
-    /// The line that leaves it to a person (`noauto`); none of what the boot mounts.
-    pub noauto: Option<Place>,
+    /// The line with `noauto`; `None` where the boot mounts it.
+    pub noauto: Option<FileLocation>,
 }
 
 impl BootMount {
@@ -58,54 +57,53 @@ impl BootMount {
 /// Everything that files decide.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
-    /// Assignments of the sysctl files in the order in which the boot makes them: the last one of a key wins.
+    /// Assignments of the sysctl files in the boot's order: the last one of a key wins.
     pub sysctl: Observed<Vec<SysctlAssignment>>,
     /// Rules of limits.conf and limits.d, in reading order.
     pub limits: Observed<Vec<LimitRule>>,
-    /// systemd service units that are on the host and that a process here belongs to.
-    pub units: Vec<Unit>,
+    /// systemd service units of the host that its processes belong to.
+    pub units: Vec<ServiceUnit>,
     /// `DefaultLimitMEMLOCK` of system.conf and its drop-ins.
-    pub default_memlock: Observed<(Limit, Place)>,
-    /// systemd's release, by the name of its own library; absent where there is none (before 231).
+    pub default_memlock: Observed<(Limit, FileLocation)>,
+    /// systemd's release, from its library's name; absent before 231.
     pub systemd: Observed<u32>,
     /// The boot loader's next command line.
     pub boot: Observed<BootEntry>,
-    /// Words about huge pages of the menu that grub-mkconfig would make now, in their order; `None` where no menu of GRUB's is here.
+    /// Words about huge pages in the menu that grub-mkconfig would make now; `None` without GRUB.
     pub menu_words: Option<Vec<MenuWord>>,
     /// The active tuned profile.
     pub tuned: Observed<Tuned>,
-    /// `w` lines of tmpfiles.d that write below /sys or /proc, in the order in which they are applied.
+    /// `w` lines of tmpfiles.d for /sys and /proc, in the order in which they apply.
     pub tmpfiles: Observed<Vec<TmpfilesWrite>>,
-    /// What hugetlbfs the boot mounts: lines of /etc/fstab, those with `noauto` among them, and /dev/hugepages, which systemd
-    /// mounts.
+    /// hugetlbfs in /etc/fstab, those with `noauto` too, and systemd's /dev/hugepages.
     pub hugetlbfs: Observed<Vec<BootMount>>,
-    /// What else writes a pool when the host boots: scripts, services, cron, cloud-init.
+    /// Scripts, services, cron jobs and cloud-init that write a pool at boot.
     pub pool_writers: Vec<PoolWriter>,
-    /// What else switches THP when the host boots: scripts, services, cron, cloud-init.
+    /// Scripts, services, cron jobs and cloud-init that switch THP at boot.
     pub thp_writers: Vec<ThpWriter>,
-    /// What THP is where nothing sets it: how the kernel that runs was built.
-    pub thp_of_kernel: Observed<(String, Place)>,
-    /// Those of the files above that nothing carries out.
-    pub unheeded: Vec<Unheeded>,
-    /// Which of the sysctl files the boot carries out.
+    /// The running kernel's built-in THP mode.
+    pub thp_of_kernel: Observed<(String, FileLocation)>,
+    /// Those of the files above that nothing applies.
+    pub unheeded: Vec<IgnoredFile>,
+    /// Which of the sysctl files the boot applies.
     pub sysctl_files: SysctlFiles,
     /// Oracle's Grid Infrastructure, where it is on the host.
     pub clusterware: Option<Clusterware>,
 }
 
-/// What the files of Oracle's Grid Infrastructure give its stack, and all that it starts.
+/// The limit that the files of Oracle's Grid Infrastructure set for all that it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clusterware {
     /// The memlock limit, soft and hard; absent where no file sets one.
-    pub memlock: Observed<(Limit, Place)>,
-    /// Where a line that sets it belongs; none where neither the stack's environment nor its scripts were seen.
+    pub memlock: Observed<(Limit, FileLocation)>,
+    /// Where a line that sets it belongs; `None` where no file of the stack was seen.
     pub file: Option<String>,
 }
 
 impl Configuration {
     /// The assignment of `key` that wins at the next boot; `key` with dots: `vm.nr_hugepages`.
     pub fn sysctl_winner(&self, key: &str) -> Option<&SysctlAssignment> {
-        self.sysctl.known()?.iter().rev().find(|assignment| assignment.key == key)
+        self.sysctl.as_known()?.iter().rev().find(|assignment| assignment.key == key)
     }
 }
 
@@ -117,19 +115,18 @@ pub struct SysctlAssignment {
     /// Trimmed.
     pub value: String,
     /// Where it stands.
-    pub place: Place,
+    pub place: FileLocation,
 }
 
-/// A line that writes a pool when the host boots, and is in none of the files that exist for that: when it runs, and whether
-/// it does, no file tells.
+/// A line outside the usual files that writes a pool at boot; no file tells when it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolWriter {
     /// Which pool.
     pub pool: WrittenPool,
     /// The line: `/etc/rc.local:3`.
-    pub place: Place,
-    /// The line that starts the script that has it, where it is another file's.
-    pub by: Option<Place>,
+    pub place: FileLocation,
+    /// The line that starts the script, where that is in another file.
+    pub by: Option<FileLocation>,
 }
 
 /// Which pool a line writes.
@@ -145,7 +142,7 @@ pub enum WrittenPool {
 
 impl PoolWriter {
     /// Whether it may write the pool of a size, on a host where that one is the default.
-    pub fn writes(&self, page: PageSize, default: Option<PageSize>) -> bool {
+    pub fn may_write_pool(&self, page: PageSize, default: Option<PageSize>) -> bool {
         match self.pool {
             WrittenPool::Default => default.is_none_or(|default| default == page),
             WrittenPool::Of(size) => size == page,
@@ -154,40 +151,48 @@ impl PoolWriter {
     }
 }
 
-impl std::fmt::Display for PoolWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.by {
-            None => self.place.fmt(f),
-            Some(by) => write!(f, "{} (started by {by})", self.place),
-        }
+impl fmt::Display for PoolWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        format_writer(f, &self.place, self.by.as_ref())
     }
 }
 
-/// Files of kernel settings that nothing carries out when the host boots.
+fn format_writer(
+    f: &mut fmt::Formatter<'_>,
+    place: &FileLocation,
+    by: Option<&FileLocation>,
+) -> fmt::Result {
+    match by {
+        None => write!(f, "{place}"),
+        Some(by) => write!(f, "{place} (started by {by})"),
+    }
+}
+
+/// Files of kernel settings that nothing applies at boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unheeded {
+pub struct IgnoredFile {
     /// Which: `sysctl.d`, `tmpfiles.d`.
     pub files: &'static str,
     /// Why.
     pub why: Unheeding,
 }
 
-/// Why files of kernel settings count for nothing.
+/// Why files of kernel settings are not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unheeding {
-    /// The service of systemd that carries them out is masked.
+    /// The service of systemd that applies them is masked.
     Masked {
         /// `systemd-sysctl.service`.
         service: &'static str,
         /// What masks it.
         by: String,
     },
-    /// What starts this host does not read them, or it is not known that it does: `/etc/rc.d/rc.sysinit does not read it`.
+    /// The boot does not read them for certain: `/etc/rc.d/rc.sysinit does not read it`.
     NotRead(String),
 }
 
-impl std::fmt::Display for Unheeded {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for IgnoredFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let files = self.files;
         match &self.why {
             Unheeding::Masked { service, by } => {
@@ -198,7 +203,7 @@ impl std::fmt::Display for Unheeded {
     }
 }
 
-/// Which files of kernel settings a boot carries out, and in which order: of one setting the last line counts.
+/// Which sysctl files a boot applies, in order: of one setting the last line counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SysctlFiles {
     /// systemd-sysctl: the folders of sysctl.d by file name.
@@ -206,34 +211,34 @@ pub enum SysctlFiles {
     /// `sysctl --system` of procps: the folders of sysctl.d by file name, then /etc/sysctl.conf.
     #[default]
     FoldersThenConf,
-    /// /etc/sysctl.conf, then the files of /etc/sysctl.d: initscripts of RHEL 5.7 and 6.2 and later.
+    /// /etc/sysctl.conf, then the files of /etc/sysctl.d: initscripts of RHEL 5.7 and 6.2 on.
     ConfThenFolder {
-        /// Whether every name counts but those of backups, as against those that end in `.conf`.
+        /// Whether all names count but backups, not only those that end in `.conf`.
         any_name: bool,
     },
     /// /etc/sysctl.conf alone.
     Conf,
-    /// /etc/sysctl.conf, and whether sysctl.d too is not known.
+    /// /etc/sysctl.conf, and perhaps sysctl.d.
     ConfAtLeast,
 }
 
-/// What a line that switches transparent huge pages when the host boots writes, beside the files that exist for that.
+/// A line outside the usual files that switches transparent huge pages at boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThpWriter {
     /// `always`, `madvise`, `never`; `None` where the line does not say it in a word.
     pub value: Option<String>,
     /// The line: `/etc/rc.d/rc.local:7`.
-    pub place: Place,
-    /// The line that starts the script that has it, where it is another file's.
-    pub by: Option<Place>,
-    /// When it runs, beside what carries out tmpfiles.d.
+    pub place: FileLocation,
+    /// The line that starts the script, where that is in another file.
+    pub by: Option<FileLocation>,
+    /// Whether it runs before or after tmpfiles.d is applied.
     pub order: BootOrder,
 }
 
-/// When a command of the boot runs, beside what carries out tmpfiles.d.
+/// When a command of the boot runs, compared with tmpfiles.d.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BootOrder {
-    /// Before it, which has the last word then.
+    /// Before it: tmpfiles.d has the last word.
     First,
     /// After it.
     #[default]
@@ -242,17 +247,14 @@ pub enum BootOrder {
     Untold,
 }
 
-impl std::fmt::Display for ThpWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.by {
-            Some(by) => write!(f, "{} (started by {by})", self.place),
-            None => write!(f, "{}", self.place),
-        }
+impl fmt::Display for ThpWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        format_writer(f, &self.place, self.by.as_ref())
     }
 }
 
-/// A line of limits.conf about memlock, or one about no limit that exempts whom it names from all of them (`oracle -`): it sets
-/// neither.
+/// A line of limits.conf about memlock, or one that exempts its domain from all limits (`oracle
+/// -`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitRule {
     /// `oracle`, `@dba`, `*`, `%group`, `uid:uid`.
@@ -264,35 +266,36 @@ pub struct LimitRule {
     /// In bytes (the file says KiB).
     pub value: Limit,
     /// Where it stands.
-    pub place: Place,
+    pub place: FileLocation,
 }
 
 impl LimitRule {
-    /// Whether it has pam_limits leave alone whom it names (limits.conf(5): a type of `-` without item and value).
+    /// Whether pam_limits skips the domain (limits.conf(5): type `-` without item and value).
     pub const fn is_exemption(&self) -> bool {
         !self.soft && !self.hard
     }
 }
 
-/// What a service's next start goes by, where systemd is not asked: it holds the files of a unit as they were when it last loaded
-/// its units (at the boot, and at a daemon-reload), whatever has become of them.
+/// Which state of a unit's files systemd has loaded: it reads them at the boot and at a
+/// daemon-reload, not when they change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loaded {
-    /// As its files are, and as it was when the service began.
+    /// The files are loaded, and the service began with them.
     Unchanged,
-    /// Files were changed since the service began, and systemd has loaded them since.
+    /// The files changed after the service began and are loaded since.
     Anew,
-    /// systemd has loaded its units since the service began; the files are older, and what it began with may have been others.
+    /// systemd loaded its units after the service began, which may have begun with other files.
     Since,
-    /// This one was after systemd last loaded its units, which was before the service began: it runs with what is loaded.
+    /// This file changed after the last load; the service runs with what is loaded.
     NotYet(String),
-    /// This one was after systemd last loaded its units, and that was after the service began: what is loaded is in no file.
+    /// This file changed after the last load, and the service began before it: no file has what is
+    /// loaded.
     Between(String),
 }
 
 impl Loaded {
     /// The file that systemd has yet to load.
-    pub fn waiting(&self) -> Option<&str> {
+    pub fn pending_file(&self) -> Option<&str> {
         match self {
             Self::NotYet(path) | Self::Between(path) => Some(path),
             Self::Unchanged | Self::Anew | Self::Since => None,
@@ -302,30 +305,30 @@ impl Loaded {
 
 /// A systemd service as its files describe it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unit {
+pub struct ServiceUnit {
     /// `postgresql@15-main.service`.
     pub name: String,
     /// `LimitMEMLOCK` as the last drop-in leaves it, soft and hard; absent where none sets it.
-    pub memlock: Observed<(Limit, Limit, Place)>,
+    pub memlock: Observed<(Limit, Limit, FileLocation)>,
     /// The soft limit of `LimitAS` (RLIMIT_AS), where it sets one.
-    pub address_space: Option<(Bytes, Place)>,
+    pub address_space: Option<(Bytes, FileLocation)>,
     /// `User`.
     pub user: Observed<String>,
-    /// Whether `PAMName` is set: what it starts is a session of PAM, and limits.conf counts after `LimitMEMLOCK`.
+    /// Whether `PAMName` is set: limits.conf then applies after `LimitMEMLOCK`.
     pub pam: bool,
     /// Whether `CAP_IPC_LOCK` is among `AmbientCapabilities`.
     pub ambient_ipc_lock: bool,
-    /// The cgroup of the unified hierarchy that systemd starts it in: `/system.slice/db.service`; empty where its name tells none.
+    /// Its cgroup in the unified hierarchy, `/system.slice/db.service`; empty where unknown.
     pub cgroup: String,
-    /// The NUMA nodes that its memory is kept to, and what says so; none where nothing keeps it to some.
-    pub nodes: Option<(Vec<u32>, Place)>,
+    /// The NUMA nodes that its memory is restricted to, and the line that says so.
+    pub nodes: Option<(Vec<u32>, FileLocation)>,
     /// The unit file and its drop-ins, in the order in which they apply.
     pub files: Vec<String>,
-    /// The link to /dev/null in its place: systemd starts no such unit. One below /run is gone at the next boot.
+    /// The link to /dev/null in its place; one below /run is gone at the next boot.
     pub masked: Option<String>,
-    /// Its file says who is to start it, and nobody has it among his own: it is disabled.
+    /// No target wants it, though its file has an `[Install]` section.
     pub disabled: bool,
-    /// Whether systemd holds it as its files are; absent where no file tells.
+    /// Which state of its files systemd holds; absent where no file tells.
     pub loaded: Observed<Loaded>,
     /// What its next start runs, by its files.
     pub start: ServiceStart,
@@ -336,33 +339,38 @@ pub struct Unit {
 pub struct ServiceStart {
     /// The programs of `ExecStart=`, in order.
     pub commands: Vec<StartCommand>,
-    /// Those of its variables that servers are known to read; of all others nothing is kept.
+    /// Those of its variables that servers are known to read.
     pub environment: BTreeMap<String, String>,
-    /// The files of variables that are read at each start, where they are there.
+    /// The files of variables that exist and are read at each start.
     pub variable_files: Vec<String>,
-    /// A file of variables that is there and could not be read.
-    pub unread: Option<Place>,
-    /// A file of variables that is not there and without which systemd does not start it, and what names that.
-    pub lacks: Option<(String, Place)>,
-    /// Whether systemd holds what its files are now; absent where no file tells, or where it runs just that.
+    /// Where its files of variables are named to be, there or not: files, and folders of patterns.
+    pub variable_places: Vec<String>,
+    /// A file of variables that could not be read.
+    pub unread: Option<FileLocation>,
+    /// A required file of variables that is missing, and the line that names it.
+    pub lacks: Option<(String, FileLocation)>,
+    /// Which state of its files systemd holds; absent where no file tells, or where it runs just
+    /// that.
     pub loaded: Observed<Loaded>,
 }
 
 /// One program that a service starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StartCommand {
-    /// The program and its arguments, variables filled in, without what only wraps it.
+    /// The program and its arguments, variables filled in, without wrappers.
     pub words: Vec<String>,
+    /// The same as the unit's files alone have it: with no variable of any file or line.
+    pub bare_words: Vec<String>,
     /// The line that names it.
-    pub place: Place,
+    pub place: FileLocation,
 }
 
 /// What reads the command line of the next boot, and from where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loader {
+pub enum BootLoader {
     /// GRUB, from its generated menu.
     Grub,
-    /// GRUB before version 2, from a menu that people and grubby edit (RHEL 4 to 6, SLES 10 and 11).
+    /// GRUB before version 2: people and grubby edit its menu (RHEL 4 to 6, SLES 10 and 11).
     GrubLegacy,
     /// GRUB or another, from entries of the Boot Loader Specification that grubby keeps.
     Bls,
@@ -370,7 +378,7 @@ pub enum Loader {
     SystemdBoot,
 }
 
-impl Loader {
+impl BootLoader {
     /// Name in text.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -382,7 +390,7 @@ impl Loader {
     }
 }
 
-impl fmt::Display for Loader {
+impl fmt::Display for BootLoader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -392,20 +400,20 @@ impl fmt::Display for Loader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootEntry {
     /// Who passes it.
-    pub loader: Loader,
+    pub loader: BootLoader,
     /// Words of the default entry's command line.
     pub command_line: Vec<String>,
     /// Where it stands.
-    pub place: Place,
+    pub place: FileLocation,
 }
 
-/// A word of the kernel's command line, where the boot loader's menu is made from: no boot has it before the menu is made anew.
+/// A kernel parameter in the menu's source, which no boot has before the menu is made anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MenuWord {
     /// `hugepages=600`.
     pub word: String,
     /// Where it stands.
-    pub place: Place,
+    pub place: FileLocation,
 }
 
 /// The active tuned profile, its includes merged.
@@ -414,11 +422,11 @@ pub struct Tuned {
     /// `throughput-performance`.
     pub profile: String,
     /// `[vm] transparent_hugepages` after all includes.
-    pub transparent_hugepages: Observed<(String, Place)>,
+    pub transparent_hugepages: Observed<(String, FileLocation)>,
     /// `[sysctl]` after all includes.
     pub sysctl: Vec<SysctlAssignment>,
-    /// What TuneD writes after its own `[sysctl]`: the files of /run/sysctl.d and /etc/sysctl.d and /etc/sysctl.conf once
-    /// more, line by line. Absent where the profile has no `[sysctl]`, or `reapply_sysctl` is off.
+    /// The sysctl files of /run and /etc, which TuneD applies again after its own `[sysctl]`;
+    /// absent without `[sysctl]` or with `reapply_sysctl` off.
     pub reapplied: Observed<Vec<SysctlAssignment>>,
     /// `[bootloader] cmdline*` words.
     pub command_line: Vec<String>,
@@ -432,5 +440,5 @@ pub struct TmpfilesWrite {
     /// What is written.
     pub value: String,
     /// Where it stands.
-    pub place: Place,
+    pub place: FileLocation,
 }

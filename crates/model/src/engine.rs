@@ -2,21 +2,22 @@
 
 use std::fmt;
 
-/// A kind of server, known by its name alone: what there is to know of it stands in its folder of `engines`.
+/// A kind of server, known by its name; its folder in `engines` has everything else.
 ///
-/// Those that have a name of their own here sort in their order, all others behind them by name, and what no engine knows last.
+/// The constants here sort in their order, other engines behind them by name, `Other` last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Engine {
     rank: u8,
     name: &'static str,
 }
 
-/// Of engines that have no place of their own.
 const LATER: u8 = 100;
-/// Of what no engine knows.
 const LAST: u8 = u8::MAX;
 
-#[allow(non_upper_case_globals, reason = "they read as the variants that they stand for, in patterns too")]
+#[allow(
+    non_upper_case_globals,
+    reason = "they read as the variants that they stand for, in patterns too"
+)]
 impl Engine {
     /// Oracle Database, ASM and the management database.
     pub const Oracle: Self = Self { rank: 0, name: "oracle" };
@@ -39,15 +40,20 @@ impl Engine {
     /// Any other group of processes that shares a large segment.
     pub const Other: Self = Self { rank: LAST, name: "other" };
 
-    /// An engine by its name on the command line and in JSON: lower case letters and digits, for the one folder that says
-    /// what it is.
-    pub const fn called(name: &'static str) -> Self {
+    /// An engine by its name on the command line and in JSON: lower case letters and digits.
+    pub const fn from_name(name: &'static str) -> Self {
         Self { rank: LATER, name }
     }
 
     /// Name on the command line and in JSON.
     pub const fn as_str(self) -> &'static str {
         self.name
+    }
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self::Other
     }
 }
 

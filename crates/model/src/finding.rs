@@ -3,8 +3,7 @@
 use crate::Reason;
 use crate::remedy::{InstanceId, Remedy};
 
-/// A rule's code, `HW201`. Only rules make any, and no other code asks for a certain one: what ends a finding is said by its
-/// remedies.
+/// A rule's code, `HW201`. No code asks for a certain one: remedies say what ends a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuleId(&'static str);
 
@@ -61,23 +60,24 @@ pub struct Finding {
     pub instance: Option<InstanceId>,
     /// One sentence, with numbers.
     pub summary: String,
-    /// The fact that matters, in a sentence of a line for readers who know which instance is meant: `it` is that.
+    /// The fact that matters, on one line, with the instance as `it`.
     pub short: String,
     /// What it rests on, one fact a line, each with the file it was read from.
     pub evidence: Vec<String>,
     /// What it costs, in numbers, where that is known.
     pub cost: Option<String>,
-    /// What ends it, in the order in which it is done.
+    /// What ends it, in the order of execution.
     pub remedies: Vec<Remedy>,
-    /// The same in words, a line each, with the target's numbers; no commands, which are the plan's.
+    /// The same in words, a line each, with numbers; commands are the plan's.
     pub fix: Vec<String>,
 }
 
 impl Finding {
-    /// The fact that matters, with the instance that it is about: `oracle PROD holds ...`.
-    pub fn briefly(&self) -> String {
+    /// The fact that matters, with its instance: `oracle PROD holds ...`.
+    pub fn to_brief_text(&self) -> String {
         let short = &self.short;
-        match self.instance.as_ref().map(ToString::to_string).filter(|title| !short.contains(title)) {
+        match self.instance.as_ref().map(ToString::to_string).filter(|title| !short.contains(title))
+        {
             Some(title) => match short.strip_prefix("it ") {
                 Some(rest) => format!("{title} {rest}"),
                 None => format!("{title}: {short}"),
@@ -98,22 +98,22 @@ pub struct UnknownVerdict {
     pub instance: Option<InstanceId>,
     /// The fact, and why it is missing: `/proc/meminfo: absent`.
     pub missing: String,
-    /// Why it is missing: what a running kernel does not have is no verdict lost.
+    /// Why it is missing: what a running kernel does not have is no lost verdict.
     pub why: Reason,
 }
 
 /// The links between an instance and its huge pages, in the order in which they can break.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chain {
+pub struct HugePageChain {
     /// The instance.
     pub instance: InstanceId,
     /// Every link.
     pub links: Vec<Link>,
 }
 
-impl Chain {
+impl HugePageChain {
     /// The cause: the first broken link.
-    pub fn broken(&self) -> Option<&Link> {
+    pub fn first_broken_link(&self) -> Option<&Link> {
         self.links.iter().find(|link| link.state == LinkState::Broken)
     }
 }
@@ -136,7 +136,7 @@ pub enum LinkName {
     Asked,
     /// A pool of the page size that it asks for exists.
     Pool,
-    /// The pool was large enough when it started, as far as can be seen now.
+    /// The pool was large enough when it started, as far as that shows now.
     Room,
     /// Limits and permission as this kernel checks them.
     Permission,

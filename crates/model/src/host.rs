@@ -13,11 +13,11 @@ mod gigantic;
 #[cfg(test)]
 mod tests;
 
-/// A host: live, captured, or a sosreport. Clock, page size and processor count are here and
-/// nowhere else, so that a captured arm64 host reads right on an x86-64 laptop.
+/// A host: live, captured, or a sosreport. Clock, page size and processor count are fields, so that
+/// a captured arm64 host reads right on x86-64.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
-    /// Whether these are this machine's facts now, or what some host once left.
+    /// Whether this is the running machine, not a capture.
     pub live: bool,
     /// Host name.
     pub name: Observed<String>,
@@ -31,24 +31,23 @@ pub struct Host {
     pub read_at: Observed<i64>,
     /// Effective user id of whoever read; root sees everything.
     pub read_as: Observed<u32>,
-    /// Namespaces of whoever read: a process with another mount namespace lives in a container.
+    /// Namespaces of whoever read: another mount namespace means a container.
     pub namespaces: crate::process::Namespaces,
-    /// What keeps whoever read from seeing or changing the host whole: a container, a chroot. `None` on the host itself.
+    /// The container or chroot that the reader is confined to.
     pub confined: Option<String>,
     /// The base page.
     pub base_page: Observed<PageSize>,
     /// Processors.
     pub processors: Processors,
     /// /proc/meminfo and its neighbours.
-    pub memory: Memory,
+    pub memory: HostMemory,
     /// NUMA nodes, lowest first.
     pub nodes: Observed<Vec<NumaNode>>,
     /// Size of a huge page where a program names none (`Hugepagesize` of meminfo).
     pub default_huge_page: Observed<PageSize>,
     /// One pool for each huge page size that the kernel offers, smallest first.
     pub pools: Observed<Vec<Pool>>,
-    /// Whether the kernel knows huge pages of one size alone and has no /sys/kernel/mm/hugepages (before 2.6.27): its pool is
-    /// vm.nr_hugepages.
+    /// Whether the kernel has no /sys/kernel/mm/hugepages (before 2.6.27), only vm.nr_hugepages.
     pub one_huge_page_size: bool,
     /// Mounted hugetlbfs file systems.
     pub hugetlbfs_mounts: Observed<Vec<HugetlbfsMount>>,
@@ -60,38 +59,39 @@ pub struct Host {
     pub command_line: Observed<Vec<String>>,
     /// System V segments (/proc/sysvipc/shm), of the ipc namespace that was read from.
     pub sysv_segments: Observed<Vec<SysvSegment>>,
-    /// Limits of every cgroup that a process here is in, and of the ones above it.
+    /// Limits of every cgroup that a process here is in, and of its parents.
     pub hugetlb_cgroups: Vec<HugetlbCgroup>,
+    /// Memory limits of the same cgroups, where huge pages count against them; else none.
+    pub memory_cgroups: Vec<MemoryCgroup>,
     /// What the files say: the next boot, the next login, the next start of a service.
     pub configuration: Configuration,
     /// Accounts of this host (/etc/passwd, /etc/group).
     pub accounts: Accounts,
-    /// All user processes, by pid. Who reads a host again and again shares those that have not run in between.
+    /// All user processes, by pid; repeated readings share those that have not run.
     pub processes: Observed<Vec<Arc<Process>>>,
-    /// Ids of what is no user process (kernel threads, what has ended and waits for its parent), sorted, with what they had
-    /// run: for who reads again and again, and empty otherwise.
+    /// Kernel threads and zombies, sorted, with their processor time; empty unless read repeatedly.
     pub others: Vec<(u32, Duration)>,
     /// Lines of the kernel's log that bear on huge pages, oldest first.
     pub kernel_log: Observed<Vec<String>>,
     /// Everything that is there and could not be read, sorted.
     pub unread: Vec<Unread>,
-    /// Where the capture ends before its end: whatever is told of this host, there may have been more.
+    /// Where a capture is cut off: there may have been more than is told.
     pub torn: Option<String>,
-    /// Why not every process of the host can be seen, where that is so: there may be more servers.
+    /// Why not every process of the host can be seen.
     pub hidden: Option<String>,
 }
 
 impl Host {
     /// The process of that id.
-    pub fn process(&self, pid: u32) -> Option<&Process> {
-        let processes = self.processes.known()?;
+    pub fn find_process(&self, pid: u32) -> Option<&Process> {
+        let processes = self.processes.as_known()?;
         let at = processes.binary_search_by_key(&pid, |process| process.pid).ok()?;
         processes.get(at).map(Arc::as_ref)
     }
 
-    /// Why there may be more servers than can be seen, where that is so: a capture that ends before its end, processes that
-    /// are hidden. Whoever says that all is well, or that nobody needs something, has to ask this first.
-    pub fn unseen(&self) -> Option<String> {
+    /// Why there may be more servers than can be seen; whoever says that all is well asks this
+    /// first.
+    pub fn unseen_reason(&self) -> Option<String> {
         match (&self.torn, &self.hidden) {
             (Some(torn), _) => Some(format!("the capture is {torn}")),
             (None, hidden) => hidden.clone(),
@@ -99,8 +99,8 @@ impl Host {
     }
 
     /// The pool of that page size.
-    pub fn pool(&self, page_size: PageSize) -> Option<&Pool> {
-        self.pools.known()?.iter().find(|pool| pool.page_size == page_size)
+    pub fn find_pool(&self, page_size: PageSize) -> Option<&Pool> {
+        self.pools.as_known()?.iter().find(|pool| pool.page_size == page_size)
     }
 }
 
@@ -116,20 +116,21 @@ pub struct KernelRelease {
 }
 
 impl KernelRelease {
-    /// Whether this kernel is at least that one. Distributions carry later changes back:
-    /// use it for what the running kernel cannot be asked.
+    /// Whether this kernel is at least that one. Distributions backport: ask the kernel where it
+    /// answers.
     pub const fn at_least(&self, major: u32, minor: u32) -> bool {
         self.major > major || (self.major == major && self.minor >= minor)
     }
 
-    /// Whether this kernel is older than 2.6 with that third number, by which 2.6 counted its releases: `2.6.18-164.el5` is
-    /// before 2.6.27. One without a third number is not told to be.
+    /// Whether this kernel is before 2.6.`third`: `2.6.18-164.el5` is before 2.6.27. One without a
+    /// third number is not.
     pub fn is_before_2_6(&self, third: u32) -> bool {
         if !self.at_least(2, 6) {
             return true;
         }
         let rest = self.text.strip_prefix("2.6.").filter(|_| !self.at_least(2, 7));
-        let number = rest.map(|rest| rest.split(|sign: char| !sign.is_ascii_digit()).next().unwrap_or_default());
+        let number = rest
+            .map(|rest| rest.split(|sign: char| !sign.is_ascii_digit()).next().unwrap_or_default());
         number.and_then(|number| number.parse::<u32>().ok()).is_some_and(|number| number < third)
     }
 }
@@ -150,20 +151,22 @@ pub struct Processors {
 }
 
 /// Entries of one translation buffer for one page size.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TlbLevel {
     /// 1 is nearest to the core.
     pub level: u8,
     /// Data, instruction or both.
     pub holds: TlbHolds,
-    /// Page size of these entries. A buffer that holds several sizes is listed once for each.
+    /// Page size of these entries; a buffer for several sizes is listed once for each.
+    #[serde(rename = "page_bytes")]
     pub page_size: PageSize,
     /// Number of entries.
     pub entries: u32,
 }
 
 /// What a translation buffer serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum TlbHolds {
     /// Loads and stores.
     Data,
@@ -175,7 +178,7 @@ pub enum TlbHolds {
 
 /// /proc/meminfo, /proc/vmstat, buddyinfo, watermarks and swaps.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Memory {
+pub struct HostMemory {
     /// `MemTotal`.
     pub total: Observed<Bytes>,
     /// `MemFree`.
@@ -192,7 +195,7 @@ pub struct Memory {
     pub anonymous_huge: Observed<Bytes>,
     /// `ShmemHugePages`.
     pub shmem_huge: Observed<Bytes>,
-    /// `ShmemPmdMapped`: what of it is also mapped by whole huge pages, so that it saves page tables.
+    /// `ShmemPmdMapped`: the part that is mapped by whole huge pages and saves page tables.
     pub shmem_huge_mapped: Observed<Bytes>,
     /// `Buffers`.
     pub buffers: Observed<Bytes>,
@@ -230,7 +233,7 @@ pub struct Memory {
     pub swaps: Observed<Vec<SwapArea>>,
 }
 
-impl Memory {
+impl HostMemory {
     /// Swap in use.
     pub fn swap_used(&self) -> Option<Bytes> {
         Some(self.swap_total.get()?.saturating_sub(self.swap_free.get()?))
@@ -298,7 +301,7 @@ pub struct Pool {
     pub free: Observed<PageCount>,
     /// Pages promised to mappings that have not touched them yet.
     pub reserved: Observed<PageCount>,
-    /// Pages above `nr_hugepages`, got through overcommit or left over after shrinking.
+    /// Pages of the total beyond the set size: from overcommit, or in use when the pool shrank.
     pub surplus: Observed<PageCount>,
     /// `nr_overcommit_hugepages`: how many surplus pages may be had on demand.
     pub overcommit: Observed<PageCount>,
@@ -308,23 +311,23 @@ pub struct Pool {
 
 impl Pool {
     /// Pages spoken for: total - free + reserved.
-    pub fn committed(&self) -> Option<PageCount> {
+    pub fn committed_pages(&self) -> Option<PageCount> {
         let used = self.total.get()?.saturating_sub(self.free.get()?);
         Some(used + self.reserved.get()?)
     }
 
     /// Pages available to a new mapping: free - reserved.
-    pub fn available(&self) -> Option<PageCount> {
+    pub fn available_pages(&self) -> Option<PageCount> {
         Some(self.free.get()?.saturating_sub(self.reserved.get()?))
     }
 
     /// Memory that the pool takes from the host.
-    pub fn memory(&self) -> Option<Bytes> {
-        Some(self.total.get()?.of(self.page_size))
+    pub fn memory_bytes(&self) -> Option<Bytes> {
+        Some(self.total.get()?.to_bytes(self.page_size))
     }
 }
 
-/// One node's part of a pool. The kernel keeps reservations and overcommit for the whole host only.
+/// One node's part of a pool; reservations and overcommit are host-wide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePool {
     /// NUMA node.
@@ -369,21 +372,21 @@ pub struct Thp {
     pub pmd_size: Observed<PageSize>,
 }
 
-/// The folders of the switches: the usual one, and that of RHEL 6's own kernel
+/// The folders of the switches: the usual one, and RHEL 6's
 /// (<https://access.redhat.com/solutions/46111>).
 pub const THP_FOLDERS: [&str; 2] =
     ["/sys/kernel/mm/transparent_hugepage", "/sys/kernel/mm/redhat_transparent_hugepage"];
 
 impl Thp {
     /// The folder that this kernel has them in.
-    pub const fn folder(&self) -> &'static str {
+    pub const fn sysfs_folder(&self) -> &'static str {
         let [usual, old] = THP_FOLDERS;
         if self.of_rhel_6 { old } else { usual }
     }
 
     /// One of the switches: `enabled`.
-    pub fn file(&self, name: &str) -> String {
-        format!("{}/{name}", self.folder())
+    pub fn switch_path(&self, name: &str) -> String {
+        format!("{}/{name}", self.sysfs_folder())
     }
 }
 
@@ -407,7 +410,7 @@ pub struct KernelSettings {
     pub shmall_pages: Observed<u64>,
     /// kernel.shmmni.
     pub shmmni: Observed<u64>,
-    /// vm.hugetlb_shm_group: group that may use SHM_HUGETLB without CAP_IPC_LOCK. 0 is root's group.
+    /// vm.hugetlb_shm_group: may use SHM_HUGETLB without CAP_IPC_LOCK. 0 is root's group.
     pub hugetlb_shm_group: Observed<u32>,
     /// vm.overcommit_memory: 0 heuristic, 1 always, 2 strict.
     pub overcommit_memory: Observed<u64>,
@@ -452,7 +455,7 @@ pub struct SysvSegment {
 
 impl SysvSegment {
     /// Whether shmctl(SHM_LOCK) pinned it.
-    pub const fn locked(&self) -> bool {
+    pub const fn is_locked(&self) -> bool {
         self.mode & 0o2000 != 0
     }
 }
@@ -476,13 +479,27 @@ pub struct HugetlbCgroup {
     pub failures: Observed<u64>,
 }
 
+/// What the memory controller says of a cgroup whose huge pages it counts: cgroup2 mounted with
+/// `memory_hugetlb_accounting` (since Linux 6.7).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryCgroup {
+    /// Path below the hierarchy's root.
+    pub path: String,
+    /// Limit on all of its memory: beyond it the kernel reclaims, and then kills.
+    pub max: Observed<Limit>,
+    /// Huge pages charged now.
+    pub hugetlb: Observed<Bytes>,
+    /// Other memory that cannot be dropped: anonymous, shared and the kernel's own.
+    pub other: Observed<Bytes>,
+}
+
 /// Accounts, as far as files tell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {
     /// Users by id.
     pub users: BTreeMap<u32, User>,
     /// Group names by id.
-    pub groups: BTreeMap<u32, Group>,
+    pub groups: BTreeMap<u32, AccountGroup>,
 }
 
 impl Accounts {
@@ -494,7 +511,10 @@ impl Accounts {
     /// All groups of a user, the primary one first.
     pub fn groups_of(&self, uid: u32) -> Vec<u32> {
         let Some(user) = self.users.get(&uid) else { return Vec::new() };
-        let others = self.groups.iter().filter(|(gid, group)| **gid != user.gid && group.members.contains(&user.name));
+        let others = self
+            .groups
+            .iter()
+            .filter(|(gid, group)| **gid != user.gid && group.members.contains(&user.name));
         std::iter::once(user.gid).chain(others.map(|(gid, _)| *gid)).collect()
     }
 }
@@ -512,7 +532,7 @@ pub struct User {
 
 /// A group of /etc/group: a line, or all lines of one id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Group {
+pub struct AccountGroup {
     /// Name; that of the first line.
     pub name: String,
     /// Names of further lines of its id.
@@ -521,9 +541,9 @@ pub struct Group {
     pub members: Vec<String>,
 }
 
-impl Group {
+impl AccountGroup {
     /// Its names, the first line's first.
-    pub fn names(&self) -> impl Iterator<Item = &String> {
+    pub fn all_names(&self) -> impl Iterator<Item = &String> {
         std::iter::once(&self.name).chain(&self.other_names)
     }
 }

@@ -22,7 +22,7 @@ pub enum Observed<T> {
 
 impl<T> Observed<T> {
     /// The fact, where it is known.
-    pub const fn known(&self) -> Option<&T> {
+    pub const fn as_known(&self) -> Option<&T> {
         match self {
             Self::Known(value) => Some(value),
             _ => None,
@@ -73,7 +73,10 @@ impl<T> Observed<T> {
     }
 
     /// Goes on with a parser; its error becomes [`Observed::Malformed`].
-    pub fn parse<U, E: std::fmt::Display>(self, parser: impl FnOnce(T) -> Result<U, E>) -> Observed<U> {
+    pub fn parse<U, E: std::fmt::Display>(
+        self,
+        parser: impl FnOnce(T) -> Result<U, E>,
+    ) -> Observed<U> {
         self.and_then(|value| match parser(value) {
             Ok(parsed) => Observed::Known(parsed),
             Err(error) => Observed::Malformed(error.to_string()),
@@ -87,12 +90,12 @@ impl<T> Observed<T> {
     }
 
     /// Why the fact is not known, in words: `absent`, `denied`, `malformed: ...`.
-    pub fn reason(&self) -> Option<String> {
-        self.why().map(|why| why.to_string())
+    pub fn reason_text(&self) -> Option<String> {
+        self.unknown_reason().as_ref().map(Reason::to_string)
     }
 
     /// Why the fact is not known.
-    pub fn why(&self) -> Option<Reason> {
+    pub fn unknown_reason(&self) -> Option<Reason> {
         match self {
             Self::Known(_) => None,
             Self::Absent => Some(Reason::Absent),
@@ -127,9 +130,9 @@ pub enum Reason {
     Denied,
     /// It makes no sense, or could not be read.
     Malformed(String),
-    /// Left out, so that the reading stays within its bounds.
+    /// Left out, so that the reading stays within its limits.
     Skipped(String),
-    /// Nobody has looked, what was seen does not tell, or whoever was asked gave no answer.
+    /// Nobody looked, what was seen does not tell, or there was no answer.
     Untold(Cow<'static, str>),
 }
 
@@ -145,7 +148,7 @@ impl Reason {
     }
 
     /// In these words.
-    pub fn untold(why: impl Into<Cow<'static, str>>) -> Self {
+    pub fn from_text(why: impl Into<Cow<'static, str>>) -> Self {
         Self::Untold(why.into())
     }
 }
@@ -177,9 +180,9 @@ impl Lack {
         Self { text: format!("{what}: {why}"), why }
     }
 
-    /// Of a fact that is not known; one that is known after all has not told what it was asked for.
-    pub fn of<T>(what: impl fmt::Display, fact: &Observed<T>) -> Self {
-        Self::new(what, fact.why().unwrap_or(Reason::untold("not understood")))
+    /// Of a fact that is not known.
+    pub fn from_fact<T>(what: impl fmt::Display, fact: &Observed<T>) -> Self {
+        Self::new(what, fact.unknown_reason().unwrap_or(Reason::from_text("not understood")))
     }
 }
 

@@ -24,11 +24,12 @@ pub enum ObtainableBy {
 
 impl Obtainable {
     /// Where it is from: `/proc/meminfo MemAvailable`.
-    pub const fn source(self) -> &'static str {
+    pub const fn source_name(self) -> &'static str {
         match self.by {
             ObtainableBy::Kernel => "/proc/meminfo MemAvailable",
             ObtainableBy::Estimate => {
-                "estimated from /proc/meminfo MemFree, page cache and slabs, as Linux 3.14 and later do"
+                "estimated from /proc/meminfo MemFree, page cache and slabs, as Linux 3.14 and \
+                 later do"
             }
             ObtainableBy::Free => "/proc/meminfo MemFree",
         }
@@ -36,20 +37,20 @@ impl Obtainable {
 }
 
 impl Host {
-    /// Memory that can be had without swapping: what the kernel says (since 3.14), or before that an estimate made as the kernel
-    /// makes it: free memory, the page cache but for what it needs to work well, and slabs that can be freed.
-    ///
-    /// The estimate is `si_mem_available()` as it came in
-    /// (<https://github.com/torvalds/linux/commit/34e431b0ae398fc54ea69ff85ec700722c9da773>). Kernels before 2.6.28 do not tell the
-    /// lists of the cache apart: then what is in the cache and neither shared memory nor mapped counts.
+    /// Memory that can be had without swapping: `MemAvailable` (since 3.14), or before that an
+    /// estimate like `si_mem_available()` as it came in
+    /// (<https://github.com/torvalds/linux/commit/34e431b0ae398fc54ea69ff85ec700722c9da773>).
+    /// Before 2.6.28 the cache's lists are not told apart: what is neither shared memory nor mapped
+    /// counts.
     pub fn obtainable_memory(&self) -> Option<Obtainable> {
         let memory = &self.memory;
         if let Some(bytes) = memory.available.get() {
             return Some(Obtainable { bytes, by: ObtainableBy::Kernel });
         }
         let free = memory.free.get()?;
-        // A kernel whose MemAvailable cannot be read is no old one.
-        let estimate = if memory.available.is_absent() { estimate(self, free) } else { None };
+        // A kernel whose MemAvailable cannot be read is not an old one.
+        let estimate =
+            if memory.available.is_absent() { estimate_obtainable(self, free) } else { None };
         Some(match estimate {
             Some(bytes) => Obtainable { bytes, by: ObtainableBy::Estimate },
             None => Obtainable { bytes: free, by: ObtainableBy::Free },
@@ -57,31 +58,31 @@ impl Host {
     }
 }
 
-fn estimate(host: &Host, free: Bytes) -> Option<Bytes> {
+fn estimate_obtainable(host: &Host, free: Bytes) -> Option<Bytes> {
     let low = low_watermarks(host)?;
-    let but_for_some = |all: Bytes| all.saturating_sub(all.shared_by(2).unwrap_or_default().min(low));
+    let but_for_some =
+        |all: Bytes| all.saturating_sub(all.shared_by(2).unwrap_or_default().min(low));
     let slabs = host.memory.slab_reclaimable.get().unwrap_or_default();
     Some(free.saturating_sub(low) + but_for_some(file_cache(host)?) + but_for_some(slabs))
 }
 
-/// Page cache of files, as far as it can be told from shared memory.
 fn file_cache(host: &Host) -> Option<Bytes> {
     let memory = &host.memory;
     if let (Some(active), Some(inactive)) = (memory.active_file.get(), memory.inactive_file.get()) {
         return Some(active + inactive);
     }
     let cached = memory.buffers.get().unwrap_or_default() + memory.cached.get()?;
-    // Shared memory is in the cache too: of kernels that do not say how much (before 2.6.32), whatever is mapped may be that.
+    // The cache includes shared memory; before 2.6.32, which does not say how much, all that is
+    // mapped may be that.
     let no_files = memory.shmem.get().or_else(|| memory.mapped.get())?;
     Some(cached.saturating_sub(no_files))
 }
 
-/// The low watermarks of all zones; where /proc/zoneinfo is not there, what the kernel makes of vm.min_free_kbytes: a quarter
-/// more.
+/// From /proc/zoneinfo, or as the kernel derives them from vm.min_free_kbytes: a quarter more.
 fn low_watermarks(host: &Host) -> Option<Bytes> {
-    if let Some(zones) = host.memory.watermarks.known() {
+    if let Some(zones) = host.memory.watermarks.as_known() {
         let page = host.base_page.get().unwrap_or(PageSize::KIB_4).bytes();
-        return Some(zones.iter().map(|zone| page.times(zone.low)).sum());
+        return Some(zones.iter().map(|zone| page.saturating_mul(zone.low)).sum());
     }
     let least = host.kernel_settings.min_free.get()?;
     Some(least + least.shared_by(4).unwrap_or_default())
@@ -97,8 +98,8 @@ mod tests {
         Known(Bytes::from_kib(amount))
     }
 
-    /// SLES 11 SP1 with 125 MiB free and 4.0 GiB of cache. By hand: free 128,000 - 42,240; cache 104,448 + 4,076,544 - 20,000,
-    /// less 42,240; slabs 150,000 less 42,240.
+    /// SLES 11 SP1 with 125 MiB free and 4.0 GiB of cache. By hand: free 128,000 - 42,240; cache
+    /// 104,448 + 4,076,544 - 20,000, less 42,240; slabs 150,000 less 42,240.
     fn sles_11() -> Host {
         let mut host = Host { base_page: Known(PageSize::KIB_4), ..Host::default() };
         host.memory.free = kib(128_000);
@@ -106,13 +107,22 @@ mod tests {
         host.memory.cached = kib(4_076_544);
         host.memory.shmem = kib(20_000);
         host.memory.slab_reclaimable = kib(150_000);
-        let zone = ZoneWatermarks { node: 0, zone: "Normal".into(), min: 8448, low: 10_560, high: 12_672, managed: 0 };
+        let zone = ZoneWatermarks {
+            node: 0,
+            zone: "Normal".into(),
+            min: 8448,
+            low: 10_560,
+            high: 12_672,
+            managed: 0,
+        };
         host.memory.watermarks = Known(vec![zone]);
         host
     }
 
     fn estimated(host: &Host) -> Option<u64> {
-        host.obtainable_memory().filter(|it| it.by == ObtainableBy::Estimate).map(|it| it.bytes.get() >> 10)
+        host.obtainable_memory()
+            .filter(|obtainable| obtainable.by == ObtainableBy::Estimate)
+            .map(|obtainable| obtainable.bytes.get() >> 10)
     }
 
     #[test]
@@ -133,7 +143,7 @@ mod tests {
         let mut host = sles_11();
         host.memory.shmem = Absent;
         assert_eq!(
-            host.obtainable_memory().map(|it| it.by),
+            host.obtainable_memory().map(|obtainable| obtainable.by),
             Some(ObtainableBy::Free),
             "nothing tells what of the cache is shared"
         );
@@ -147,9 +157,15 @@ mod tests {
     fn what_the_kernel_says_counts_before_any_estimate() {
         let mut host = sles_11();
         host.memory.available = kib(7);
-        assert_eq!(host.obtainable_memory(), Some(Obtainable { bytes: Bytes::from_kib(7), by: ObtainableBy::Kernel }));
+        assert_eq!(
+            host.obtainable_memory(),
+            Some(Obtainable { bytes: Bytes::from_kib(7), by: ObtainableBy::Kernel })
+        );
         host.memory.available = Malformed("x".into());
-        assert_eq!(host.obtainable_memory().map(|it| it.by), Some(ObtainableBy::Free));
+        assert_eq!(
+            host.obtainable_memory().map(|obtainable| obtainable.by),
+            Some(ObtainableBy::Free)
+        );
         host.memory.free = Absent;
         assert_eq!(host.obtainable_memory(), None);
     }

@@ -10,18 +10,20 @@ use crate::{Bytes, Observed, PageSize};
 pub struct Process {
     /// Its id in the namespace that the host was read from.
     pub pid: u32,
-    /// The inode of its folder in /proc, where that was asked: whoever has its id later has another one.
+    /// The inode of its folder in /proc, where asked: it tells a reused pid.
     pub identity: Option<u64>,
     /// Its parent's id.
     pub parent: u32,
     /// `Name:` of /proc/PID/status, at most 15 bytes: `postgres`, `ora_pmon_PROD`.
     pub name: String,
-    /// The arguments. Servers that rewrite their title leave one long argument or trailing empty ones.
+    /// The letter of `State:` in /proc/PID/status: `R` runs or waits to, `D` waits for a disk.
+    pub state: Option<u8>,
+    /// The arguments; a rewritten title is one long argument, or leaves trailing empty ones.
     pub command: Observed<Vec<String>>,
     /// The effective user id.
     pub uid: u32,
-    /// The real user id where it is another one: who started a set-user-ID program, and chose its name, arguments and
-    /// working directory.
+    /// The real user id where it differs: who started a set-user-ID program and chose its
+    /// arguments.
     pub caller: Option<u32>,
     /// The effective group id.
     pub gid: u32,
@@ -31,16 +33,16 @@ pub struct Process {
     pub groups: Vec<u32>,
     /// Threads in the process.
     pub threads: Observed<u64>,
-    /// What its threads together had run when the reading of it began, to the nanosecond, where that was asked: the same
-    /// later means that it has not run in between.
+    /// Processor time of its threads when the reading began, in nanoseconds, where asked: unchanged
+    /// means that it has not run.
     pub cpu_time: Option<Duration>,
-    /// `VmPTE`: page tables of this process. Counts tables shared between processes in each of them.
+    /// `VmPTE`: its page tables; tables that processes share count in each.
     pub page_tables: Observed<Bytes>,
     /// `HugetlbPages`: mapped hugetlb memory; no part of any RSS. Since Linux 4.4.
     pub hugetlb: Observed<Bytes>,
-    /// `RssShmem`: shared memory (System V, tmpfs, shared anonymous) touched by this process. Since 4.5.
+    /// `RssShmem`: touched shared memory (System V, tmpfs, shared anonymous). Since 4.5.
     pub rss_shmem: Observed<Bytes>,
-    /// Private memory touched: `RssAnon`; before 4.5, which brought it, by /proc/PID/statm.
+    /// Touched private memory: `RssAnon` (since 4.5), before that from /proc/PID/statm.
     pub rss_anon: Observed<Bytes>,
     /// Files and shared memory touched, by /proc/PID/statm; only where there is no `RssShmem`.
     pub rss_shared: Observed<Bytes>,
@@ -52,7 +54,7 @@ pub struct Process {
     pub ipc_lock: Observed<bool>,
     /// `THP_enabled` of status: false where the process switched THP off for itself. Since 5.0.
     pub thp_enabled: Observed<bool>,
-    /// `Mems_allowed_list` of status: the NUMA nodes whose memory its cpuset lets it use, first and last of each range.
+    /// `Mems_allowed_list` of status: first and last NUMA node of each range of its cpuset.
     pub nodes_allowed: Observed<Vec<(u32, u32)>>,
     /// `Max locked memory` of /proc/PID/limits.
     pub memlock: Observed<SoftHard>,
@@ -66,12 +68,12 @@ pub struct Process {
     pub executable: Observed<String>,
     /// Where /proc/PID/cwd points.
     pub directory: Observed<String>,
-    /// Where /proc/PID/root points: its root folder as the reader names it, `/` where that is the reader's own.
+    /// Where /proc/PID/root points; `/` where that is the reader's own root.
     pub root: Observed<String>,
-    /// `VmSize`, and of that data (`VmData`), stack (`VmStk`) and code (`VmExe` and `VmLib`), where its mappings were read: the
-    /// same later, with the same mappings where they were, means that there are no others.
+    /// `VmSize`, `VmData`, `VmStk`, and `VmExe` with `VmLib`, where its mappings were read:
+    /// unchanged means that the mappings are the same.
     pub mapped: Option<[Bytes; 4]>,
-    /// Mappings that can matter: shared, hugetlb, or private and large. Small private ones are left out.
+    /// Shared, hugetlb, and large private mappings.
     pub mappings: Observed<Vec<Mapping>>,
 }
 
@@ -137,7 +139,7 @@ pub struct Namespaces {
 }
 
 /// One line of /proc/PID/maps, with what the kernel says of its page size.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mapping {
     /// First address.
     pub start: u64,
@@ -153,7 +155,7 @@ pub struct Mapping {
     pub device: u64,
     /// Inode of the file; the shmid of a System V segment.
     pub inode: u64,
-    /// Path or name: `/SYSV00000000 (deleted)`, `/dev/zero (deleted)`, `/anon_hugepage (deleted)`, `[heap]`, empty.
+    /// Path or name: `/SYSV00000000 (deleted)`, `/anon_hugepage (deleted)`, `[heap]`, empty.
     pub name: String,
     /// Page size that the kernel uses for the mapping (hugetlb or base; THP does not show here).
     pub page_size: Observed<PageSize>,

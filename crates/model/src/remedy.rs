@@ -12,7 +12,7 @@ pub struct InstanceId {
 }
 
 impl InstanceId {
-    /// Whether a title, as a plan's file has it, is this instance's: `oracle PROD`.
+    /// Whether this is the title of this instance in a plan's file: `oracle PROD`.
     pub fn is_titled(&self, title: &str) -> bool {
         let name = title.strip_prefix(self.engine.as_str()).and_then(|rest| rest.strip_prefix(' '));
         name == Some(self.name.as_str())
@@ -25,20 +25,20 @@ impl std::fmt::Display for InstanceId {
     }
 }
 
-/// A difference between a host and what it is to be, in the order in which they are made good. How many pages a pool is to
-/// have is the target's to say.
+/// A difference between a host and its target, in the order in which they are resolved. The target
+/// says how many pages a pool gets.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Remedy {
     /// A pool gets the pages that its servers will ask for, now and at each boot.
     SetPool(PageSize),
     /// A pool gives back what no server will ask for.
     GiveBack(PageSize),
-    /// The next boot brings the pool that is there, or that is to be.
+    /// The next boot brings the pool, as far as the target counts its pages for trusted servers.
     KeepAtBoot(PageSize),
-    /// kernel.shmmax and kernel.shmall let the servers have their segments.
-    SetShmLimits,
     /// A server's owner gets the right to System V huge pages: vm.hugetlb_shm_group.
     SetGroup(InstanceId),
+    /// kernel.shmmax and kernel.shmall let the servers have their segments.
+    SetShmLimits,
     /// A server's memlock limit holds its segments, however it is started.
     RaiseMemlock(InstanceId),
     /// Transparent huge pages as the servers want them.
@@ -51,7 +51,7 @@ pub enum Remedy {
     ByHand(ByHand),
     /// A server starts again: after everything that it is to find.
     Restart(InstanceId),
-    /// What would help too, or until then; no part of a plan.
+    /// What would also help, or until then; no part of a plan.
     Consider(String),
 }
 
@@ -60,7 +60,7 @@ pub enum Remedy {
 pub struct ByHand {
     /// In a sentence without its full stop: `put a connection pool in front`.
     pub what: String,
-    /// Commands, and `#` lines between them, where there are any: for the plan, which is the only place that prints them.
+    /// Commands, with `#` lines between them; only the plan prints them.
     pub how: Vec<String>,
     /// Whether what these commands remove is gone for good.
     pub irreversible: bool,
@@ -69,17 +69,22 @@ pub struct ByHand {
 impl Remedy {
     /// What a person has to do, without commands.
     pub fn by_hand(what: impl Into<String>) -> Self {
-        Self::ByHand(ByHand { what: what.into(), how: Vec::new(), irreversible: false })
+        Self::by_commands(what, [])
     }
 
     /// What a person has to do, with the commands for it.
     pub fn by_commands(what: impl Into<String>, how: impl IntoIterator<Item = String>) -> Self {
-        Self::ByHand(ByHand { what: what.into(), how: how.into_iter().collect(), irreversible: false })
+        let how = how.into_iter().collect();
+        Self::ByHand(ByHand { what: what.into(), how, irreversible: false })
     }
 
     /// The same where what the commands remove is gone for good.
-    pub fn by_irreversible_commands(what: impl Into<String>, how: impl IntoIterator<Item = String>) -> Self {
-        Self::ByHand(ByHand { what: what.into(), how: how.into_iter().collect(), irreversible: true })
+    pub fn by_irreversible_commands(
+        what: impl Into<String>,
+        how: impl IntoIterator<Item = String>,
+    ) -> Self {
+        let how = how.into_iter().collect();
+        Self::ByHand(ByHand { what: what.into(), how, irreversible: true })
     }
 
     /// The instance that it is about, where it is about one.

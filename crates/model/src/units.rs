@@ -10,9 +10,10 @@ mod size;
 
 pub use size::NoSize;
 
-/// An amount of memory in bytes. Arithmetic saturates: a captured file can hold any number,
-/// and a sum past 2^64 bytes must not bring the program down.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// An amount of memory in bytes. Arithmetic saturates: a captured file can hold any number.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Bytes(pub u64);
 
@@ -20,7 +21,7 @@ impl Bytes {
     /// No memory at all.
     pub const ZERO: Self = Self(0);
 
-    /// From the kernel's favourite unit, which it prints as `kB` and which is 1024 bytes.
+    /// From what the kernel prints as `kB`: 1024 bytes.
     pub const fn from_kib(kib: u64) -> Self {
         Self(kib.saturating_mul(1 << 10))
     }
@@ -35,13 +36,10 @@ impl Bytes {
         Self(gib.saturating_mul(1 << 30))
     }
 
-    /// A size as people write it on a command line: `34G`, `34GiB`, `34GB`, `512m`, `1.5 TiB`, or
-    /// `8192` bytes. Every unit is a power of 1024, `GB` too, as databases and the kernel mean it.
-    /// Part of a byte is cut off.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with the text: no size, zero, negative, or 2^63 bytes and more.
+    /// A size as on a command line: `34G`, `34GiB`, `34GB`, `512m`, `1.5 TiB`, or `8192` bytes.
+    /// Every unit is a power of 1024, `GB` too, as databases and the kernel mean it; a part of a
+    /// byte is cut.
+    /// Errors: what is wrong with the text: no size, zero, negative, or 2^63 bytes and more.
     pub fn parse(text: &str) -> Result<Self, NoSize> {
         size::parse(text).map(Self)
     }
@@ -57,7 +55,7 @@ impl Bytes {
     }
 
     /// This amount `factor` times.
-    pub const fn times(self, factor: u64) -> Self {
+    pub const fn saturating_mul(self, factor: u64) -> Self {
         Self(self.0.saturating_mul(factor))
     }
 
@@ -74,7 +72,7 @@ impl Bytes {
         (whole.0 > 0).then(|| self.as_f64() / whole.as_f64())
     }
 
-    /// For ratios and for people, never for counting.
+    /// For ratios and texts, never for counting.
     #[allow(clippy::cast_precision_loss)]
     pub const fn as_f64(self) -> f64 {
         self.0 as f64
@@ -103,7 +101,8 @@ impl Sum for Bytes {
 /// `34.0 GiB`, `14.1 MiB`, `64 KiB`, `512 B`: one decimal from a mebibyte up.
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        const UNITS: [(u64, &str); 4] =
+            [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
         let text = match UNITS.iter().find(|(size, _)| self.0 >= *size) {
             Some((size, "KiB")) => format!("{} KiB", self.0 / size),
             Some((size, name)) => format!("{:.1} {name}", self.as_f64() / Self(*size).as_f64()),
@@ -144,7 +143,7 @@ impl PageSize {
         Bytes(self.0)
     }
 
-    /// How many pages of this size hold `amount`, the last one perhaps in part.
+    /// How many pages of this size hold `amount`, rounded up.
     pub const fn pages_for(self, amount: Bytes) -> PageCount {
         PageCount(amount.0.div_ceil(self.0))
     }
@@ -163,7 +162,7 @@ impl From<PageSize> for u64 {
     }
 }
 
-/// `4 KiB`, `2 MiB`, `1 GiB`: page sizes are whole in their unit.
+/// `4 KiB`, `2 MiB`, `1 GiB`.
 impl fmt::Display for PageSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.0 {
@@ -175,8 +174,10 @@ impl fmt::Display for PageSize {
     }
 }
 
-/// A number of pages; of which size, its neighbour says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// A number of pages; the size is given elsewhere.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct PageCount(pub u64);
 
@@ -196,8 +197,8 @@ impl PageCount {
         format!("{self} more {}", if self.0 == 1 { "page" } else { "pages" })
     }
 
-    /// The verb behind them: `1 page is`, `537 pages are`.
-    pub const fn are(self) -> &'static str {
+    /// `is` or `are` for so many pages.
+    pub const fn linking_verb(self) -> &'static str {
         if self.0 == 1 { "is" } else { "are" }
     }
 
@@ -210,8 +211,8 @@ impl PageCount {
     }
 
     /// The memory of this many pages of `page`.
-    pub const fn of(self, page: PageSize) -> Bytes {
-        page.bytes().times(self.0)
+    pub const fn to_bytes(self, page: PageSize) -> Bytes {
+        page.bytes().saturating_mul(self.0)
     }
 
     /// What is left after taking `other` away, never below zero.
@@ -233,19 +234,24 @@ impl Sum for PageCount {
     }
 }
 
-/// `17,411`: thousands set apart, as page counts run to six digits.
+/// With separators, as page counts run to six digits.
 impl fmt::Display for PageCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = self.0.to_string();
-        let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-        for (at, digit) in digits.chars().enumerate() {
-            if at > 0 && (digits.len() - at).is_multiple_of(3) {
-                text.push(',');
-            }
-            text.push(digit);
-        }
-        f.pad(&text)
+        f.pad(&group_thousands(self.0))
     }
+}
+
+/// `17,411`.
+pub fn group_thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 #[cfg(test)]
@@ -275,7 +281,12 @@ mod tests {
     fn one_is_a_page_and_others_are_pages() {
         let said = |pages| {
             let pages = PageCount(pages);
-            format!("{}, {} {}", pages.in_pages_of(PageSize::GIB_1), pages.in_more_pages(), pages.are())
+            format!(
+                "{}, {} {}",
+                pages.in_pages_of(PageSize::GIB_1),
+                pages.in_more_pages(),
+                pages.linking_verb()
+            )
         };
         let one = "1 page of 1 GiB, 1 more page is";
         assert_eq!(

@@ -1,10 +1,10 @@
-//! What a sample holds: a closed list of numbers, each with its place in the format. New ones are added at the end: a place is
-//! never given to another number.
+//! The numbers of a sample, a closed list. New ones are added at the end: a place in the format is
+//! never reused.
 
 /// What a field's numbers count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Clock ticks of all processors since the boot; how many are a second is said in the ring's header.
+pub enum FieldUnit {
+    /// Clock ticks of all processors since the boot; the ring's header has the ticks a second.
     Ticks,
     /// Microseconds since the boot.
     Microseconds,
@@ -24,25 +24,13 @@ pub enum Unit {
     Sectors,
 }
 
-impl Unit {
-    /// Whether the number only grows until the next boot.
-    pub const fn is_counter(self) -> bool {
-        !matches!(self, Self::Kibibytes | Self::Count | Self::Hundredths)
-    }
-}
-
-/// The kernel's file that a field is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum File {
-    /// /proc/stat, its line `cpu`: the number of the column.
+pub(crate) enum FieldSource {
+    /// A column of the line `cpu`.
     Cpu(usize),
-    /// /proc/stat, a line by its name.
     Stat,
-    /// /proc/meminfo.
     Meminfo,
-    /// /proc/vmstat.
     Vmstat,
-    /// Worked out in a way of its own.
     Own,
 }
 
@@ -58,17 +46,17 @@ macro_rules! fields {
             /// Every field, by its place in the format.
             pub const ALL: &'static [Self] = &[$(Self::$field),+];
 
-            /// As the kernel's file calls it, behind the file where several have such names.
+            /// Its name in the kernel's file, behind the file's where several have such names.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$field => $name,)+ }
             }
 
             /// What it counts.
-            pub const fn unit(self) -> Unit {
-                match self { $(Self::$field => Unit::$unit,)+ }
+            pub const fn unit(self) -> FieldUnit {
+                match self { $(Self::$field => FieldUnit::$unit,)+ }
             }
 
-            pub(crate) const fn file(self) -> File {
+            pub(crate) const fn file(self) -> FieldSource {
                 match self { $(Self::$field => $file,)+ }
             }
         }
@@ -76,126 +64,126 @@ macro_rules! fields {
 }
 
 fields! {
-    CpuUser "cpu.user" File::Cpu(0), Ticks;
-    CpuNice "cpu.nice" File::Cpu(1), Ticks;
-    CpuSystem "cpu.system" File::Cpu(2), Ticks;
-    CpuIdle "cpu.idle" File::Cpu(3), Ticks;
-    CpuIowait "cpu.iowait" File::Cpu(4), Ticks;
-    CpuIrq "cpu.irq" File::Cpu(5), Ticks;
-    CpuSoftirq "cpu.softirq" File::Cpu(6), Ticks;
-    CpuSteal "cpu.steal" File::Cpu(7), Ticks;
-    CpuGuest "cpu.guest" File::Cpu(8), Ticks;
-    CpuGuestNice "cpu.guest_nice" File::Cpu(9), Ticks;
-    Processors "processors" File::Own, Count;
-    Interrupts "intr" File::Stat, Events;
-    ContextSwitches "ctxt" File::Stat, Events;
-    Forks "processes" File::Stat, Events;
-    Running "procs_running" File::Stat, Count;
-    Blocked "procs_blocked" File::Stat, Count;
-    Load1 "load_1" File::Own, Hundredths;
-    Load5 "load_5" File::Own, Hundredths;
-    Load15 "load_15" File::Own, Hundredths;
-    Tasks "tasks" File::Own, Count;
+    CpuUser "cpu.user" FieldSource::Cpu(0), Ticks;
+    CpuNice "cpu.nice" FieldSource::Cpu(1), Ticks;
+    CpuSystem "cpu.system" FieldSource::Cpu(2), Ticks;
+    CpuIdle "cpu.idle" FieldSource::Cpu(3), Ticks;
+    CpuIowait "cpu.iowait" FieldSource::Cpu(4), Ticks;
+    CpuIrq "cpu.irq" FieldSource::Cpu(5), Ticks;
+    CpuSoftirq "cpu.softirq" FieldSource::Cpu(6), Ticks;
+    CpuSteal "cpu.steal" FieldSource::Cpu(7), Ticks;
+    CpuGuest "cpu.guest" FieldSource::Cpu(8), Ticks;
+    CpuGuestNice "cpu.guest_nice" FieldSource::Cpu(9), Ticks;
+    Processors "processors" FieldSource::Own, Count;
+    Interrupts "intr" FieldSource::Stat, Events;
+    ContextSwitches "ctxt" FieldSource::Stat, Events;
+    Forks "processes" FieldSource::Stat, Events;
+    Running "procs_running" FieldSource::Stat, Count;
+    Blocked "procs_blocked" FieldSource::Stat, Count;
+    Load1 "load_1" FieldSource::Own, Hundredths;
+    Load5 "load_5" FieldSource::Own, Hundredths;
+    Load15 "load_15" FieldSource::Own, Hundredths;
+    Tasks "tasks" FieldSource::Own, Count;
 
-    MemTotal "MemTotal" File::Meminfo, Kibibytes;
-    MemFree "MemFree" File::Meminfo, Kibibytes;
-    MemAvailable "MemAvailable" File::Meminfo, Kibibytes;
-    Buffers "Buffers" File::Meminfo, Kibibytes;
-    Cached "Cached" File::Meminfo, Kibibytes;
-    SwapCached "SwapCached" File::Meminfo, Kibibytes;
-    Active "Active" File::Meminfo, Kibibytes;
-    Inactive "Inactive" File::Meminfo, Kibibytes;
-    ActiveAnon "Active(anon)" File::Meminfo, Kibibytes;
-    InactiveAnon "Inactive(anon)" File::Meminfo, Kibibytes;
-    ActiveFile "Active(file)" File::Meminfo, Kibibytes;
-    InactiveFile "Inactive(file)" File::Meminfo, Kibibytes;
-    Unevictable "Unevictable" File::Meminfo, Kibibytes;
-    Mlocked "Mlocked" File::Meminfo, Kibibytes;
-    SwapTotal "SwapTotal" File::Meminfo, Kibibytes;
-    SwapFree "SwapFree" File::Meminfo, Kibibytes;
-    Dirty "Dirty" File::Meminfo, Kibibytes;
-    Writeback "Writeback" File::Meminfo, Kibibytes;
-    AnonPages "AnonPages" File::Meminfo, Kibibytes;
-    Mapped "Mapped" File::Meminfo, Kibibytes;
-    Shmem "Shmem" File::Meminfo, Kibibytes;
-    Slab "Slab" File::Meminfo, Kibibytes;
-    SlabReclaimable "SReclaimable" File::Meminfo, Kibibytes;
-    KernelStack "KernelStack" File::Meminfo, Kibibytes;
-    PageTables "PageTables" File::Meminfo, Kibibytes;
-    SecPageTables "SecPageTables" File::Meminfo, Kibibytes;
-    CommitLimit "CommitLimit" File::Meminfo, Kibibytes;
-    Committed "Committed_AS" File::Meminfo, Kibibytes;
-    VmallocUsed "VmallocUsed" File::Meminfo, Kibibytes;
-    Percpu "Percpu" File::Meminfo, Kibibytes;
-    AnonHuge "AnonHugePages" File::Meminfo, Kibibytes;
-    ShmemHuge "ShmemHugePages" File::Meminfo, Kibibytes;
-    HugeTotal "HugePages_Total" File::Meminfo, Count;
-    HugeFree "HugePages_Free" File::Meminfo, Count;
-    HugeReserved "HugePages_Rsvd" File::Meminfo, Count;
-    HugeSurplus "HugePages_Surp" File::Meminfo, Count;
-    HugePageSize "Hugepagesize" File::Meminfo, Kibibytes;
-    Hugetlb "Hugetlb" File::Meminfo, Kibibytes;
+    MemTotal "MemTotal" FieldSource::Meminfo, Kibibytes;
+    MemFree "MemFree" FieldSource::Meminfo, Kibibytes;
+    MemAvailable "MemAvailable" FieldSource::Meminfo, Kibibytes;
+    Buffers "Buffers" FieldSource::Meminfo, Kibibytes;
+    Cached "Cached" FieldSource::Meminfo, Kibibytes;
+    SwapCached "SwapCached" FieldSource::Meminfo, Kibibytes;
+    Active "Active" FieldSource::Meminfo, Kibibytes;
+    Inactive "Inactive" FieldSource::Meminfo, Kibibytes;
+    ActiveAnon "Active(anon)" FieldSource::Meminfo, Kibibytes;
+    InactiveAnon "Inactive(anon)" FieldSource::Meminfo, Kibibytes;
+    ActiveFile "Active(file)" FieldSource::Meminfo, Kibibytes;
+    InactiveFile "Inactive(file)" FieldSource::Meminfo, Kibibytes;
+    Unevictable "Unevictable" FieldSource::Meminfo, Kibibytes;
+    Mlocked "Mlocked" FieldSource::Meminfo, Kibibytes;
+    SwapTotal "SwapTotal" FieldSource::Meminfo, Kibibytes;
+    SwapFree "SwapFree" FieldSource::Meminfo, Kibibytes;
+    Dirty "Dirty" FieldSource::Meminfo, Kibibytes;
+    Writeback "Writeback" FieldSource::Meminfo, Kibibytes;
+    AnonPages "AnonPages" FieldSource::Meminfo, Kibibytes;
+    Mapped "Mapped" FieldSource::Meminfo, Kibibytes;
+    Shmem "Shmem" FieldSource::Meminfo, Kibibytes;
+    Slab "Slab" FieldSource::Meminfo, Kibibytes;
+    SlabReclaimable "SReclaimable" FieldSource::Meminfo, Kibibytes;
+    KernelStack "KernelStack" FieldSource::Meminfo, Kibibytes;
+    PageTables "PageTables" FieldSource::Meminfo, Kibibytes;
+    SecPageTables "SecPageTables" FieldSource::Meminfo, Kibibytes;
+    CommitLimit "CommitLimit" FieldSource::Meminfo, Kibibytes;
+    Committed "Committed_AS" FieldSource::Meminfo, Kibibytes;
+    VmallocUsed "VmallocUsed" FieldSource::Meminfo, Kibibytes;
+    Percpu "Percpu" FieldSource::Meminfo, Kibibytes;
+    AnonHuge "AnonHugePages" FieldSource::Meminfo, Kibibytes;
+    ShmemHuge "ShmemHugePages" FieldSource::Meminfo, Kibibytes;
+    HugeTotal "HugePages_Total" FieldSource::Meminfo, Count;
+    HugeFree "HugePages_Free" FieldSource::Meminfo, Count;
+    HugeReserved "HugePages_Rsvd" FieldSource::Meminfo, Count;
+    HugeSurplus "HugePages_Surp" FieldSource::Meminfo, Count;
+    HugePageSize "Hugepagesize" FieldSource::Meminfo, Kibibytes;
+    Hugetlb "Hugetlb" FieldSource::Meminfo, Kibibytes;
 
-    PagedIn "pgpgin" File::Vmstat, Events;
-    PagedOut "pgpgout" File::Vmstat, Events;
-    SwapIn "pswpin" File::Vmstat, Events;
-    SwapOut "pswpout" File::Vmstat, Events;
-    Faults "pgfault" File::Vmstat, Events;
-    MajorFaults "pgmajfault" File::Vmstat, Events;
-    Freed "pgfree" File::Vmstat, Events;
-    ScanKswapd "pgscan_kswapd" File::Vmstat, Events;
-    ScanDirect "pgscan_direct" File::Vmstat, Events;
-    ScanKhugepaged "pgscan_khugepaged" File::Vmstat, Events;
-    StealKswapd "pgsteal_kswapd" File::Vmstat, Events;
-    StealDirect "pgsteal_direct" File::Vmstat, Events;
-    StealKhugepaged "pgsteal_khugepaged" File::Vmstat, Events;
-    DirectThrottle "pgscan_direct_throttle" File::Vmstat, Events;
-    AllocStall "allocstall" File::Vmstat, Events;
-    OomKill "oom_kill" File::Vmstat, Events;
-    DropPagecache "drop_pagecache" File::Vmstat, Events;
-    Refault "workingset_refault" File::Vmstat, Events;
-    CompactStall "compact_stall" File::Vmstat, Events;
-    CompactFail "compact_fail" File::Vmstat, Events;
-    CompactSuccess "compact_success" File::Vmstat, Events;
-    CompactMigrateScanned "compact_migrate_scanned" File::Vmstat, Events;
-    CompactFreeScanned "compact_free_scanned" File::Vmstat, Events;
-    CompactDaemonWake "compact_daemon_wake" File::Vmstat, Events;
-    HugetlbFail "htlb_buddy_alloc_fail" File::Vmstat, Events;
-    HugetlbSuccess "htlb_buddy_alloc_success" File::Vmstat, Events;
-    ThpFaultAlloc "thp_fault_alloc" File::Vmstat, Events;
-    ThpFaultFallback "thp_fault_fallback" File::Vmstat, Events;
-    ThpCollapse "thp_collapse_alloc" File::Vmstat, Events;
-    ThpCollapseFailed "thp_collapse_alloc_failed" File::Vmstat, Events;
-    ThpSplitPage "thp_split_page" File::Vmstat, Events;
-    ThpSplitPmd "thp_split_pmd" File::Vmstat, Events;
-    NumaMigrated "numa_pages_migrated" File::Vmstat, Events;
-    Dirtied "nr_dirtied" File::Vmstat, Events;
+    PagedIn "pgpgin" FieldSource::Vmstat, Events;
+    PagedOut "pgpgout" FieldSource::Vmstat, Events;
+    SwapIn "pswpin" FieldSource::Vmstat, Events;
+    SwapOut "pswpout" FieldSource::Vmstat, Events;
+    Faults "pgfault" FieldSource::Vmstat, Events;
+    MajorFaults "pgmajfault" FieldSource::Vmstat, Events;
+    Freed "pgfree" FieldSource::Vmstat, Events;
+    ScanKswapd "pgscan_kswapd" FieldSource::Vmstat, Events;
+    ScanDirect "pgscan_direct" FieldSource::Vmstat, Events;
+    ScanKhugepaged "pgscan_khugepaged" FieldSource::Vmstat, Events;
+    StealKswapd "pgsteal_kswapd" FieldSource::Vmstat, Events;
+    StealDirect "pgsteal_direct" FieldSource::Vmstat, Events;
+    StealKhugepaged "pgsteal_khugepaged" FieldSource::Vmstat, Events;
+    DirectThrottle "pgscan_direct_throttle" FieldSource::Vmstat, Events;
+    AllocStall "allocstall" FieldSource::Vmstat, Events;
+    OomKill "oom_kill" FieldSource::Vmstat, Events;
+    DropPagecache "drop_pagecache" FieldSource::Vmstat, Events;
+    Refault "workingset_refault" FieldSource::Vmstat, Events;
+    CompactStall "compact_stall" FieldSource::Vmstat, Events;
+    CompactFail "compact_fail" FieldSource::Vmstat, Events;
+    CompactSuccess "compact_success" FieldSource::Vmstat, Events;
+    CompactMigrateScanned "compact_migrate_scanned" FieldSource::Vmstat, Events;
+    CompactFreeScanned "compact_free_scanned" FieldSource::Vmstat, Events;
+    CompactDaemonWake "compact_daemon_wake" FieldSource::Vmstat, Events;
+    HugetlbFail "htlb_buddy_alloc_fail" FieldSource::Vmstat, Events;
+    HugetlbSuccess "htlb_buddy_alloc_success" FieldSource::Vmstat, Events;
+    ThpFaultAlloc "thp_fault_alloc" FieldSource::Vmstat, Events;
+    ThpFaultFallback "thp_fault_fallback" FieldSource::Vmstat, Events;
+    ThpCollapse "thp_collapse_alloc" FieldSource::Vmstat, Events;
+    ThpCollapseFailed "thp_collapse_alloc_failed" FieldSource::Vmstat, Events;
+    ThpSplitPage "thp_split_page" FieldSource::Vmstat, Events;
+    ThpSplitPmd "thp_split_pmd" FieldSource::Vmstat, Events;
+    NumaMigrated "numa_pages_migrated" FieldSource::Vmstat, Events;
+    Dirtied "nr_dirtied" FieldSource::Vmstat, Events;
 
-    PressureCpuSome "pressure.cpu.some" File::Own, Microseconds;
-    PressureIoSome "pressure.io.some" File::Own, Microseconds;
-    PressureIoFull "pressure.io.full" File::Own, Microseconds;
-    PressureMemorySome "pressure.memory.some" File::Own, Microseconds;
-    PressureMemoryFull "pressure.memory.full" File::Own, Microseconds;
+    PressureCpuSome "pressure.cpu.some" FieldSource::Own, Microseconds;
+    PressureIoSome "pressure.io.some" FieldSource::Own, Microseconds;
+    PressureIoFull "pressure.io.full" FieldSource::Own, Microseconds;
+    PressureMemorySome "pressure.memory.some" FieldSource::Own, Microseconds;
+    PressureMemoryFull "pressure.memory.full" FieldSource::Own, Microseconds;
 
-    DiskReads "disk.reads" File::Own, Events;
-    DiskSectorsRead "disk.sectors_read" File::Own, Sectors;
-    DiskWrites "disk.writes" File::Own, Events;
-    DiskSectorsWritten "disk.sectors_written" File::Own, Sectors;
-    DiskInFlight "disk.in_flight" File::Own, Count;
-    DiskBusy "disk.busy" File::Own, Milliseconds;
-    DiskWeighted "disk.weighted" File::Own, Milliseconds;
-    Disks "disk.disks" File::Own, Count;
+    DiskReads "disk.reads" FieldSource::Own, Events;
+    DiskSectorsRead "disk.sectors_read" FieldSource::Own, Sectors;
+    DiskWrites "disk.writes" FieldSource::Own, Events;
+    DiskSectorsWritten "disk.sectors_written" FieldSource::Own, Sectors;
+    DiskInFlight "disk.in_flight" FieldSource::Own, Count;
+    DiskBusy "disk.busy" FieldSource::Own, Milliseconds;
+    DiskWeighted "disk.weighted" FieldSource::Own, Milliseconds;
+    Disks "disk.disks" FieldSource::Own, Count;
 
-    TcpPassiveOpens "tcp.passive_opens" File::Own, Events;
-    TcpEstablished "tcp.established" File::Own, Count;
+    TcpPassiveOpens "tcp.passive_opens" FieldSource::Own, Events;
+    TcpEstablished "tcp.established" FieldSource::Own, Count;
 
-    KswapdCpu "kswapd.cpu" File::Own, Nanoseconds;
-    KcompactdCpu "kcompactd.cpu" File::Own, Nanoseconds;
-    KhugepagedCpu "khugepaged.cpu" File::Own, Nanoseconds;
-    RecorderCpu "recorder.cpu" File::Own, Nanoseconds;
+    KswapdCpu "kswapd.cpu" FieldSource::Own, Nanoseconds;
+    KcompactdCpu "kcompactd.cpu" FieldSource::Own, Nanoseconds;
+    KhugepagedCpu "khugepaged.cpu" FieldSource::Own, Nanoseconds;
+    RecorderCpu "recorder.cpu" FieldSource::Own, Nanoseconds;
 }
 
-/// How many there are.
+/// The number of fields.
 pub const FIELDS: usize = Field::ALL.len();
 
 impl Field {

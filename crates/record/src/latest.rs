@@ -1,16 +1,16 @@
-//! What the last minute was like, from the end of a ring: peaks between two looks of who comes every fifteen seconds.
+//! The last minute, from the end of a ring: peaks for whoever looks every fifteen seconds.
 
 use std::fs::File;
 
-use crate::ring::{Entry, Position, Refused, read_newest};
-use crate::{Field, Sample};
+use crate::ring::{Position, RingEntry, UnreadableRing, read_newest};
+use crate::{Field, HostSample};
 
-/// How far back it goes, in milliseconds.
+/// In milliseconds.
 const SPAN: i64 = 60_000;
-/// A recorder whose last sample is older than so many of its intervals has stopped.
+/// Intervals without a sample after which a recorder has stopped.
 const PATIENCE: u64 = 10;
 
-/// The last minute of a ring. What the kernel does not tell is absent.
+/// The last minute of a ring; what the kernel does not tell is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Latest {
     /// Whether samples still come.
@@ -19,13 +19,13 @@ pub struct Latest {
     pub newest: Option<i64>,
     /// Samples of the minute.
     pub samples: u64,
-    /// The longest time from one to the next, in milliseconds.
+    /// The longest time between two samples, in milliseconds.
     pub gap: Option<u64>,
-    /// The most time that all processors together spent in the kernel from one sample to the next: 1 is all of it.
+    /// The highest share of all processors' time in the kernel between two samples, up to 1.
     pub kernel: Option<f64>,
-    /// The most time that every task waited for memory (PSI, full): 1 is all of it.
+    /// The highest share of time in which every task waited for memory (PSI, full), up to 1.
     pub memory_stall: Option<f64>,
-    /// The most base pages a second that processes themselves scanned to take memory back.
+    /// The most base pages a second that processes scanned themselves to reclaim memory.
     pub direct_scan: Option<f64>,
     /// The least free memory, in KiB.
     pub free: Option<u64>,
@@ -33,15 +33,13 @@ pub struct Latest {
     pub page_tables: Option<u64>,
 }
 
-/// Reads the end of a ring, also while it is written; `now` is in milliseconds since 1970.
-///
-/// # Errors
-/// It is no ring, or is of another version of the format.
-pub fn latest(file: &File, now: i64) -> Result<Latest, Refused> {
+/// Reads the end of a ring, even while it is written; `now` is in milliseconds since 1970.
+/// Errors: it is no ring, or has another version of the format.
+pub fn read_latest(file: &File, now: i64) -> Result<Latest, UnreadableRing> {
     let mut minute = Minute::default();
-    let summary = read_newest(file, SPAN, &mut |position: Position, entry: Entry<'_>| {
-        if let Entry::Sample(sample) = entry {
-            minute.sample(position.run, sample);
+    let summary = read_newest(file, SPAN, &mut |position: Position, entry: RingEntry<'_>| {
+        if let RingEntry::Sample(sample) = entry {
+            minute.add_sample(position.run, sample);
         }
     })?;
     let patience = summary.header.about.interval_ms.saturating_mul(PATIENCE);
@@ -52,30 +50,33 @@ pub fn latest(file: &File, now: i64) -> Result<Latest, Refused> {
 #[derive(Default)]
 struct Minute {
     found: Latest,
-    before: Option<(u64, Box<Sample>)>,
+    before: Option<(u64, Box<HostSample>)>,
 }
 
 impl Minute {
-    fn sample(&mut self, run: u64, sample: &Sample) {
+    fn add_sample(&mut self, run: u64, sample: &HostSample) {
         let found = &mut self.found;
         found.newest = Some(sample.wall);
         found.samples += 1;
-        found.free = least(found.free, sample.get(Field::MemFree));
+        found.free = found.free.into_iter().chain(sample.get(Field::MemFree)).min();
         found.page_tables = found.page_tables.max(sample.get(Field::PageTables));
-        if let Some((_, before)) = self.before.as_ref().filter(|(of, _)| *of == run)
-            && let Some(passed) = sample.uptime.checked_sub(before.uptime).filter(|passed| *passed > 0)
+        if let Some((_, before)) = self.before.as_ref().filter(|(count, _)| *count == run)
+            && let Some(passed) =
+                sample.uptime.checked_sub(before.uptime).filter(|passed| *passed > 0)
         {
             let grown = |field| sample.get(field)?.checked_sub(before.get(field)?);
             found.gap = found.gap.max(Some(passed));
-            found.kernel = most(found.kernel, kernel(&grown));
-            let stalled = grown(Field::PressureMemoryFull).map(|stalled| (part(stalled, passed) / 1000.0).min(1.0));
-            found.memory_stall = most(found.memory_stall, stalled);
-            let scanned = grown(Field::ScanDirect).map(|scanned| part(scanned, passed) * 1000.0);
-            found.direct_scan = most(found.direct_scan, scanned);
+            found.kernel = max_known(found.kernel, kernel_cpu_share(&grown));
+            let stalled = grown(Field::PressureMemoryFull)
+                .map(|stalled| (divide_counts(stalled, passed) / 1000.0).min(1.0));
+            found.memory_stall = max_known(found.memory_stall, stalled);
+            let scanned =
+                grown(Field::ScanDirect).map(|scanned| divide_counts(scanned, passed) * 1000.0);
+            found.direct_scan = max_known(found.direct_scan, scanned);
         }
         match &mut self.before {
-            Some((of, before)) => {
-                *of = run;
+            Some((count, before)) => {
+                *count = run;
                 before.as_mut().clone_from(sample);
             }
             None => self.before = Some((run, Box::new(sample.clone()))),
@@ -83,51 +84,50 @@ impl Minute {
     }
 }
 
-/// Guests' time is in that of users.
-fn kernel(grown: &dyn Fn(Field) -> Option<u64>) -> Option<f64> {
-    let sum = |fields: &[Field]| fields.iter().filter_map(|field| grown(*field)).fold(0, u64::saturating_add);
+/// Users' time includes guests'.
+fn kernel_cpu_share(grown: &dyn Fn(Field) -> Option<u64>) -> Option<f64> {
+    let sum = |fields: &[Field]| {
+        fields.iter().filter_map(|field| grown(*field)).fold(0, u64::saturating_add)
+    };
     let system = grown(Field::CpuSystem)?.saturating_add(sum(&[Field::CpuIrq, Field::CpuSoftirq]));
-    let others = [Field::CpuUser, Field::CpuNice, Field::CpuIdle, Field::CpuIowait, Field::CpuSteal];
+    let others =
+        [Field::CpuUser, Field::CpuNice, Field::CpuIdle, Field::CpuIowait, Field::CpuSteal];
     let all = system.saturating_add(sum(&others));
-    (all > 0).then(|| part(system, all))
+    (all > 0).then(|| divide_counts(system, all))
 }
 
-#[allow(clippy::cast_precision_loss, reason = "a peak, of two whole numbers that are not near 2^52")]
-fn part(of: u64, all: u64) -> f64 {
-    of as f64 / all as f64
+#[allow(
+    clippy::cast_precision_loss,
+    reason = "a peak, of two whole numbers that are not near 2^52"
+)]
+fn divide_counts(count: u64, all: u64) -> f64 {
+    count as f64 / all as f64
 }
 
-fn most(one: Option<f64>, other: Option<f64>) -> Option<f64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.max(other)),
-        (one, other) => one.or(other),
-    }
-}
-
-fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
-    }
+fn max_known(one: Option<f64>, other: Option<f64>) -> Option<f64> {
+    one.into_iter().chain(other).reduce(f64::max)
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::ring::{About, Folder, Kind};
+    use crate::ring::{About, RingFolder, RingKind};
     use crate::testing::Blocks;
 
     const NOON: i64 = 1_795_306_507_000;
 
-    /// Two minutes; 30 s before the end the kernel has all of a processor of four for a second, and a sample is missing.
+    /// Two minutes; 30 s before the end the kernel has all of a processor of four for a second, and
+    /// a sample is missing.
     #[test]
     fn the_last_minute_tells_its_peaks() {
         let folder = tempfile::tempdir().unwrap();
         let about = About { interval_ms: 1000, ..About::default() };
-        let opened = Folder::open(folder.path()).unwrap().ring(Kind::Seconds, 64, &about).unwrap();
+        let opened = RingFolder::open(folder.path())
+            .unwrap()
+            .open_ring(RingKind::Seconds, 64, &about)
+            .unwrap();
         let mut blocks = Blocks::of(&opened.ring, 0);
-        let mut sample = Sample::default();
+        let mut sample = HostSample::default();
         for second in 0..=120_u64 {
             let peak = second == 90;
             for (field, by) in [
@@ -142,18 +142,23 @@ mod tests {
             // What was before the last minute counts for nothing.
             sample.set(Field::MemFree, if second == 10 { 1 } else { 5000 + second });
             sample.set(Field::PageTables, 1000 + second);
-            (sample.uptime, sample.wall) = (second * 1000, NOON + i64::try_from(second).unwrap() * 1000);
+            (sample.uptime, sample.wall) =
+                (second * 1000, NOON + i64::try_from(second).unwrap() * 1000);
             if second != 100 {
                 blocks.push(&opened.ring, &sample);
             }
         }
-        let file = crate::status::open(&folder.path().join(Kind::Seconds.file())).unwrap();
+        let file =
+            crate::status::open_ring(&folder.path().join(RingKind::Seconds.file_name())).unwrap();
         let end = NOON + 120_000;
-        let found = latest(&file, end + 2000).unwrap();
+        let found = read_latest(&file, end + 2000).unwrap();
         assert_eq!((found.is_alive, found.newest, found.gap), (true, Some(end), Some(2000)));
-        assert_eq!((found.kernel, found.memory_stall, found.direct_scan), (Some(0.25), Some(0.25), Some(5000.0)));
+        assert_eq!(
+            (found.kernel, found.memory_stall, found.direct_scan),
+            (Some(0.25), Some(0.25), Some(5000.0))
+        );
         assert_eq!((found.free, found.page_tables), (Some(5060), Some(1120)));
         assert_eq!(found.samples, 60);
-        assert!(!latest(&file, end + 11_000).unwrap().is_alive);
+        assert!(!read_latest(&file, end + 11_000).unwrap().is_alive);
     }
 }

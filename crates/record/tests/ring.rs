@@ -1,34 +1,44 @@
-//! Rings as they are written and read: whole, cut anywhere, damaged anywhere, gone round, of others.
+//! Rings as they are written and read: whole, cut anywhere, damaged anywhere, gone round, of
+//! others.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::disallowed_methods, reason = "a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a test"
+)]
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use hugewise_record::ring::{About, BLOCK, Entry, Folder, HEADERS, Kind, Opened, RingError, Summary, read};
+use hugewise_record::ring::{
+    About, BLOCK, HEADERS, OpenedRing, RingEntry, RingError, RingFolder, RingKind, RingSummary,
+    read,
+};
 use hugewise_record::testing::Blocks;
-use hugewise_record::{Event, EventKind, Field, Sample};
+use hugewise_record::{Field, HostSample, RecordedEvent, RecordedEventKind};
 use proptest::prelude::*;
 
 fn about() -> About {
     About { host: "db1".into(), base_page: 4096, ticks: 100, interval_ms: 1000, ..About::default() }
 }
 
-fn open(folder: &Path, blocks: u64) -> Opened {
-    Folder::open(folder).unwrap().ring(Kind::Seconds, blocks, &about()).unwrap()
+fn open(folder: &Path, blocks: u64) -> OpenedRing {
+    RingFolder::open(folder).unwrap().open_ring(RingKind::Seconds, blocks, &about()).unwrap()
 }
 
-fn sample(second: u64) -> Sample {
-    let mut sample = Sample::default();
-    (sample.wall, sample.uptime) = (1_795_306_507_000 + i64::try_from(second * 1000).unwrap(), second * 1000);
+fn sample(second: u64) -> HostSample {
+    let mut sample = HostSample::default();
+    (sample.wall, sample.uptime) =
+        (1_795_306_507_000 + i64::try_from(second * 1000).unwrap(), second * 1000);
     sample.set(Field::MemFree, 1_000_000 - second);
     sample.set(Field::Faults, second * 12_345);
     sample
 }
 
 /// So many samples as the recorder writes them: a block of four seconds each.
-fn write(opened: &Opened, from: u64, count: u64) {
+fn write(opened: &OpenedRing, from: u64, count: u64) {
     let mut blocks = Blocks::of(&opened.ring, opened.next);
     for second in from..from + count {
         blocks.push(&opened.ring, &sample(second));
@@ -36,10 +46,10 @@ fn write(opened: &Opened, from: u64, count: u64) {
 }
 
 /// The seconds of the samples in it, each of which has to be what was written, and the summary.
-fn seconds(bytes: &[u8]) -> (Vec<u64>, Summary) {
+fn seconds(bytes: &[u8]) -> (Vec<u64>, RingSummary) {
     let mut seconds = Vec::new();
     let summary = read(&mut { bytes }, &mut |_, entry| {
-        if let Entry::Sample(read) = entry {
+        if let RingEntry::Sample(read) = entry {
             let second = read.uptime / 1000;
             assert_eq!(*read, sample(second), "a sample that nobody wrote");
             seconds.push(second);
@@ -80,7 +90,7 @@ fn in_order_it_is_read_from_the_oldest_on() {
     let file = fs::File::open(folder.path().join("seconds.ring")).unwrap();
     let mut all = Vec::new();
     hugewise_record::ring::read_in_order(&file, &mut |_, entry| {
-        if let Entry::Sample(sample) = entry {
+        if let RingEntry::Sample(sample) = entry {
             all.push(sample.uptime / 1000);
         }
     })
@@ -116,16 +126,18 @@ fn the_room_is_taken_at_once_and_nobody_else_reads_it() {
     assert_eq!((facts.mode() & 0o7777, facts.len()), (0o600, 2002 * 4096));
     assert!(facts.blocks() * 512 >= facts.len(), "{} of {}", facts.blocks() * 512, facts.len());
     assert_eq!(fs::metadata(&place).unwrap().mode() & 0o7777, 0o700);
-    let names: Vec<_> = fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        fs::read_dir(&place).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["seconds.ring"]);
 }
 
 #[test]
 fn what_others_could_have_put_there_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
-    let ring = || Folder::open(folder.path()).unwrap().ring(Kind::Seconds, 8, &about());
+    let ring =
+        || RingFolder::open(folder.path()).unwrap().open_ring(RingKind::Seconds, 8, &about());
     let path = folder.path().join("seconds.ring");
-    let why = |made: Result<Opened, RingError>| made.map(|_| ()).unwrap_err().to_string();
+    let why = |made: Result<OpenedRing, RingError>| made.map(|_| ()).unwrap_err().to_string();
 
     fs::write(&path, "precious").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
@@ -151,12 +163,16 @@ fn what_others_could_have_put_there_is_refused_by_name() {
     let link = folder.path().join("link");
     fs::create_dir(folder.path().join("real")).unwrap();
     symlink(folder.path().join("real"), &link).unwrap();
-    assert!(Folder::open(&link).unwrap_err().to_string().contains("link"));
+    assert!(RingFolder::open(&link).unwrap_err().to_string().contains("link"));
     let open_to_all = folder.path().join("all");
     fs::create_dir(&open_to_all).unwrap();
     fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o777)).unwrap();
-    assert!(Folder::open(&open_to_all).unwrap_err().to_string().contains("every user may write"));
-    assert!(Folder::open(&open_to_all.join("new")).is_err() && !open_to_all.join("new").exists());
+    assert!(
+        RingFolder::open(&open_to_all).unwrap_err().to_string().contains("every user may write")
+    );
+    assert!(
+        RingFolder::open(&open_to_all.join("new")).is_err() && !open_to_all.join("new").exists()
+    );
 }
 
 #[test]
@@ -188,12 +204,16 @@ fn the_kernels_words_come_back_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
     let opened = open(folder.path(), 8);
     let mut blocks = Blocks::of(&opened.ring, opened.next);
-    let event = Event::new(7, EventKind::OutOfMemory, b"Out of memory: Killed process 1 (\x1b[2J)");
+    let event = RecordedEvent::new(
+        7,
+        RecordedEventKind::OutOfMemory,
+        b"Out of memory: Killed process 1 (\x1b[2J)",
+    );
     blocks.push_event(&opened.ring, &event);
     let mut said = Vec::new();
     let bytes = fs::read(folder.path().join("seconds.ring")).unwrap();
     read(&mut &bytes[..], &mut |_, entry| {
-        if let Entry::Event(event) = entry {
+        if let RingEntry::Event(event) = entry {
             said.push(*event);
         }
     })

@@ -1,25 +1,25 @@
-//! An experiment of the lab: what the renderers show.
+//! What the lab measured.
 
-use hugewise_lab::experiment::Outcome;
-use hugewise_lab::results::{Ratio, Run};
+use hugewise_lab::experiment::ExperimentOutcome;
+use hugewise_lab::results::{MetricRun, Ratio};
 use hugewise_lab::variant::Variant;
 use hugewise_model::{Bytes, Host};
 
-use crate::chart::Unit;
+use crate::chart::ChartUnit;
 
-/// What an experiment found, on which host, beside what was forecast.
+/// What an experiment found on a host, beside what was forecast.
 pub struct LabReport<'a> {
     /// The host.
     pub host: &'a Host,
     /// What was found.
-    pub outcome: &'a Outcome,
-    /// What `hugewise size` would have said of the same; empty for experiments that nothing is forecast of.
-    pub forecasts: &'a [Forecast],
+    pub outcome: &'a ExperimentOutcome,
+    /// What `hugewise size` would have said; empty for experiments without a forecast.
+    pub forecasts: &'a [LabForecast],
 }
 
 /// A forecast next to what was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Forecast {
+pub struct LabForecast {
     /// The pages.
     pub pages: Variant,
     /// The number of sessions.
@@ -28,19 +28,18 @@ pub struct Forecast {
     pub segment: Bytes,
     /// Page tables of all of them.
     pub page_tables: Bytes,
-    /// What was measured of the same: the median.
+    /// The median that was measured.
     pub measured: Bytes,
 }
 
-impl Forecast {
+impl LabForecast {
     /// How far the measured amount is from the forecast, in per cent of it.
     pub fn off_percent(&self) -> Option<f64> {
         Some((self.measured.part_of(self.page_tables)? - 1.0) * 100.0)
     }
 }
 
-/// The ratio that belongs to a run.
-pub(crate) fn ratio_of<'a>(outcome: &'a Outcome, run: &Run) -> Option<&'a Ratio> {
+pub(crate) fn ratio_of<'a>(outcome: &'a ExperimentOutcome, run: &MetricRun) -> Option<&'a Ratio> {
     outcome.ratios.iter().find(|ratio| {
         ratio.pages == run.pages
             && ratio.metric == run.metric
@@ -50,27 +49,38 @@ pub(crate) fn ratio_of<'a>(outcome: &'a Outcome, run: &Run) -> Option<&'a Ratio>
     })
 }
 
-/// A run's value in the unit in which it is shown, and that unit.
-pub(crate) fn shown(run: &Run, value: f64) -> (f64, Unit) {
+/// The cells of a forecast's row; `unknown` stands for what it is off by.
+pub(crate) fn forecast_cells(forecast: &LabForecast, unknown: &str) -> [String; 6] {
+    [
+        forecast.pages.to_string(),
+        forecast.sessions.to_string(),
+        forecast.segment.to_string(),
+        forecast.page_tables.to_string(),
+        forecast.measured.to_string(),
+        forecast.off_percent().map_or_else(|| unknown.into(), |off| format!("{off:+.1} %")),
+    ]
+}
+
+/// A run's value in the unit in which it is shown.
+pub(crate) fn to_shown_unit(run: &MetricRun, value: f64) -> (f64, ChartUnit) {
     match run.unit.as_str() {
-        "s" => (value, Unit::Seconds),
-        "ns" => (value / 1e9, Unit::Seconds),
-        "B" => (value, Unit::Bytes),
-        "B/s" => (value, Unit::BytesPerSecond),
-        "1/s" => (value, Unit::PerSecond),
-        "%" => (value, Unit::Percent),
-        _ => (value, Unit::Count),
+        "s" => (value, ChartUnit::Seconds),
+        "ns" => (value / 1e9, ChartUnit::Seconds),
+        "B" => (value, ChartUnit::Bytes),
+        "B/s" => (value, ChartUnit::BytesPerSecond),
+        "1/s" => (value, ChartUnit::PerSecond),
+        "%" => (value, ChartUnit::Percent),
+        _ => (value, ChartUnit::Count),
     }
 }
 
-/// The value for people.
-pub(crate) fn value(run: &Run, value: f64) -> String {
-    let (value, unit) = shown(run, value);
-    unit.show(value)
+pub(crate) fn format_run_value(run: &MetricRun, value: f64) -> String {
+    let (value, unit) = to_shown_unit(run, value);
+    unit.format_value(value)
 }
 
 /// `1.23`, `18.4`, `196`.
-pub(crate) fn times(ratio: f64) -> String {
+pub(crate) fn format_ratio(ratio: f64) -> String {
     match ratio {
         ratio if ratio >= 99.95 => format!("{ratio:.0}"),
         ratio if ratio >= 9.995 => format!("{ratio:.1}"),
@@ -78,16 +88,15 @@ pub(crate) fn times(ratio: f64) -> String {
     }
 }
 
-/// `page_tables` as people say it.
-pub(crate) fn name(metric: &str) -> String {
+pub(crate) fn metric_title(metric: &str) -> String {
     metric.replace('_', " ")
 }
 
-/// Runs that belong beside each other: the same metric under the same case, in the order in which they were found.
-pub(crate) fn groups(outcome: &Outcome) -> Vec<Vec<&Run>> {
-    let mut groups: Vec<Vec<&Run>> = Vec::new();
+/// Runs of the same metric and case, in the order in which they were found.
+pub(crate) fn group_runs(outcome: &ExperimentOutcome) -> Vec<Vec<&MetricRun>> {
+    let mut groups: Vec<Vec<&MetricRun>> = Vec::new();
     for run in &outcome.runs {
-        let same = |group: &&mut Vec<&Run>| {
+        let same = |group: &&mut Vec<&MetricRun>| {
             group.first().is_some_and(|first| first.metric == run.metric && first.case == run.case)
         };
         match groups.iter_mut().find(same) {
@@ -104,36 +113,82 @@ pub(crate) fn groups(outcome: &Outcome) -> Vec<Vec<&Run>> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use hugewise_advice::forecast::of_forked;
-    use hugewise_lab::experiment::{Outline, Planned};
+    use hugewise_diagnose::forecast::of_forked;
+    use hugewise_lab::experiment::{Outline, PlannedVariant};
     use hugewise_lab::results::Better;
     use hugewise_model::{Engine, PageSize};
 
     use super::*;
 
-    pub(crate) fn run(metric: &str, unit: &str, pages: Variant, sessions: Option<u32>, samples: &[f64]) -> Run {
-        let of = serde_json::json!({
+    pub(crate) fn run(
+        metric: &str,
+        unit: &str,
+        pages: Variant,
+        sessions: Option<u32>,
+        samples: &[f64],
+    ) -> MetricRun {
+        let other_json = serde_json::json!({
             "experiment": "page-tables", "engine": "standin", "pages": pages, "sessions": sessions,
             "segment_bytes": 1_u64 << 30, "metric": metric, "case": null, "unit": unit, "better": Better::Lower,
             "samples": samples, "median": samples[samples.len() / 2],
             "min": samples.iter().copied().fold(f64::INFINITY, f64::min),
             "max": samples.iter().copied().fold(0.0, f64::max),
         });
-        serde_json::from_value(of).unwrap()
+        serde_json::from_value(other_json).unwrap()
     }
 
-    pub(crate) fn outcome(hostile: bool) -> Outcome {
-        let note =
-            if hostile { "\u{1b}[2J<script>alert(1)</script>\u{202e}" } else { "1g is left out: no 1 GiB pages" };
+    fn sample_plan() -> Outline {
+        let planned = |pages, left_out: Option<&str>| PlannedVariant {
+            pages,
+            memory_bytes: 1 << 30,
+            pool_bytes: 1 << 30,
+            processes: 100,
+            left_out: left_out.map(str::to_owned),
+        };
+        Outline {
+            experiment: "page-tables".into(),
+            engine: "standin".into(),
+            variants: vec![
+                planned(Variant::Base, None),
+                planned(Variant::MIB_2, None),
+                planned(Variant::GIB_1, Some("this kernel has no 1 GiB pages")),
+            ],
+            rounds: 3,
+            warm_ups: 1,
+            seed: 1,
+            seconds: 90.0,
+            peak_bytes: 3 << 30,
+            available_bytes: 20 << 30,
+            floor_bytes: 1 << 30,
+            changes: vec!["2m: grows the pool by 1.0 GiB".into()],
+            refusal: None,
+        }
+    }
+
+    fn sample_runs() -> Vec<MetricRun> {
         let mib = 1_048_576.0;
-        let runs = vec![
+        vec![
             run("page_tables", "B", Variant::Base, Some(10), &[20.0 * mib, 21.0 * mib, 22.0 * mib]),
-            run("page_tables", "B", Variant::Base, Some(100), &[205.0 * mib, 206.0 * mib, 207.0 * mib]),
+            run(
+                "page_tables",
+                "B",
+                Variant::Base,
+                Some(100),
+                &[205.0 * mib, 206.0 * mib, 207.0 * mib],
+            ),
             run("page_tables", "B", Variant::MIB_2, Some(10), &[0.5 * mib, 0.6 * mib, 0.7 * mib]),
             run("page_tables", "B", Variant::MIB_2, Some(100), &[5.5 * mib, 5.6 * mib, 5.7 * mib]),
             run("attach_time", "ns", Variant::Base, None, &[2500.0]),
             run("attach_time", "ns", Variant::MIB_2, None, &[150.0]),
-        ];
+        ]
+    }
+
+    pub(crate) fn sample_outcome(hostile: bool) -> ExperimentOutcome {
+        let note = if hostile {
+            "\u{1b}[2J<script>alert(1)</script>\u{202e}"
+        } else {
+            "1g is left out: no 1 GiB pages"
+        };
         let ratio = |pages, sessions, median: f64| Ratio {
             experiment: "page-tables".into(),
             metric: "page_tables".into(),
@@ -146,33 +201,9 @@ pub(crate) mod tests {
             min: median - 1.0,
             max: median + 1.0,
         };
-        let planned = |pages, left_out: Option<&str>| Planned {
-            pages,
-            memory_bytes: 1 << 30,
-            pool_bytes: 1 << 30,
-            processes: 100,
-            left_out: left_out.map(str::to_owned),
-        };
-        Outcome {
-            plan: Outline {
-                experiment: "page-tables".into(),
-                engine: "standin".into(),
-                variants: vec![
-                    planned(Variant::Base, None),
-                    planned(Variant::MIB_2, None),
-                    planned(Variant::GIB_1, Some("this kernel has no 1 GiB pages")),
-                ],
-                rounds: 3,
-                warm_ups: 1,
-                seed: 1,
-                seconds: 90.0,
-                peak_bytes: 3 << 30,
-                available_bytes: 20 << 30,
-                floor_bytes: 1 << 30,
-                changes: vec!["2m: grows the pool by 1.0 GiB".into()],
-                refusal: None,
-            },
-            runs,
+        ExperimentOutcome {
+            plan: sample_plan(),
+            runs: sample_runs(),
             ratios: vec![ratio(Variant::MIB_2, 10, 35.0), ratio(Variant::MIB_2, 100, 36.8)],
             notes: vec![note.into()],
             stopped: hostile.then(|| "interrupted".into()),
@@ -182,14 +213,15 @@ pub(crate) mod tests {
     }
 
     /// What is forecast of the runs of [`outcome`], for a server whose processes are forked.
-    pub(crate) fn forecasts(outcome: &Outcome) -> Vec<Forecast> {
+    pub(crate) fn forecast_sample_runs(outcome: &ExperimentOutcome) -> Vec<LabForecast> {
         let runs = outcome.runs.iter().filter(|run| run.metric == "page_tables");
-        let forecast = |run: &Run| {
+        let forecast = |run: &MetricRun| {
             let page = if run.pages == Variant::Base { PageSize::KIB_4 } else { PageSize::MIB_2 };
             let (sessions, segment) = (run.sessions.unwrap(), Bytes(run.segment_bytes.unwrap()));
-            let page_tables = of_forked(Engine::Other, sessions.into(), segment, page, PageSize::KIB_4);
+            let page_tables =
+                of_forked(Engine::Other, sessions.into(), segment, page, PageSize::KIB_4);
             let measured = Bytes(format!("{:.0}", run.median).parse().unwrap());
-            Forecast { pages: run.pages, sessions, segment, page_tables, measured }
+            LabForecast { pages: run.pages, sessions, segment, page_tables, measured }
         };
         runs.map(forecast).collect()
     }
@@ -197,14 +229,14 @@ pub(crate) mod tests {
     #[test]
     fn what_was_measured_is_off_the_forecast_by_so_much() {
         // 513 tables of 4 KiB for 1 GiB, and 54 KiB that every process has: a hundred times.
-        let off = forecasts(&outcome(false))[1].off_percent().unwrap();
+        let off = forecast_sample_runs(&sample_outcome(false))[1].off_percent().unwrap();
         assert!((off - (206.0 * 1024.0 / (100.0 * 2106.0) - 1.0) * 100.0).abs() < 1e-9, "{off}");
     }
 
     #[test]
     fn runs_of_one_metric_stand_together() {
-        let outcome = outcome(false);
-        let groups = groups(&outcome);
+        let outcome = sample_outcome(false);
+        let groups = group_runs(&outcome);
         assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [4, 2]);
         assert_eq!(
             groups[0].iter().map(|run| run.sessions).collect::<Vec<_>>(),

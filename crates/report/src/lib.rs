@@ -1,77 +1,79 @@
 //! How things look: text for a terminal, JSON for programs.
 //!
-//! Nothing here decides anything: [`Checked`] comes in, characters go out. Everything that a
-//! host can name (processes, files, instances) passes [`plain::clean`] before it reaches a terminal.
+//! Nothing here decides anything. Everything that a host can name (processes, files, instances) is
+//! escaped by [`plain`] before it reaches a terminal.
 
-use std::io;
 use std::path::Path;
 
-use hugewise_advice::Assessment;
-use hugewise_advice::sizing::{Request, Sizing};
-use hugewise_advice::target::Goal;
+use hugewise_diagnose::sizing::{Request, SizedServer, Sizing};
+use hugewise_diagnose::target::PoolGoal;
+use hugewise_diagnose::{Assessment, Diagnosis};
 use hugewise_model::{Host, Instance, Unread};
 
-mod answer;
-mod changed;
-pub mod chart;
+mod chart;
+mod check_outcome;
 pub mod date;
 pub mod formats;
-mod forms;
-mod full;
 mod glossary;
-pub mod html;
+mod host_report;
+mod html;
 pub mod json;
 pub mod lab;
+mod log_timestamp;
 pub mod nagios;
 pub mod openmetrics;
 pub mod palette;
 pub mod parquet;
+mod plan_reports;
 pub mod recorded;
+mod report_writers;
 pub mod rules;
 pub mod run;
 pub mod screen;
 pub mod series;
 pub mod spark;
-mod started;
-pub mod table;
+mod table;
 pub mod text;
+mod unnamed_file;
 mod verified;
 pub mod view;
 
 #[cfg(test)]
-mod hostile;
-#[cfg(test)]
 mod samples;
 #[cfg(test)]
-mod stories;
+mod testing;
 
 pub use hugewise_model::escape::plain;
 
-pub use answer::Answer;
-pub use changed::{AppliedReport, Expectation, Kept, Planned, Proof, Restarted, UndoneReport};
-pub use full::{HostReport, Stop, VERSION};
+pub use check_outcome::CheckOutcome;
+pub use host_report::{HostReport, Stop, VERSION};
 pub use lab::LabReport;
 pub use palette::Palette;
-pub use run::{RunReport, Started};
-pub use verified::{Disagreement, Verified};
+pub use plan_reports::{
+    AppliedReport, FindingOutcome, JournalListing, PlanReport, Proof, RestartedServer,
+};
+pub use report_writers::{PageReport, Report};
+pub use run::{RunPreamble, RunReport};
+pub use unnamed_file::UnnamedFile;
+pub use verified::{LogDisagreement, Verified};
 
-/// A host that has been checked: what the renderers show.
-pub struct Checked<'a> {
+/// A host that has been checked.
+pub struct CheckReport<'a> {
     /// The host.
     pub host: &'a Host,
     /// Its instances, sorted by engine and name.
     pub instances: &'a [Instance],
     /// What is said of them.
     pub assessment: &'a Assessment,
-    /// Everything that is there and could not be read, by the host's readers and the engines', sorted.
+    /// Everything that the readers of host and engines could not read, sorted.
     pub unread: &'a [Unread],
-    /// Where it was captured, as the user named it; none for the running host.
+    /// Where it was captured, as the user named it; `None` for the running host.
     pub root: Option<&'a Path>,
 }
 
 /// How text is laid out.
 #[derive(Clone, Copy, Debug)]
-pub struct Layout {
+pub struct TextLayout {
     /// Columns of the terminal.
     pub width: usize,
     /// With colour or without.
@@ -80,45 +82,29 @@ pub struct Layout {
     pub verbose: bool,
 }
 
-impl Layout {
+impl TextLayout {
     /// No colour, this many columns.
-    pub const fn plain(width: usize) -> Self {
+    pub const fn plain_text(width: usize) -> Self {
         Self { width, palette: Palette::Plain, verbose: false }
     }
 }
 
-impl Checked<'_> {
-    /// Moments of servers that cannot be told, with the reason, where no rule has said so.
-    pub fn open_moments(&self) -> Vec<String> {
-        view::closing::open_moments(self)
-    }
-
-    /// Writes the report that people read.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-        text::write(self, out, layout)
-    }
-
-    /// Writes the report that programs read, schema `hugewise.check/1`.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        json::write(self, out)
-    }
-
-    /// Writes the report as a page.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_html(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        out.write_all(html::check::page(self).as_bytes())
+impl<'a> CheckReport<'a> {
+    /// What a diagnosis found on a host; `root` is where it was captured.
+    pub fn from_diagnosis(diagnosis: &'a Diagnosis, root: Option<&'a Path>) -> Self {
+        let Diagnosis { host, instances, assessment, unread, .. } = diagnosis;
+        Self { host, instances, assessment, unread, root }
     }
 }
 
-/// Servers that have been sized: what the renderers show.
+impl CheckReport<'_> {
+    /// Moments of servers that cannot be told and that no rule reports, with the reason.
+    pub fn open_moments(&self) -> Vec<String> {
+        view::closing::open_moments(self)
+    }
+}
+
+/// Servers that have been sized.
 pub struct SizeReport<'a> {
     /// The host.
     pub host: &'a Host,
@@ -128,36 +114,18 @@ pub struct SizeReport<'a> {
     pub request: &'a Request,
     /// The answer.
     pub sizing: &'a Sizing,
-    /// What a plan makes of the pools; empty where none is made.
-    pub planned: &'a [Goal],
-    /// What one that gives back what nobody needs would make of them.
-    pub shrunk: &'a [Goal],
-    /// Everything that is there and could not be read, sorted.
+    /// What a plan makes of the pools; empty without a plan.
+    pub planned: &'a [PoolGoal],
+    /// The same for a plan that gives back what nobody needs.
+    pub shrunk: &'a [PoolGoal],
+    /// Everything that could not be read, sorted.
     pub unread: &'a [Unread],
 }
 
 impl SizeReport<'_> {
-    /// Writes the report that people read.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-        text::size::write(self, out, layout)
-    }
-
-    /// Writes the report that programs read, schema `hugewise.size/1`.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        json::size::write(self, out)
-    }
-
-    /// Writes the report as a page.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_html(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        out.write_all(html::size::page(self).as_bytes())
+    fn instance_of(&self, sized: &SizedServer) -> Option<&Instance> {
+        let is_same =
+            |instance: &&Instance| instance.engine == sized.engine && instance.name == sized.name;
+        self.instances.iter().find(is_same)
     }
 }

@@ -1,26 +1,27 @@
-//! Colours by what they mean.
+//! Colours by their meaning.
 
 use anstyle::{AnsiColor, Style};
+use hugewise_diagnose::coverage::Coverage;
 use hugewise_model::{HugePageUse, Level};
 
 /// Whether text carries colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Palette {
-    /// None: pipes, files, and terminals that asked for none.
+    /// None: pipes, files, and terminals that ask for none.
     Plain,
     /// The terminal's own sixteen colours.
     Colour,
 }
 
-/// What a piece of text means to its reader.
+/// What a piece of text means to its reader, and so its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
     /// Text.
     #[default]
     Text,
-    /// What the eye looks for: names.
+    /// Names, which the eye looks for.
     Strong,
-    /// What it may skip: labels, headings.
+    /// Labels and headings, which it may skip.
     Quiet,
     /// As it should be.
     Good,
@@ -53,9 +54,20 @@ impl From<HugePageUse> for Role {
     }
 }
 
+impl From<&Coverage> for Role {
+    fn from(standing: &Coverage) -> Self {
+        match standing {
+            Coverage::All => Self::Good,
+            Coverage::Partly => Self::Warn,
+            Coverage::None | Coverage::DoesNotStart => Self::Error,
+            Coverage::Unknown | Coverage::NotRunning | Coverage::NotCounted(_) => Self::Quiet,
+        }
+    }
+}
+
 impl Palette {
-    /// The style of a role; one that does nothing where there is no colour.
-    pub fn style(self, role: Role) -> Style {
+    /// The style of a role.
+    pub fn role_style(self, role: Role) -> Style {
         if self == Self::Plain {
             return Style::new();
         }

@@ -3,70 +3,66 @@
 use std::borrow::Cow;
 use std::io;
 
-use hugewise_advice::Rule;
-use hugewise_advice::docs::{self, first_sentence};
+use hugewise_diagnose::Rule;
+use hugewise_diagnose::docs::{self, first_sentence};
 use hugewise_engines::Message;
 use serde::Serialize;
 
-use crate::Layout;
+use crate::TextLayout;
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
 
-/// Writes each rule by its code, level and name, with what it looks for below.
-///
-/// # Errors
-/// Where `out` cannot be written.
-pub fn write_list(rules: &[&Rule], out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+/// Writes code, level and name of each rule, with what it looks for below.
+pub fn write_list(rules: &[&Rule], out: &mut dyn io::Write, layout: TextLayout) -> io::Result<()> {
     let mut screen = Screen::new(out, layout);
     for rule in rules {
         let heading = Spans::new()
             .add(Role::Text, &format!("{}  ", rule.code))
             .add(rule.level.into(), &format!("{:<5}  ", rule.level.as_str()))
             .add(Role::Strong, rule.name);
-        screen.line(&heading)?;
-        screen.flow(7, &Spans::from(format!("       {}", first_sentence(rule.docs.what)).as_str()))?;
+        screen.write_line(&heading)?;
+        screen.write_paragraph(
+            7,
+            &Spans::from(format!("       {}", first_sentence(&docs::describe_rule(rule)))),
+        )?;
     }
     Ok(())
 }
 
-/// What `hugewise rules --format json` prints.
 #[derive(Serialize)]
 struct Rules {
     schema: &'static str,
-    rules: Vec<Page>,
+    rules: Vec<RulePage>,
 }
 
 #[derive(Serialize)]
-struct Page {
+struct RulePage {
     code: &'static str,
     name: &'static str,
     level: &'static str,
     what: Cow<'static, str>,
-    why: &'static str,
-    fix: &'static str,
+    why: Cow<'static, str>,
+    fix: Cow<'static, str>,
     sources: &'static [&'static str],
 }
 
-/// Writes rules whole, schema `hugewise.rules/1`.
-///
-/// # Errors
-/// Where `out` cannot be written.
+/// Writes rules, schema `hugewise.rules/1`.
 pub fn write_json(rules: &[&Rule], out: &mut dyn io::Write) -> io::Result<()> {
-    let page = |rule: &&Rule| Page {
+    let page = |rule: &&Rule| RulePage {
         code: rule.code.as_str(),
         name: rule.name,
         level: rule.level.as_str(),
-        what: docs::what(rule),
-        why: rule.docs.why,
-        fix: rule.docs.fix,
+        what: docs::describe_rule(rule),
+        why: docs::why_it_hurts(rule),
+        fix: docs::how_to_fix(rule),
         sources: rule.docs.sources,
     };
     let rules = Rules { schema: "hugewise.rules/1", rules: rules.iter().map(page).collect() };
-    crate::json::document(&rules, out)
+    crate::json::write_json_document(&rules, out)
 }
 
 #[derive(Serialize)]
-struct Messages {
+struct MessagesDocument {
     schema: &'static str,
     messages: Vec<MessagePage>,
 }
@@ -81,25 +77,29 @@ struct MessagePage {
     sources: &'static [&'static str],
 }
 
-/// Writes a message whole, schema `hugewise.rules/1`.
-///
-/// # Errors
-/// Where `out` cannot be written.
+/// Writes a message, schema `hugewise.rules/1`.
 pub fn write_message_json(message: &Message, out: &mut dyn io::Write) -> io::Result<()> {
     let Message { name, says, means, look, rules, sources } = *message;
     let page = MessagePage { name, says, means, look, rules, sources };
-    crate::json::document(&Messages { schema: "hugewise.rules/1", messages: vec![page] }, out)
+    crate::json::write_json_document(
+        &MessagesDocument { schema: "hugewise.rules/1", messages: vec![page] },
+        out,
+    )
 }
 
 /// Writes what a message means.
-///
-/// # Errors
-/// Where `out` cannot be written.
-pub fn write_message(message: &Message, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+pub fn write_message(
+    message: &Message,
+    out: &mut dyn io::Write,
+    layout: TextLayout,
+) -> io::Result<()> {
     let mut screen = Screen::new(out, layout);
-    let heading = Spans::new().add(Role::Strong, message.name).add(Role::Text, &format!("  {}", message.says));
-    screen.flow(2, &heading)?;
-    let rules: Vec<String> = docs::rules_of(message).map(|rule| format!("{} {}", rule.code, rule.name)).collect();
+    let heading = Spans::new()
+        .add(Role::Strong, message.name)
+        .add(Role::Text, &format!("  {}", message.says));
+    screen.write_paragraph(2, &heading)?;
+    let rules: Vec<String> =
+        docs::rules_of(message).map(|rule| format!("{} {}", rule.code, rule.name)).collect();
     let sources: Vec<String> = message.sources.iter().map(|source| format!("- {source}")).collect();
     let parts = [
         ("What it means", vec![message.means.to_owned()]),
@@ -108,40 +108,38 @@ pub fn write_message(message: &Message, out: &mut dyn io::Write, layout: Layout)
         ("Sources", sources),
     ];
     for (title, lines) in parts.into_iter().filter(|(_, lines)| !lines.is_empty()) {
-        screen.blank()?;
-        screen.line(&Spans::new().add(Role::Strong, title))?;
-        lines.iter().try_for_each(|line| screen.flow(0, &Spans::from(line.as_str())))?;
+        screen.write_blank()?;
+        screen.write_line(&Spans::new().add(Role::Strong, title))?;
+        lines.iter().try_for_each(|line| screen.write_paragraph(0, &Spans::from(line.as_str())))?;
     }
     Ok(())
 }
 
 /// Writes one rule's page.
-///
-/// # Errors
-/// Where `out` cannot be written.
-pub fn write_page(rule: &Rule, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+pub fn write_page(rule: &Rule, out: &mut dyn io::Write, layout: TextLayout) -> io::Result<()> {
     let mut screen = Screen::new(out, layout);
     let heading = Spans::new()
         .add(Role::Strong, &format!("{} {}", rule.code, rule.name))
         .add(Role::Text, "  at worst ")
         .add(rule.level.into(), rule.level.as_str());
-    screen.flow(2, &heading)?;
-    let sources = rule.docs.sources.iter().map(|source| format!("- {source}")).collect::<Vec<_>>().join("\n");
+    screen.write_paragraph(2, &heading)?;
+    let sources =
+        rule.docs.sources.iter().map(|source| format!("- {source}")).collect::<Vec<_>>().join("\n");
     for (title, text) in [
-        ("What it looks for", docs::what(rule).as_ref()),
-        ("Why it hurts", rule.docs.why),
-        ("How to fix it", rule.docs.fix),
-        ("Sources", sources.as_str()),
+        ("What it looks for", docs::describe_rule(rule)),
+        ("Why it hurts", docs::why_it_hurts(rule)),
+        ("How to fix it", docs::how_to_fix(rule)),
+        ("Sources", sources.into()),
     ] {
-        screen.blank()?;
-        screen.line(&Spans::new().add(Role::Strong, title))?;
-        markdown(&mut screen, text.trim())?;
+        screen.write_blank()?;
+        screen.write_line(&Spans::new().add(Role::Strong, title))?;
+        write_markdown(&mut screen, text.trim())?;
     }
     Ok(())
 }
 
-/// Paragraphs are filled, list items hang, and what stands in a code block or is indented stays as it is.
-fn markdown(screen: &mut Screen<'_>, text: &str) -> io::Result<()> {
+/// Fills paragraphs, hangs list items, and leaves code as it is.
+fn write_markdown(screen: &mut Screen<'_>, text: &str) -> io::Result<()> {
     let mut paragraph = String::new();
     let mut code = false;
     for line in text.lines() {
@@ -149,14 +147,14 @@ fn markdown(screen: &mut Screen<'_>, text: &str) -> io::Result<()> {
         let fence = line.starts_with("```");
         let verbatim = code || line.starts_with("    ") || line.starts_with('|');
         if item || fence || verbatim || line.trim().is_empty() {
-            flush(screen, &mut paragraph)?;
+            flush_paragraph(screen, &mut paragraph)?;
         }
         if fence {
             code = !code;
         } else if verbatim {
-            screen.line(&Spans::from(format!("  {line}").as_str()))?;
+            screen.write_line(&Spans::from(format!("  {line}")))?;
         } else if line.trim().is_empty() {
-            screen.blank()?;
+            screen.write_blank()?;
         } else {
             if !paragraph.is_empty() {
                 paragraph.push(' ');
@@ -164,13 +162,13 @@ fn markdown(screen: &mut Screen<'_>, text: &str) -> io::Result<()> {
             paragraph.push_str(line.trim());
         }
     }
-    flush(screen, &mut paragraph)
+    flush_paragraph(screen, &mut paragraph)
 }
 
-fn flush(screen: &mut Screen<'_>, paragraph: &mut String) -> io::Result<()> {
+fn flush_paragraph(screen: &mut Screen<'_>, paragraph: &mut String) -> io::Result<()> {
     if !paragraph.is_empty() {
         let hang = if paragraph.starts_with("- ") { 4 } else { 2 };
-        screen.flow(hang, &Spans::from(format!("  {paragraph}").as_str()))?;
+        screen.write_paragraph(hang, &Spans::from(format!("  {paragraph}")))?;
         paragraph.clear();
     }
     Ok(())
@@ -178,7 +176,7 @@ fn flush(screen: &mut Screen<'_>, paragraph: &mut String) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use hugewise_advice::Docs;
+    use hugewise_diagnose::Docs;
     use hugewise_model::Level;
 
     use super::*;
@@ -187,11 +185,15 @@ mod tests {
         code: hugewise_model::RuleId::new("HW999"),
         name: "sample",
         level: Level::Warn,
+        role: hugewise_diagnose::CaseRole::Plain,
         docs: Docs {
-            what: "Speaks where a segment of more than 1 GiB sits on base pages. The threshold is\nthe one of a test.\n\n- one item that is long enough to be wrapped at eighty columns, where it hangs below its text\n- another",
+            what: "Speaks where a segment of more than 1 GiB sits on base pages. The threshold \
+                 is\nthe one of a test.\n\n- one item that is long enough to be wrapped at eighty \
+                 columns, where it hangs below its text\n- another",
             cost: "a cost",
             why: "Because.",
-            fix: "Run this:\n\n```\nsysctl -w vm.nr_hugepages=100    # a line that stays as it is, however long it may get to be\n```",
+            fix: "Run this:\n\n```\nsysctl -w vm.nr_hugepages=100    # a line that stays as it \
+                 is, however long it may get to be\n```",
             sources: &["Documentation/admin-guide/mm/hugetlbpage.rst, Linux 6.12"],
         },
         check: |_| Vec::new(),
@@ -200,7 +202,7 @@ mod tests {
     #[test]
     fn a_page_is_filled_and_its_code_stays_as_it_is() {
         let mut out = Vec::new();
-        write_page(&RULE, &mut out, Layout::plain(80)).unwrap();
+        write_page(&RULE, &mut out, TextLayout::plain_text(80)).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r#"
         HW999 sample  at worst warn
 
@@ -228,7 +230,7 @@ mod tests {
     #[test]
     fn the_list_says_of_each_rule_what_it_looks_for() {
         let mut out = Vec::new();
-        write_list(&[&RULE], &mut out, Layout::plain(60)).unwrap();
+        write_list(&[&RULE], &mut out, TextLayout::plain_text(60)).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r#"
         HW999  warn   sample
                Speaks where a segment of more than 1 GiB sits on

@@ -1,27 +1,29 @@
 //! Hosts made by hand for the snapshots.
 
-use std::collections::BTreeMap;
-
-use hugewise_advice::Assessment;
-use hugewise_advice::sizing::{self, Request};
-use hugewise_advice::standing::{Standing, standing};
+use crate::Report;
 use hugewise_change::Plan;
+use hugewise_diagnose::Assessment;
+use hugewise_diagnose::coverage::{Coverage, measure_coverage};
+use hugewise_diagnose::sizing::{self, Request};
 use hugewise_engines::log_files::read_log;
 use hugewise_engines::logs::{LogReport, LogText, LogVerdict};
-use hugewise_incident::Investigation;
-use hugewise_model::configuration::Place;
-use hugewise_model::host::{Memory, NodePool, NumaNode, Processors, Thp};
-use hugewise_model::instance::{Mechanism, SegmentKind, SessionModel, Setting};
+use hugewise_investigate::Investigation;
+use hugewise_model::configuration::FileLocation;
+use hugewise_model::host::{HostMemory, NodePool, NumaNode, Processors, Thp};
+use hugewise_model::instance::{Mechanism, SegmentKind, ServerSetting};
 use hugewise_model::{
-    Asked, Bytes, Chain, Demand, DemandSource, Engine, Finding, Host, HugePageUse, Instance, InstanceId, KernelRelease,
-    Level, Link, LinkName, LinkState, Observed, PageCount, PageSize, Pool, Reason, Remedy, RuleId, Segment,
-    UnknownVerdict, Unread,
+    Bytes, Demand, DemandSource, Engine, Finding, Host, HugePageChain, HugePageMode, HugePageUse,
+    Instance, InstanceId, KernelRelease, Level, Link, LinkName, LinkState, Observed, PageCount,
+    PageSize, Pool, Reason, Remedy, RuleId, Segment, UnknownVerdict, Unread,
 };
 
-use hugewise_advice::target::{Wish, target};
+use hugewise_diagnose::target::{TargetRequest, find_target};
 
 use crate::formats::testing;
-use crate::{Checked, Disagreement, HostReport, Layout, Palette, Planned, SizeReport, Stop, Verified};
+use crate::{
+    CheckReport, HostReport, LogDisagreement, Palette, PlanReport, SizeReport, Stop, TextLayout,
+    Verified,
+};
 
 /// Everything that a report shows.
 pub(crate) struct Sample {
@@ -32,20 +34,20 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    pub(crate) fn checked(&self) -> Checked<'_> {
+    pub(crate) fn checked(&self) -> CheckReport<'_> {
         let Self { host, instances, assessment, unread } = self;
-        Checked { host, instances, assessment, unread, root: None }
+        CheckReport { host, instances, assessment, unread, root: None }
     }
 
     pub(crate) fn text(&self, width: usize) -> String {
-        self.shown(Layout::plain(width))
+        self.shown(TextLayout::plain_text(width))
     }
 
     pub(crate) fn coloured(&self, width: usize) -> String {
-        self.shown(Layout { palette: Palette::Colour, ..Layout::plain(width) })
+        self.shown(TextLayout { palette: Palette::Colour, ..TextLayout::plain_text(width) })
     }
 
-    fn shown(&self, layout: Layout) -> String {
+    fn shown(&self, layout: TextLayout) -> String {
         let mut out = Vec::new();
         self.checked().write_text(&mut out, layout).unwrap();
         String::from_utf8(out).unwrap()
@@ -61,7 +63,9 @@ impl Sample {
 impl Sample {
     pub(crate) fn sized_text(&self, memory: Option<Bytes>, width: usize) -> String {
         let mut out = Vec::new();
-        self.sized(memory, |report| report.write_text(&mut out, Layout::plain(width)).unwrap());
+        self.sized(memory, |report| {
+            report.write_text(&mut out, TextLayout::plain_text(width)).unwrap()
+        });
         String::from_utf8(out).unwrap()
     }
 
@@ -74,23 +78,42 @@ impl Sample {
     pub(crate) fn sized(&self, memory: Option<Bytes>, show: impl FnOnce(&SizeReport<'_>)) {
         let Self { host, instances, unread, .. } = self;
         let request = Request { memory, sessions: Some(500), ..Request::default() };
-        let sizing = sizing::size(host, instances, &request).unwrap();
-        show(&SizeReport { host, instances, request: &request, sizing: &sizing, planned: &[], shrunk: &[], unread });
+        let sizing = sizing::size_servers(host, instances, &request).unwrap();
+        show(&SizeReport {
+            host,
+            instances,
+            request: &request,
+            sizing: &sizing,
+            planned: &[],
+            shrunk: &[],
+            unread,
+        });
     }
 
     /// A report with all that there is to say; of a host without servers, one without a plan.
-    pub(crate) fn whole(&self, archives: Option<&Investigation>, show: impl FnOnce(&HostReport<'_>)) {
+    pub(crate) fn whole(
+        &self,
+        archives: Option<&Investigation>,
+        show: impl FnOnce(&HostReport<'_>),
+    ) {
         self.whole_with(&testing::plan(), archives, show);
     }
 
     /// The same with another plan.
-    pub(crate) fn whole_with(&self, plan: &Plan, archives: Option<&Investigation>, show: impl FnOnce(&HostReport<'_>)) {
+    pub(crate) fn whole_with(
+        &self,
+        plan: &Plan,
+        archives: Option<&Investigation>,
+        show: impl FnOnce(&HostReport<'_>),
+    ) {
         let Self { host, instances, unread, .. } = self;
-        let planned = Planned { host, plan, kept: None, options: "", asking: false, unread };
-        let planned = if instances.is_empty() { Err("the host is half changed") } else { Ok(planned) };
-        let stops: Vec<Stop> = [1, 462, 1000].into_iter().filter_map(|sessions| self.stop(sessions)).collect();
+        let planned = PlanReport { host, plan, kept: None, options: "", asking: false, unread };
+        let planned =
+            if instances.is_empty() { Err("the host is half changed") } else { Ok(planned) };
+        let stops: Vec<Stop> =
+            [1, 462, 1000].into_iter().filter_map(|sessions| self.stop(sessions)).collect();
         let request = Request::default();
-        let sizing = sizing::size(host, instances, &request);
+        let sizing = sizing::size_servers(host, instances, &request);
         let nothing = sizing.as_ref().err().map(ToString::to_string).unwrap_or_default();
         let sized = sizing.as_ref().map_err(|_| nothing.as_str());
         let sized = sized.map(|sizing| SizeReport {
@@ -103,26 +126,38 @@ impl Sample {
             unread,
         });
         let checked = self.checked();
-        show(&HostReport { made_at: 1_700_000_000, checked, sized, stops: &stops, planned, investigation: archives });
+        show(&HostReport {
+            made_at: 1_700_000_000,
+            checked,
+            sized,
+            stops: &stops,
+            planned,
+            investigation: archives,
+        });
     }
 
     fn stop(&self, sessions: u64) -> Option<Stop> {
         let request = Request { sessions: Some(sessions), ..Request::default() };
-        Some(Stop { sessions, sizing: sizing::size(&self.host, &self.instances, &request).ok()? })
+        Some(Stop {
+            sessions,
+            sizing: sizing::size_servers(&self.host, &self.instances, &request).ok()?,
+        })
     }
 
     pub(crate) fn verified<T>(&self, show: impl FnOnce(&Verified<'_>) -> T) -> T {
         let Self { host, instances, assessment, unread } = self;
-        let standings: Vec<Standing> = instances.iter().map(|it| standing(host, it, false)).collect();
-        let verdict = if standings.is_empty() { Standing::Unknown } else { Standing::None };
+        let standings: Vec<Coverage> =
+            instances.iter().map(|instance| measure_coverage(host, instance, false)).collect();
+        let verdict = if standings.is_empty() { Coverage::Unknown } else { Coverage::None };
         let logs: Vec<LogReport> = instances.first().map(|_| failed_start()).into_iter().collect();
-        let disagreement = |instance: &Instance| Disagreement {
+        let disagreement = |instance: &Instance| LogDisagreement {
             instance: instance.title(),
             log: "/u01/alert_PROD.log".into(),
             says: LogVerdict::Failed,
-            mapped: Standing::None,
+            mapped: Coverage::None,
         };
-        let disagreements: Vec<Disagreement> = instances.first().map(disagreement).into_iter().collect();
+        let disagreements: Vec<LogDisagreement> =
+            instances.first().map(disagreement).into_iter().collect();
         show(&Verified {
             named: false,
             host,
@@ -140,11 +175,13 @@ impl Sample {
 /// What an alert log says of a start that failed.
 fn failed_start() -> LogReport {
     let bytes = b"Starting ORACLE instance (normal)\n";
-    let mut log = read_log(&LogText { path: "/u01/alert_PROD.log", bytes }, Some(Engine::Oracle)).unwrap();
+    let mut log =
+        read_log(&LogText { path: "/u01/alert_PROD.log", bytes }, Some(Engine::Oracle)).unwrap();
     log.format = "oracle page size table";
     log.started_at = Some("2023-11-14T22:13:20+00:00".into());
     log.page_size = Some(PageSize::MIB_2);
-    (log.expected, log.allocated, log.needed) = (Some(PageCount(17_411)), Some(PageCount(9)), Some(PageCount(17_411)));
+    (log.expected, log.allocated, log.needed) =
+        (Some(PageCount(17_411)), Some(PageCount(9)), Some(PageCount(17_411)));
     log.verdict = LogVerdict::Failed;
     log.reason.clear();
     log.memlock = Observed::Known(hugewise_model::Limit::At(Bytes::from_kib(64)));
@@ -158,7 +195,12 @@ fn known(text: &str) -> Observed<String> {
 
 fn pool(total: u64, free: u64, reserved: u64) -> Pool {
     let pages = |count| Observed::Known(PageCount(count));
-    let node = |node, total, free| NodePool { node, total: pages(total), free: pages(free), surplus: pages(0) };
+    let node = |node, total, free| NodePool {
+        node,
+        total: pages(total),
+        free: pages(free),
+        surplus: pages(0),
+    };
     Pool {
         page_size: PageSize::MIB_2,
         total: pages(total),
@@ -171,27 +213,34 @@ fn pool(total: u64, free: u64, reserved: u64) -> Pool {
 }
 
 fn host() -> Host {
-    let node =
-        |id| NumaNode { id, total: Observed::Known(Bytes::from_gib(64)), free: Observed::Known(Bytes::from_mib(307)) };
+    let node = |id| NumaNode {
+        id,
+        total: Observed::Known(Bytes::from_gib(64)),
+        free: Observed::Known(Bytes::from_mib(307)),
+    };
     Host {
         live: true,
         name: known("db7"),
         os: known("Oracle Linux Server 8.9"),
-        kernel: Observed::Known(KernelRelease { text: "5.15.0-200.el8uek.x86_64".into(), major: 5, minor: 15 }),
+        kernel: Observed::Known(KernelRelease {
+            text: "5.15.0-200.el8uek.x86_64".into(),
+            major: 5,
+            minor: 15,
+        }),
         architecture: known("x86_64"),
         read_at: Observed::Known(1_700_000_000),
         read_as: Observed::Known(0),
         base_page: Observed::Known(PageSize::KIB_4),
         default_huge_page: Observed::Known(PageSize::MIB_2),
         processors: Processors { online: Observed::Known(4), ..Processors::default() },
-        memory: Memory {
+        memory: HostMemory {
             total: Observed::Known(Bytes::from_gib(128)),
             free: Observed::Known(Bytes::from_mib(614)),
             available: Observed::Known(Bytes::from_gib(3)),
             page_tables: Observed::Known(Bytes::from_gib(12)),
             swap_total: Observed::Known(Bytes::from_gib(8)),
             swap_free: Observed::Known(Bytes::from_mib(8090)),
-            ..Memory::default()
+            ..HostMemory::default()
         },
         nodes: Observed::Known(vec![node(0), node(1)]),
         pools: Observed::Known(vec![pool(3200, 12, 3)]),
@@ -209,43 +258,30 @@ fn instance(engine: Engine, name: &str, segment: Segment, huge_pages: HugePageUs
         pids: (4711..5113).collect(),
         version: known("19c"),
         owner: "oracle".into(),
-        data_directory: Observed::Absent,
         endpoints: vec!["1521".into()],
         sessions: Observed::Known(402),
-        crowd: Observed::Absent,
         max_sessions: Observed::Known(1000),
-        session_model: SessionModel::Processes,
-        asked: Asked::Try,
-        setting: Some(Setting {
+        asked: HugePageMode::Try,
+        setting: Some(ServerSetting {
             name: "use_large_pages".into(),
             value: "TRUE".into(),
-            place: Some(Place { file: "/u01/app/oracle/dbs/spfilePROD.ora".into(), line: 0 }),
+            place: Some(FileLocation {
+                file: "/u01/app/oracle/dbs/spfilePROD.ora".into(),
+                line: 0,
+            }),
         }),
         asked_page_size: Observed::Known(PageSize::MIB_2),
         mechanism: Mechanism::SysvShm,
         segments: vec![segment],
         huge_pages,
-        beside: Vec::new(),
-        next: Observed::Absent,
-        at_boot: Observed::Absent,
-        perhaps: Vec::new(),
-        on_smaller: Vec::new(),
         demand: Some(Demand {
             page_size: PageSize::MIB_2,
             pages: PageCount(17_411),
             source: DemandSource::Estimated { error_percent: 1 },
         }),
         page_tables: Observed::Known(Bytes::from_mib(11_469)),
-        unit: None,
-        unit_is_its_own: false,
-        startup: None,
-        asleep: None,
-        vouchers: vec![hugewise_model::vouch::Voucher::Account],
-        touched: Observed::Absent,
-        transparent: Observed::Absent,
-        containered: false,
-        settings: BTreeMap::new(),
-        traits: Vec::new(),
+        trusted_by: vec![hugewise_model::trusted_by::TrustReason::Account],
+        ..Instance::default()
     }
 }
 
@@ -269,33 +305,46 @@ fn prod_id() -> InstanceId {
     InstanceId { engine: Engine::Oracle, name: "PROD".into() }
 }
 
-fn chain(instance: InstanceId) -> Chain {
+fn chain(instance: InstanceId) -> HugePageChain {
     let links = vec![
-        link(LinkName::Asked, LinkState::Ok, "use_large_pages=TRUE (/u01/app/oracle/dbs/spfilePROD.ora)"),
+        link(
+            LinkName::Asked,
+            LinkState::Ok,
+            "use_large_pages=TRUE (/u01/app/oracle/dbs/spfilePROD.ora)",
+        ),
         link(LinkName::Pool, LinkState::Ok, "2 MiB: 3,200 pages"),
         link(LinkName::Room, LinkState::Broken, "17,411 pages needed, 9 available"),
         link(LinkName::Permission, LinkState::Ok, "CAP_IPC_LOCK"),
         link(LinkName::Cgroup, LinkState::Unknown, ""),
         link(LinkName::Mapped, LinkState::Broken, "34.0 GiB on 4 KiB pages"),
     ];
-    Chain { instance, links }
+    HugePageChain { instance, links }
 }
 
 /// An Oracle server on base pages beside a PostgreSQL on huge ones.
 pub(crate) fn prod() -> Sample {
-    let oracle = instance(Engine::Oracle, "PROD", segment(Bytes::from_gib(34), PageSize::KIB_4), HugePageUse::None);
+    let oracle = instance(
+        Engine::Oracle,
+        "PROD",
+        segment(Bytes::from_gib(34), PageSize::KIB_4),
+        HugePageUse::None,
+    );
     let postgresql = Instance {
         version: known("15.20"),
         sessions: Observed::Known(60),
         pids: (900..966).collect(),
         page_tables: Observed::Known(Bytes(14_784_921)),
-        beside: Vec::new(),
-        next: Observed::Absent,
-        at_boot: Observed::Absent,
-        perhaps: Vec::new(),
-        on_smaller: Vec::new(),
-        demand: Some(Demand { page_size: PageSize::MIB_2, pages: PageCount(3175), source: DemandSource::Engine }),
-        ..instance(Engine::PostgreSql, "15/main", segment(Bytes(6_657_199_308), PageSize::MIB_2), HugePageUse::All)
+        demand: Some(Demand {
+            page_size: PageSize::MIB_2,
+            pages: PageCount(3175),
+            source: DemandSource::Engine,
+        }),
+        ..instance(
+            Engine::PostgreSql,
+            "15/main",
+            segment(Bytes(6_657_199_308), PageSize::MIB_2),
+            HugePageUse::All,
+        )
     };
     let findings = vec![
         Finding {
@@ -303,7 +352,9 @@ pub(crate) fn prod() -> Sample {
             name: "no-pool",
             level: Level::Error,
             instance: Some(prod_id()),
-            summary: "oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has room for 18.0 MiB of it".into(),
+            summary:
+                "oracle PROD holds 34.0 GiB on 4 KiB pages; the pool has room for 18.0 MiB of it"
+                    .into(),
             short: "it holds 34.0 GiB on 4 KiB pages".into(),
             evidence: vec!["nr_hugepages 3,200 (/sys/kernel/mm/hugepages/hugepages-2048kB)".into()],
             cost: Some("11.2 GiB of page tables now, 27.9 GiB at processes=1000".into()),
@@ -325,8 +376,13 @@ pub(crate) fn prod() -> Sample {
             short: "use_large_pages=TRUE lets it start without huge pages, silently".into(),
             evidence: Vec::new(),
             cost: None,
-            remedies: vec![Remedy::SetSetting(InstanceId { engine: Engine::Oracle, name: "PROD".into() })],
-            fix: vec!["have oracle PROD refuse a start without huge pages: use_large_pages=ONLY".into()],
+            remedies: vec![Remedy::SetSetting(InstanceId {
+                engine: Engine::Oracle,
+                name: "PROD".into(),
+            })],
+            fix: vec![
+                "have oracle PROD refuse a start without huge pages: use_large_pages=ONLY".into(),
+            ],
         },
         Finding {
             code: RuleId::new("HW501"),
@@ -342,10 +398,12 @@ pub(crate) fn prod() -> Sample {
         },
     ];
     let (host, instances) = (host(), vec![oracle, postgresql]);
-    let situation = hugewise_advice::situation::situation(&host, &instances);
+    let situation = hugewise_diagnose::prediction::predict_host(&host, &instances);
     let chains = vec![chain(prod_id())];
     let mut assessment = Assessment { chains, findings, situation, ..Assessment::default() };
-    assessment.target = target(&host, &instances, &assessment, Wish::default(), &Request::default()).unwrap();
+    assessment.target =
+        find_target(&host, &instances, &assessment, TargetRequest::default(), &Request::default())
+            .unwrap();
     Sample { host, instances, assessment, unread: Vec::new() }
 }
 
@@ -366,7 +424,8 @@ pub(crate) fn unprivileged() -> Sample {
         instance.segments.clear();
     }
     sample.assessment.findings.clear();
-    sample.assessment.situation = hugewise_advice::situation::situation(&sample.host, &sample.instances);
+    sample.assessment.situation =
+        hugewise_diagnose::prediction::predict_host(&sample.host, &sample.instances);
     for link in sample.assessment.chains.iter_mut().flat_map(|chain| &mut chain.links) {
         (link.state, link.evidence) = (LinkState::Unknown, "/proc/4711/maps: denied".into());
     }
@@ -377,9 +436,13 @@ pub(crate) fn unprivileged() -> Sample {
         missing: "/proc/4711/maps: denied".into(),
         why: Reason::Denied,
     }];
-    let mut unread: Vec<Unread> =
-        (4711..5113).map(|pid| Unread { what: format!("/proc/{pid}/maps"), why: Reason::Denied }).collect();
-    unread.push(Unread { what: "/etc/sysctl.d/90-a.conf".into(), why: Reason::Malformed("line 3: no `=`".into()) });
+    let mut unread: Vec<Unread> = (4711..5113)
+        .map(|pid| Unread { what: format!("/proc/{pid}/maps"), why: Reason::Denied })
+        .collect();
+    unread.push(Unread {
+        what: "/etc/sysctl.d/90-a.conf".into(),
+        why: Reason::Malformed("line 3: no `=`".into()),
+    });
     sample.unread = unread;
     sample
 }
@@ -393,9 +456,13 @@ pub(crate) fn hostile() -> Sample {
     }
     let title = sample.instances[0].title();
     let id = sample.instances[0].id();
-    sample.assessment.chains = vec![Chain {
+    sample.assessment.chains = vec![HugePageChain {
         instance: id,
-        links: vec![link(LinkName::Asked, LinkState::Broken, "huge_pages=off (/tmp/\x1b[31m\r\n/postgresql.conf:1)")],
+        links: vec![link(
+            LinkName::Asked,
+            LinkState::Broken,
+            "huge_pages=off (/tmp/\x1b[31m\r\n/postgresql.conf:1)",
+        )],
     }];
     for finding in &mut sample.assessment.findings {
         finding.summary = format!("{title} is bad\x08\x08\x08good");

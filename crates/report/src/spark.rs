@@ -1,11 +1,13 @@
-//! Lines of history in a row of text.
+//! Values as bars in a line of text.
 
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The column of text that stands for a value where `top` fills the whole of it. Nothing still shows: it is known.
-pub fn level(value: f64, top: f64) -> char {
+/// The bar for a value where `top` is the highest; zero has the lowest, as it is known.
+pub fn spark_character(value: f64, top: f64) -> char {
     let part = if top > 0.0 { (value / top).clamp(0.0, 1.0) } else { 0.0 };
-    let above = (1..LEVELS.len()).filter(|level| part * 8.0 > f64::from(u8::try_from(*level).unwrap_or(8))).count();
+    let above = (1..LEVELS.len())
+        .filter(|level| part * 8.0 > f64::from(u8::try_from(*level).unwrap_or(8)))
+        .count();
     LEVELS.get(above).copied().unwrap_or('█')
 }
 
@@ -15,9 +17,11 @@ mod tests {
 
     #[test]
     fn levels_are_eighths() {
-        let drawn: String =
-            [0.0, 12.4, 12.6, 50.0, 87.6, 100.0, 200.0].map(|value| level(value, 100.0)).iter().collect();
+        let drawn: String = [0.0, 12.4, 12.6, 50.0, 87.6, 100.0, 200.0]
+            .map(|value| spark_character(value, 100.0))
+            .iter()
+            .collect();
         assert_eq!(drawn, "▁▁▂▄███");
-        assert_eq!(level(0.0, 0.0), '▁');
+        assert_eq!(spark_character(0.0, 0.0), '▁');
     }
 }

@@ -1,11 +1,12 @@
-//! The long-running ones.
+//! The long-running commands.
 //!
-//! [`collect`] reads the host on a schedule and shares each reading with everybody who wants one; [`history`] keeps
-//! how it went. Neither knows of the network. What listens stands behind the feature `http`: metrics, JSON
-//! API, dashboard. The view in a terminal stands behind the feature `watch`.
+//! `collector` reads the host on a schedule and shares each reading; `history` keeps the last
+//! hours. Neither knows of the network. The feature `http` has what listens: metrics, JSON API,
+//! dashboard. The feature `watch` has the view in a terminal.
 
-pub mod collect;
-pub mod history;
+mod collector;
+mod history;
+mod pace;
 mod reading;
 mod recorder;
 pub mod textfile;
@@ -17,11 +18,12 @@ pub mod openapi;
 #[cfg(feature = "watch")]
 pub mod watch;
 #[cfg(feature = "http")]
-pub mod web_config;
+mod web_config;
 
 #[cfg(test)]
 mod testing;
 
-pub use collect::Collector;
-pub use history::{History, Span};
-pub use reading::Reading;
+pub use collector::HostCollector;
+pub use history::HistorySpan;
+pub(crate) use history::ReadingHistory;
+pub use reading::HostReading;

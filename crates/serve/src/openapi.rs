@@ -1,35 +1,38 @@
-//! What the JSON API is, as OpenAPI 3.1: made from the types that the answers are written from.
+//! The JSON API as OpenAPI 3.1, made from the types of the answers.
 
 use hugewise_report::json::api;
-use hugewise_report::openmetrics::Format;
+use hugewise_report::openmetrics::ExpositionFormat;
 use serde_json::{Value, json};
 
 /// The description, as `/api/v1/openapi.json` gives it.
-pub fn openapi() -> String {
-    let schemas = api::schemas();
-    let error = |what: &str| answer("application/json", &schemas.error, what);
+pub fn openapi_document() -> String {
+    let schemas = api::build_api_schemas();
+    let error = |what: &str| describe_answer("application/json", &schemas.error, what);
     let unavailable = error("The host cannot be read, or there are too many requests.");
     let document = |what: &str, schema: &Value| {
         json!({
-            "200": answer("application/json", schema, what), "401": error("No credential, or a wrong one."),
-            "413": error("The request has a body."), "421": error("The Host header names another host."),
+            "200": describe_answer("application/json", schema, what), "401": error("No credential, or a wrong one."),
+            "413": error("The request has a body."), "421": error("The Host header names another \
+                 host."),
             "503": unavailable,
         })
     };
     let text = json!({"type": "string"});
-    let mut size = document("How many huge pages the servers here need, and what that leaves.", &schemas.size);
-    let mut events = document("Readings as they are made; `data` of an event `reading` is one document.", &text);
+    let mut size =
+        document("How many huge pages the servers here need, and what that leaves.", &schemas.size);
+    let mut events =
+        document("Readings as they are made; `data` of an event `reading` is one document.", &text);
     let mut metrics = document("All metrics.", &text);
     if let Some(size) = size.as_object_mut() {
         size.insert("400".into(), error("The request is not valid."));
         size.insert("404".into(), error("Nothing here to size, or no pages of that size."));
     }
-    if let Some(of) = events.pointer_mut("/200/content") {
-        *of = json!({"text/event-stream": {"schema": text, "x-event-data": schemas.event}});
+    if let Some(other_json) = events.pointer_mut("/200/content") {
+        *other_json = json!({"text/event-stream": {"schema": text, "x-event-data": schemas.event}});
     }
-    if let Some(of) = metrics.pointer_mut("/200/content") {
-        *of = json!({
-            Format::Prometheus.content_type(): {"schema": text}, Format::OpenMetrics.content_type(): {"schema": text},
+    if let Some(other_json) = metrics.pointer_mut("/200/content") {
+        *other_json = json!({
+            ExpositionFormat::Prometheus.content_type(): {"schema": text}, ExpositionFormat::OpenMetrics.content_type(): {"schema": text},
         });
     }
     let described = json!({
@@ -43,11 +46,12 @@ pub fn openapi() -> String {
         "servers": [{"url": "/"}],
         "security": [{}, {"basic": []}],
         "paths": {
-            "/api/v1/check": {"get": operation("check", "What `hugewise check` says, now.", &json!([]), &document("The host, its servers, and what is wrong.", &schemas.check))},
-            "/api/v1/size": {"get": operation("size", "What `hugewise size` says about the servers that run here.", &size_parameters(), &size)},
-            "/api/v1/history": {"get": operation("history", "The last hours.", &json!([]), &document("Points, oldest first.", &schemas.history))},
-            "/api/v1/events": {"get": operation("events", "Readings as they are made.", &json!([]), &events)},
-            "/metrics": {"get": operation("metrics", "What Prometheus scrapes.", &json!([]), &metrics)},
+            "/api/v1/check": {"get": describe_operation("check", "What `hugewise check` says, now.", &json!([]), &document("The host, its servers, and what is wrong.", &schemas.check))},
+            "/api/v1/size": {"get": describe_operation("size", "What `hugewise size` says about \
+                 the servers that run here.", &size_parameters(), &size)},
+            "/api/v1/history": {"get": describe_operation("history", "The last hours.", &json!([]), &document("Points, oldest first.", &schemas.history))},
+            "/api/v1/events": {"get": describe_operation("events", "Readings as they are made.", &json!([]), &events)},
+            "/metrics": {"get": describe_operation("metrics", "What Prometheus scrapes.", &json!([]), &metrics)},
         },
         "components": {
             "schemas": schemas.components,
@@ -57,11 +61,11 @@ pub fn openapi() -> String {
     format!("{described:#}\n")
 }
 
-fn answer(kind: &str, schema: &Value, what: &str) -> Value {
+fn describe_answer(kind: &str, schema: &Value, what: &str) -> Value {
     json!({"description": what, "content": {kind: {"schema": schema}}})
 }
 
-fn operation(id: &str, summary: &str, parameters: &Value, responses: &Value) -> Value {
+fn describe_operation(id: &str, summary: &str, parameters: &Value, responses: &Value) -> Value {
     json!({"operationId": id, "summary": summary, "parameters": parameters, "responses": responses})
 }
 
@@ -91,11 +95,11 @@ fn size_parameters() -> Value {
     ])
 }
 
-/// A size as people write it. A few more are understood; what is written like this always is.
-const MEMORY: &str = "^([1-9][0-9]{0,17}[Bb]?|[1-9][0-9]{0,3}(\\.[0-9]{1,9})? ?[KMGTkmgt](i?[Bb])?)$";
+/// Sizes that are always understood; a few more are.
+const MEMORY: &str =
+    "^([1-9][0-9]{0,17}[Bb]?|[1-9][0-9]{0,3}(\\.[0-9]{1,9})? ?[KMGTkmgt](i?[Bb])?)$";
 
-/// Every size that a page can have, from the smallest base page to the largest huge page of any machine (16 GiB of
-/// POWER's), in words and in bytes.
+/// Every possible page size, from the smallest base page to POWER's 16 GiB, in words and in bytes.
 fn page_sizes() -> Vec<String> {
     let sizes = || (12..=34).map(|power| 1_u64 << power);
     let word = |bytes: u64| match bytes {
@@ -103,7 +107,10 @@ fn page_sizes() -> Vec<String> {
         0x10_0000..0x4000_0000 => format!("{}M", bytes >> 20),
         _ => format!("{}G", bytes >> 30),
     };
-    std::iter::once("auto".to_owned()).chain(sizes().map(word)).chain(sizes().map(|bytes| bytes.to_string())).collect()
+    std::iter::once("auto".to_owned())
+        .chain(sizes().map(word))
+        .chain(sizes().map(|bytes| bytes.to_string()))
+        .collect()
 }
 
 #[cfg(test)]
@@ -127,7 +134,7 @@ mod tests {
 
     #[test]
     fn every_reference_leads_somewhere() {
-        let described: Value = serde_json::from_str(&openapi()).unwrap();
+        let described: Value = serde_json::from_str(&openapi_document()).unwrap();
         let mut found = Vec::new();
         references(&described, &mut found);
         assert!(found.len() > 20, "{}", found.len());
@@ -138,17 +145,20 @@ mod tests {
     }
 
     fn parameter(name: &str) -> Value {
-        let described: Value = serde_json::from_str(&openapi()).unwrap();
-        let all = described.pointer("/paths/~1api~1v1~1size/get/parameters").unwrap().as_array().unwrap();
+        let described: Value = serde_json::from_str(&openapi_document()).unwrap();
+        let all =
+            described.pointer("/paths/~1api~1v1~1size/get/parameters").unwrap().as_array().unwrap();
         all.iter().find(|parameter| parameter["name"] == name).unwrap()["schema"].clone()
     }
 
     #[test]
     fn a_page_size_is_described_as_it_is_understood() {
         let schema = parameter("page_size");
-        let described: Vec<&str> = schema["enum"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+        let described: Vec<&str> =
+            schema["enum"].as_array().unwrap().iter().map(|json| json.as_str().unwrap()).collect();
         // As people write them, and as reports have them.
-        for size in ["auto", "4K", "64K", "1M", "2M", "512M", "1G", "16G", "2097152", "1073741824"] {
+        for size in ["auto", "4K", "64K", "1M", "2M", "512M", "1G", "16G", "2097152", "1073741824"]
+        {
             assert!(described.contains(&size), "{size}");
         }
         for size in described.iter().filter(|size| **size != "auto") {
@@ -167,20 +177,36 @@ mod tests {
     #[test]
     fn memory_is_described_as_people_write_it_and_no_nonsense() {
         let validator = jsonschema::validator_for(&parameter("memory")).unwrap();
-        for memory in ["8192", "128G", "34GiB", "34GB", "512m", "1.5 TiB", "9999T", "137438953472"] {
+        for memory in ["8192", "128G", "34GiB", "34GB", "512m", "1.5 TiB", "9999T", "137438953472"]
+        {
             assert!(validator.is_valid(&json!(memory)), "{memory}");
         }
-        for memory in ["", "0", "0G", "-1G", "much", "9999P", "1.G", "G", "1e9", "1iB", "1Gi", "99999999999999999999"] {
+        for memory in [
+            "",
+            "0",
+            "0G",
+            "-1G",
+            "much",
+            "9999P",
+            "1.G",
+            "G",
+            "1e9",
+            "1iB",
+            "1Gi",
+            "99999999999999999999",
+        ] {
             assert!(!validator.is_valid(&json!(memory)), "{memory}");
         }
     }
 
     #[test]
     fn the_document_of_a_question_is_the_commands() {
-        let described: Value = serde_json::from_str(&openapi()).unwrap();
+        let described: Value = serde_json::from_str(&openapi_document()).unwrap();
         let schema = |path: &str| {
-            let at =
-                format!("/paths/{}/get/responses/200/content/application~1json/schema/$ref", path.replace('/', "~1"));
+            let at = format!(
+                "/paths/{}/get/responses/200/content/application~1json/schema/$ref",
+                path.replace('/', "~1")
+            );
             let reference = described.pointer(&at).and_then(Value::as_str).unwrap();
             described.pointer(&reference[1..]).unwrap()["title"].clone()
         };

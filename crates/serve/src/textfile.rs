@@ -1,44 +1,38 @@
 //! Metrics as a file for node_exporter's textfile collector.
 
-use std::ffi::{OsStr, OsString};
-use std::fs::{self, OpenOptions, Permissions};
+use std::ffi::OsStr;
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use hugewise_report::openmetrics::{self, Format};
+use hugewise_report::UnnamedFile;
+use hugewise_report::openmetrics::{self, ExpositionFormat};
 use rustix::fs::FileType;
 
-use crate::Reading;
+use crate::HostReading;
 
 /// The collector reads files that everybody can read.
 const MODE: u32 = 0o644;
 
-/// Writes a reading's metrics, in the text format that the collector knows. Who reads the file meanwhile sees the
-/// one before or this one, never a part; a link in its place is replaced, not followed.
+/// Writes a reading's metrics for the collector. Readers see the previous file or this one, never a
+/// part; a link in its place is replaced, not followed.
 ///
 /// # Errors
-/// Where the folder cannot be written, or something stands there that is no file: a device, a pipe, a folder. What stood
-/// there before is there still.
-pub fn write(reading: &Reading, path: &Path) -> io::Result<()> {
-    check(path)?;
-    let text = openmetrics::write(&reading.metered(), Format::Prometheus);
-    // The collector passes over what does not end in .prom.
-    let mut beside: OsString = path.as_os_str().to_owned();
-    beside.push(format!(".{}.tmp", std::process::id()));
-    let beside = Path::new(&beside);
-    let written = put(beside, text.as_bytes()).and_then(|()| fs::rename(beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(beside);
-    }
-    written
+/// Where the folder cannot be written, or a device, pipe or folder has the name. The previous file
+/// stays.
+pub fn write(reading: &HostReading, path: &Path) -> io::Result<()> {
+    check_textfile_path(path)?;
+    let text = openmetrics::write(&reading.as_metered(), ExpositionFormat::Prometheus);
+    // The collector ignores names that do not end in .prom.
+    let (unnamed, mut file) = UnnamedFile::create(path, MODE)?;
+    file.write_all(text.as_bytes())?;
+    unnamed.rename_to_target(&file)
 }
 
-/// Whether a file can take that place. What is behind a link counts too: /dev/stdout is one.
+/// Checks that a file may be written there. It follows links: /dev/stdout is one.
 ///
 /// # Errors
-/// It is not a file name that the collector reads, or something else has it.
-pub fn check(path: &Path) -> io::Result<()> {
+/// Where the collector would not read the name, or something else has it.
+pub fn check_textfile_path(path: &Path) -> io::Result<()> {
     if path.extension() != Some(OsStr::new("prom")) {
         return Err(io::Error::other("node_exporter reads only files whose names end in .prom"));
     }
@@ -50,20 +44,13 @@ pub fn check(path: &Path) -> io::Result<()> {
     }
 }
 
-fn put(path: &Path, text: &[u8]) -> io::Result<()> {
-    // What a killed run with this process's number has left.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path)?;
-    file.set_permissions(Permissions::from_mode(MODE))?;
-    file.write_all(text)
-}
-
 #[cfg(test)]
-#[allow(clippy::disallowed_methods, reason = "what is on the disk, past the code under test")]
 mod tests {
+    #![allow(clippy::disallowed_methods, reason = "what is on the disk, past the code under test")]
+
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::testing;
 
@@ -85,7 +72,10 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
         assert!(write(&testing::reading(), &folder.path().join("nowhere/hugewise.prom")).is_err());
         assert!(write(&testing::reading(), folder.path()).is_err());
-        assert!(check(Path::new("/dev/full")).is_err() && check(Path::new("/dev/stdout")).is_err());
+        assert!(
+            check_textfile_path(Path::new("/dev/full")).is_err()
+                && check_textfile_path(Path::new("/dev/stdout")).is_err()
+        );
         std::os::unix::fs::symlink("/dev/null", folder.path().join("null.prom")).unwrap();
         assert!(
             write(&testing::reading(), &folder.path().join("null.prom"))

@@ -1,17 +1,18 @@
 //! The file that says who may ask, and how: the exporter-toolkit's web.yml
-//! (github.com/prometheus/exporter-toolkit, docs/web-configuration.md), which node_exporter and Prometheus read too.
+//! (github.com/prometheus/exporter-toolkit, docs/web-configuration.md), which node_exporter and
+//! Prometheus read too.
 //!
-//! What is not understood is refused: a setting that is passed over in silence is a door that somebody believes shut.
+//! Unknown settings are refused: one that is ignored in silence is a door that somebody believes
+//! shut.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use bcrypt::HashParts;
 use saphyr::{LoadableYamlNode, Scalar, Yaml};
 
-/// Checking a password against a costlier hash takes seconds, and is meant for nobody who scrapes.
+/// Checking a password against a costlier hash takes seconds.
 const MOST_COST: u32 = 16;
 
 /// Headers that the toolkit lets a file set.
@@ -23,10 +24,8 @@ const HEADERS: [&str; 5] = [
     "X-XSS-Protection",
 ];
 
-/// What the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WebConfig {
-    /// `tls_server_config`.
+pub(crate) struct WebConfig {
     pub tls: Option<Tls>,
     /// `basic_auth_users`: bcrypt hashes by name.
     pub users: BTreeMap<String, String>,
@@ -36,201 +35,201 @@ pub struct WebConfig {
 
 /// `tls_server_config`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tls {
+pub(crate) struct Tls {
     /// The certificate with those above it.
     pub certificate: PathBuf,
-    /// Its key.
     pub key: PathBuf,
-    /// Who signs the certificates of those who ask.
+    /// Who signs clients' certificates.
     pub client_authority: Option<PathBuf>,
-    /// Whether those who ask show a certificate.
-    pub clients: Clients,
-    /// Not below TLS 1.3.
+    pub clients: ClientCertificates,
     pub only_13: bool,
-    /// Not above TLS 1.2.
     pub only_12: bool,
-    /// `cipher_suites`: those of TLS 1.2 that are offered, by their names; empty for all. TLS 1.3 has its own always.
+    /// Suites of TLS 1.2 by name; empty for all. TLS 1.3 always has its own.
     pub suites: Vec<String>,
-    /// `curve_preferences`: those that keys are agreed on by, by their names; empty for all.
+    /// Curves for key agreement by name; empty for all.
     pub curves: Vec<String>,
 }
 
 /// `client_auth_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clients {
-    /// Nobody is asked for a certificate.
+pub(crate) enum ClientCertificates {
     NotAsked,
-    /// Whoever shows one shows a good one.
+    /// A certificate that is shown must be valid.
     IfGiven,
-    /// Everybody shows one.
     Required,
 }
 
-/// What is wrong with the file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError(pub String);
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ConfigError {}
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct ConfigError(pub String);
 
 type Parsed<T> = Result<T, ConfigError>;
 
-fn wrong<T>(what: impl Into<String>) -> Parsed<T> {
+fn config_failure<T>(what: impl Into<String>) -> Parsed<T> {
     Err(ConfigError(what.into()))
 }
 
 impl WebConfig {
-    /// Reads the file's text; paths in it start from `folder`, where it stands.
-    ///
-    /// # Errors
-    /// Where it is no YAML, or says what is not known here.
-    pub fn parse(text: &str, folder: &Path) -> Parsed<Self> {
-        let documents = Yaml::load_from_str(text).map_err(|error| ConfigError(error.to_string()))?;
+    /// Paths in the file start from `folder`.
+    pub(crate) fn parse(text: &str, folder: &Path) -> Parsed<Self> {
+        let documents =
+            Yaml::load_from_str(text).map_err(|error| ConfigError(error.to_string()))?;
         let mut config = Self::default();
         let document = match documents.as_slice() {
             [] => return Ok(config),
             [one] => one,
-            _ => return wrong("more than one document"),
+            _ => return config_failure("more than one document"),
         };
-        for (name, value) in entries("the file", document)? {
+        for (name, value) in mapping_entries("the file", document)? {
             match name {
-                "tls_server_config" => config.tls = tls(value, folder)?,
-                "http_server_config" => config.headers = http(value)?,
-                "basic_auth_users" => config.users = users(value)?,
-                other => return wrong(unknown(other, &["rate_limit"])),
+                "tls_server_config" => config.tls = parse_tls_config(value, folder)?,
+                "http_server_config" => config.headers = parse_http_config(value)?,
+                "basic_auth_users" => config.users = parse_basic_auth_users(value)?,
+                other => return config_failure(describe_unknown_name(other, &["rate_limit"])),
             }
         }
         Ok(config)
     }
 }
 
-fn unknown(name: &str, known_elsewhere: &[&str]) -> String {
-    let why = if known_elsewhere.contains(&name) { "is not supported here" } else { "is not known" };
+fn describe_unknown_name(name: &str, known_elsewhere: &[&str]) -> String {
+    let why =
+        if known_elsewhere.contains(&name) { "is not supported here" } else { "is not known" };
     format!("{name}: {why}; leave it out")
 }
 
-fn entries<'a>(of: &str, value: &'a Yaml<'_>) -> Parsed<Vec<(&'a str, &'a Yaml<'a>)>> {
+fn mapping_entries<'a>(place: &str, value: &'a Yaml<'_>) -> Parsed<Vec<(&'a str, &'a Yaml<'a>)>> {
     let mapping = match value {
         Yaml::Value(Scalar::Null) => return Ok(Vec::new()),
         Yaml::Mapping(mapping) => mapping,
-        _ => return wrong(format!("{of}: expected names and values")),
+        _ => return config_failure(format!("{place}: expected names and values")),
     };
     let named = mapping.iter().map(|(name, value)| match name.as_str() {
         Some(name) => Ok((name, value)),
-        None => wrong(format!("{of}: a name is not text; put it in quotes")),
+        None => config_failure(format!("{place}: a name is not text; put it in quotes")),
     });
     named.collect()
 }
 
-fn text<'a>(name: &str, value: &'a Yaml<'_>) -> Parsed<&'a str> {
-    value.as_str().map_or_else(|| wrong(format!("{name}: expected text")), Ok)
+fn expect_text<'a>(name: &str, value: &'a Yaml<'_>) -> Parsed<&'a str> {
+    value.as_str().map_or_else(|| config_failure(format!("{name}: expected text")), Ok)
 }
 
-fn tls(value: &Yaml<'_>, folder: &Path) -> Parsed<Option<Tls>> {
+fn parse_tls_config(value: &Yaml<'_>, folder: &Path) -> Parsed<Option<Tls>> {
     const ELSEWHERE: [&str; 4] = ["cert", "key", "client_ca", "client_allowed_sans"];
     let (mut suites, mut curves) = (Vec::new(), Vec::new());
     let (mut certificate, mut key, mut client_authority) = (None, None, None);
-    let mut clients = Clients::NotAsked;
+    let mut clients = ClientCertificates::NotAsked;
     let (mut least, mut most) = (12, 13);
-    let entries = entries("tls_server_config", value)?;
+    let entries = mapping_entries("tls_server_config", value)?;
     if entries.is_empty() {
         return Ok(None);
     }
     for (name, value) in entries {
         match name {
-            "cert_file" => certificate = Some(folder.join(text(name, value)?)),
-            "key_file" => key = Some(folder.join(text(name, value)?)),
-            "client_ca_file" => client_authority = Some(folder.join(text(name, value)?)),
-            "client_auth_type" => clients = clients_of(text(name, value)?)?,
-            "min_version" => least = version(name, text(name, value)?)?,
-            "max_version" => most = version(name, text(name, value)?)?,
-            "cipher_suites" => suites = texts(name, value)?,
-            "curve_preferences" => curves = texts(name, value)?,
-            // The exporters' own libraries pay it no heed either.
+            "cert_file" => certificate = Some(folder.join(expect_text(name, value)?)),
+            "key_file" => key = Some(folder.join(expect_text(name, value)?)),
+            "client_ca_file" => client_authority = Some(folder.join(expect_text(name, value)?)),
+            "client_auth_type" => clients = clients_of(expect_text(name, value)?)?,
+            "min_version" => least = parse_tls_version(name, expect_text(name, value)?)?,
+            "max_version" => most = parse_tls_version(name, expect_text(name, value)?)?,
+            "cipher_suites" => suites = expect_text_list(name, value)?,
+            "curve_preferences" => curves = expect_text_list(name, value)?,
+            // The exporters' own libraries ignore it too.
             "prefer_server_cipher_suites" if value.as_bool().is_some() => {}
-            other => return wrong(unknown(other, &ELSEWHERE)),
+            other => return config_failure(describe_unknown_name(other, &ELSEWHERE)),
         }
     }
     let (Some(certificate), Some(key)) = (certificate, key) else {
-        return wrong("tls_server_config: needs cert_file and key_file");
+        return config_failure("tls_server_config: needs cert_file and key_file");
     };
-    if (clients != Clients::NotAsked) != client_authority.is_some() {
-        return wrong("tls_server_config: set both client_ca_file and a client_auth_type that verifies, or neither");
+    if (clients != ClientCertificates::NotAsked) != client_authority.is_some() {
+        return config_failure(
+            "tls_server_config: set both client_ca_file and a client_auth_type that verifies, or \
+                 neither",
+        );
     }
     if least > most {
-        return wrong("tls_server_config: min_version is above max_version");
+        return config_failure("tls_server_config: min_version is above max_version");
     }
     let (only_13, only_12) = (least == 13, most == 12);
     Ok(Some(Tls { certificate, key, client_authority, clients, only_13, only_12, suites, curves }))
 }
 
-fn texts(name: &str, value: &Yaml<'_>) -> Parsed<Vec<String>> {
-    let Yaml::Sequence(values) = value else { return wrong(format!("{name}: expected a list")) };
-    values.iter().map(|value| text(name, value).map(str::to_owned)).collect()
+fn expect_text_list(name: &str, value: &Yaml<'_>) -> Parsed<Vec<String>> {
+    let Yaml::Sequence(values) = value else {
+        return config_failure(format!("{name}: expected a list"));
+    };
+    values.iter().map(|value| expect_text(name, value).map(str::to_owned)).collect()
 }
 
-fn clients_of(name: &str) -> Parsed<Clients> {
+fn clients_of(name: &str) -> Parsed<ClientCertificates> {
     match name {
-        "" | "NoClientCert" => Ok(Clients::NotAsked),
-        "VerifyClientCertIfGiven" => Ok(Clients::IfGiven),
-        "RequireAndVerifyClientCert" => Ok(Clients::Required),
+        "" | "NoClientCert" => Ok(ClientCertificates::NotAsked),
+        "VerifyClientCertIfGiven" => Ok(ClientCertificates::IfGiven),
+        "RequireAndVerifyClientCert" => Ok(ClientCertificates::Required),
         // A certificate that nobody verifies keeps nobody out.
-        other => wrong(format!(
-            "client_auth_type: {other} is not supported here; RequireAndVerifyClientCert, VerifyClientCertIfGiven and \
+        other => config_failure(format!(
+            "client_auth_type: {other} is not supported here; RequireAndVerifyClientCert, \
+                 VerifyClientCertIfGiven and \
              NoClientCert are"
         )),
     }
 }
 
-fn version(name: &str, value: &str) -> Parsed<u8> {
+fn parse_tls_version(name: &str, value: &str) -> Parsed<u8> {
     match value {
         "TLS12" => Ok(12),
         "TLS13" => Ok(13),
-        other => wrong(format!("{name}: {other} is not supported here; TLS12 and TLS13 are")),
+        other => {
+            config_failure(format!("{name}: {other} is not supported here; TLS12 and TLS13 are"))
+        }
     }
 }
 
-fn http(value: &Yaml<'_>) -> Parsed<Vec<(&'static str, String)>> {
+fn parse_http_config(value: &Yaml<'_>) -> Parsed<Vec<(&'static str, String)>> {
     let mut headers = Vec::new();
-    for (name, value) in entries("http_server_config", value)? {
+    for (name, value) in mapping_entries("http_server_config", value)? {
         match name {
-            // Allowed, not demanded: who asks by HTTP/2 is answered by HTTP/1.1.
+            // Allowed, not required: HTTP/2 clients are answered by HTTP/1.1.
             "http2" if value.as_bool().is_some() => {}
             "headers" => {
-                for (name, value) in entries("headers", value)? {
+                for (name, value) in mapping_entries("headers", value)? {
                     let known = HEADERS.into_iter().find(|known| known.eq_ignore_ascii_case(name));
-                    let Some(known) = known else { return wrong(unknown(name, &[])) };
-                    let value = text(name, value)?;
+                    let Some(known) = known else {
+                        return config_failure(describe_unknown_name(name, &[]));
+                    };
+                    let value = expect_text(name, value)?;
                     if !value.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
-                        return wrong(format!("{name}: use printable ASCII only"));
+                        return config_failure(format!("{name}: use printable ASCII only"));
                     }
                     headers.push((known, value.to_owned()));
                 }
             }
-            other => return wrong(unknown(other, &[])),
+            other => return config_failure(describe_unknown_name(other, &[])),
         }
     }
     Ok(headers)
 }
 
-fn users(value: &Yaml<'_>) -> Parsed<BTreeMap<String, String>> {
+fn parse_basic_auth_users(value: &Yaml<'_>) -> Parsed<BTreeMap<String, String>> {
     let mut users = BTreeMap::new();
-    for (name, value) in entries("basic_auth_users", value)? {
+    for (name, value) in mapping_entries("basic_auth_users", value)? {
         if name.is_empty() || name.contains(':') {
-            return wrong(format!("basic_auth_users: {name:?} cannot be a user name"));
+            return config_failure(format!("basic_auth_users: {name:?} cannot be a user name"));
         }
-        let hash = text(name, value)?;
-        // The hash itself is no business of whoever reads the message.
+        let hash = expect_text(name, value)?;
+        // Messages must not show the hash.
         let Ok(parts) = HashParts::from_str(hash) else {
-            return wrong(format!("basic_auth_users: {name}: not a bcrypt hash; `htpasswd -nBC 10 {name}` makes one"));
+            return config_failure(format!(
+                "basic_auth_users: {name}: not a bcrypt hash; `htpasswd -nBC 10 {name}` makes one"
+            ));
         };
         if parts.get_cost() > MOST_COST {
-            return wrong(format!("basic_auth_users: {name}: a cost of {} is too slow, use 10", parts.get_cost()));
+            return config_failure(format!(
+                "basic_auth_users: {name}: a cost of {} is too slow, use 10",
+                parts.get_cost()
+            ));
         }
         users.insert(name.to_owned(), hash.to_owned());
     }
@@ -253,24 +252,34 @@ mod tests {
     #[test]
     fn a_file_as_node_exporter_reads_it() {
         let text = format!(
-            "tls_server_config:\n  cert_file: server.crt\n  key_file: /keys/server.key\n  min_version: TLS13\n\
-             http_server_config:\n  http2: true\n  headers:\n    strict-transport-security: max-age=60\n\
+            "tls_server_config:\n  cert_file: server.crt\n  key_file: \
+                 /keys/server.key\n  min_version: TLS13\n\
+             http_server_config:\n  http2: true\n  headers:\n    strict-transport-security: \
+                 max-age=60\n\
              basic_auth_users:\n  scraper: {HASH}\n"
         );
         let config = parse(&text).unwrap();
         let tls = config.tls.unwrap();
         assert_eq!(tls.certificate, Path::new("/etc/hugewise/server.crt"));
         assert_eq!(tls.key, Path::new("/keys/server.key"));
-        assert_eq!((tls.clients, tls.only_13, tls.only_12), (Clients::NotAsked, true, false));
+        assert_eq!(
+            (tls.clients, tls.only_13, tls.only_12),
+            (ClientCertificates::NotAsked, true, false)
+        );
         assert_eq!(config.users.get("scraper").map(String::as_str), Some(HASH));
         assert_eq!(config.headers, [("Strict-Transport-Security", "max-age=60".to_owned())]);
     }
 
     #[test]
     fn a_file_that_says_nothing_asks_for_nothing() {
-        for text in
-            ["", "\n", "---\n", "# nothing\n", "tls_server_config:\nbasic_auth_users:\n", "basic_auth_users: {}\n"]
-        {
+        for text in [
+            "",
+            "\n",
+            "---\n",
+            "# nothing\n",
+            "tls_server_config:\nbasic_auth_users:\n",
+            "basic_auth_users: {}\n",
+        ] {
             assert_eq!(parse(text), Ok(WebConfig::default()), "{text:?}");
         }
     }
@@ -284,20 +293,32 @@ mod tests {
             ("basic_auth_users:\n  1: x\n", "in quotes"),
             ("basic_auth_users: [a]\n", "names and values"),
             ("tls_server_config:\n  cert_file: a\n", "key_file"),
-            ("tls_server_config:\n  cert_file: a\n  key_file: b\n  cipher_suites: x\n", "expected a list"),
-            ("tls_server_config:\n  cert_file: a\n  key_file: b\n  client_allowed_sans: [x]\n", "not supported here"),
             (
-                "tls_server_config:\n  cert_file: a\n  key_file: b\n  client_auth_type: RequestClientCert\n",
+                "tls_server_config:\n  cert_file: a\n  key_file: b\n  cipher_suites: x\n",
+                "expected a list",
+            ),
+            (
+                "tls_server_config:\n  cert_file: a\n  key_file: b\n  client_allowed_sans: [x]\n",
+                "not supported here",
+            ),
+            (
+                "tls_server_config:\n  cert_file: a\n  key_file: b\n  client_auth_type: \
+                     RequestClientCert\n",
                 "client_auth_type",
             ),
-            ("tls_server_config:\n  cert_file: a\n  key_file: b\n  client_ca_file: c\n", "or neither"),
             (
-                "tls_server_config:\n  cert_file: a\n  key_file: b\n  client_auth_type: RequireAndVerifyClientCert\n",
+                "tls_server_config:\n  cert_file: a\n  key_file: b\n  client_ca_file: c\n",
+                "or neither",
+            ),
+            (
+                "tls_server_config:\n  cert_file: a\n  key_file: b\n  client_auth_type: \
+                     RequireAndVerifyClientCert\n",
                 "or neither",
             ),
             ("tls_server_config:\n  cert_file: a\n  key_file: b\n  min_version: TLS10\n", "TLS10"),
             (
-                "tls_server_config:\n  cert_file: a\n  key_file: b\n  min_version: TLS13\n  max_version: TLS12\n",
+                "tls_server_config:\n  cert_file: a\n  key_file: b\n  min_version: \
+                     TLS13\n  max_version: TLS12\n",
                 "above max_version",
             ),
             ("http_server_config:\n  headers:\n    Server: x\n", "Server"),
@@ -311,14 +332,23 @@ mod tests {
             assert!(error.0.contains(what), "{text:?}: {error}");
         }
         let costly = HASH.replace("$04$", "$31$");
-        assert!(parse(&format!("basic_auth_users:\n  a: {costly}\n")).unwrap_err().0.contains("too slow"));
+        assert!(
+            parse(&format!("basic_auth_users:\n  a: {costly}\n"))
+                .unwrap_err()
+                .0
+                .contains("too slow")
+        );
         assert!(!parse("basic_auth_users:\n  a: hunter2\n").unwrap_err().0.contains("hunter2"));
     }
 
     /// Nothing is a password but a hash of bcrypt's, and who is told of an error is told something.
     fn holds(text: &str) -> Result<(), TestCaseError> {
         match parse(text) {
-            Ok(config) => prop_assert!(config.users.values().all(|hash| hash.starts_with("$2")), "{:?}", config),
+            Ok(config) => prop_assert!(
+                config.users.values().all(|hash| hash.starts_with("$2")),
+                "{:?}",
+                config
+            ),
             Err(error) => prop_assert!(!error.0.trim().is_empty()),
         }
         Ok(())

@@ -3,7 +3,7 @@
 /// Something that could not be read or done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {why}{}", .advice.iter().map(|advice| format!("; {advice}")).collect::<String>())]
-pub struct Failure {
+pub struct SystemFailure {
     /// The file or program.
     pub what: String,
     /// What went wrong.
@@ -12,7 +12,7 @@ pub struct Failure {
     pub advice: Option<String>,
 }
 
-impl Failure {
+impl SystemFailure {
     /// Without advice.
     pub fn new(what: impl Into<String>, why: impl Into<String>) -> Self {
         Self { what: what.into(), why: why.into(), advice: None }
@@ -20,7 +20,7 @@ impl Failure {
 
     /// With advice.
     #[must_use]
-    pub fn advising(mut self, advice: impl Into<String>) -> Self {
+    pub fn with_advice(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
     }
@@ -34,7 +34,8 @@ pub enum Unfit {
     NotRoot,
     /// `/proc` or `/sys` is not the kernel's own: whatever is written there would change nothing.
     #[error(
-        "{path} does not come from the kernel ({is}), so writing there changes nothing: run hugewise on the host itself"
+        "{path} does not come from the kernel ({is}), so writing there changes nothing: run \
+             hugewise on the host itself"
     )]
     NotReal {
         /// Which of them.
@@ -42,7 +43,7 @@ pub enum Unfit {
         /// What it is instead.
         is: String,
     },
-    /// This is a container or a chroot: what is written here is not the host's, and of the host not all is seen.
+    /// A container or a chroot: what is written here is not the host's, and not all of it is seen.
     #[error("cannot change the host from here: {why}. Nothing was changed")]
     Confined {
         /// How that is known.
@@ -50,5 +51,5 @@ pub enum Unfit {
     },
     /// What stands for the machine cannot be changed at all.
     #[error(transparent)]
-    Failed(#[from] Failure),
+    Failed(#[from] SystemFailure),
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct FileState {
     /// Its bytes.
-    pub content: Content,
+    pub content: FileContent,
     /// Its permissions.
     pub mode: FileMode,
     /// Its owner.
@@ -20,13 +20,13 @@ pub struct FileState {
     /// Its group.
     pub gid: u32,
     /// Its extended attributes, security.selinux among them, by name.
-    pub labels: Vec<Label>,
+    pub labels: Vec<ExtendedAttribute>,
 }
 
 /// A file's bytes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Content {
+pub enum FileContent {
     /// The bytes are UTF-8.
     Text(String),
     /// The bytes are not UTF-8.
@@ -52,7 +52,7 @@ impl From<Base64> for String {
     }
 }
 
-impl Content {
+impl FileContent {
     /// Of these bytes: as text where they are UTF-8.
     pub fn new(bytes: Vec<u8>) -> Self {
         match String::from_utf8(bytes) {
@@ -70,7 +70,7 @@ impl Content {
     }
 }
 
-impl fmt::Debug for Content {
+impl fmt::Debug for FileContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(text) => text.fmt(f),
@@ -82,7 +82,7 @@ impl fmt::Debug for Content {
 /// An extended attribute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Label {
+pub struct ExtendedAttribute {
     /// `security.selinux`.
     pub name: String,
     /// Its value in base64.
@@ -107,7 +107,9 @@ mod label_value {
 }
 
 /// Permission bits, in text as `chmod` takes them: `0644`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
 pub struct FileMode(pub u32);

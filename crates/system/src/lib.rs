@@ -1,7 +1,8 @@
 //! The one door through which the machine is changed, and the one lock before it.
 //!
-//! Whatever changes a host, an apply, an undo or an experiment of the lab, does so through [`System`], and holds
-//! [`LOCK`] from before its first change until after its last: so two of them never have the same pool in hand.
+//! Whatever changes a host, an apply, an undo or an experiment of the lab, does so through
+//! [`System`], and holds [`LOCK`] from before its first change until after its last: so two of them
+//! never have the same pool in hand.
 
 mod failure;
 mod file;
@@ -16,11 +17,11 @@ mod tests;
 
 use std::time::Duration;
 
-pub use failure::{Failure, Unfit};
-pub use file::{Base64, Content, FileMode, FileState, Label};
-pub use holder::{Held, Holder};
-pub use live::Live;
-pub use lock::{Busy, LOCK, NotTaken, take};
+pub use failure::{SystemFailure, Unfit};
+pub use file::{Base64, ExtendedAttribute, FileContent, FileMode, FileState};
+pub use holder::{HeldLock, Holder};
+pub use live::LiveSystem;
+pub use lock::{Busy, LOCK, LockNotTaken, take_machine_lock};
 pub use place::OURS;
 
 /// How a command ended, and the beginning of what it said.
@@ -35,117 +36,84 @@ pub struct Ran {
 }
 
 /// Held until it is dropped, or the process and every command that it has started are gone.
-pub trait Lock {}
+pub trait SystemLock {}
 
-/// The machine as apply and undo see it. Paths are absolute, and no symbolic link is followed on the way.
+/// The machine as apply and undo see it. Paths are absolute, and no symbolic link is followed on
+/// the way.
 pub trait System {
     /// Seconds since 1970.
-    fn now(&self) -> i64;
+    fn unix_time(&self) -> i64;
 
-    /// Whether this can change a host: it is root, /proc and /sys are the kernel's own, and it is no container.
-    ///
-    /// # Errors
-    /// Why it cannot.
-    fn fit(&self) -> Result<(), Unfit>;
+    /// Whether it is root, /proc and /sys are the kernel's own, and it is no container.
+    fn check_can_change(&self) -> Result<(), Unfit>;
 
     /// A small file's text, of the kernel or the configuration; `None` where it is not there.
-    ///
-    /// # Errors
-    /// It is there and cannot be read.
-    fn text(&self, path: &str) -> Result<Option<String>, Failure>;
+    fn read_text(&self, path: &str) -> Result<Option<String>, SystemFailure>;
 
     /// A regular file whole; `None` where it is not there.
     ///
     /// # Errors
     /// It is something else than a regular file with one name, or cannot be read.
-    fn file(&self, path: &str) -> Result<Option<FileState>, Failure>;
+    fn read_file(&self, path: &str) -> Result<Option<FileState>, SystemFailure>;
 
-    /// Where a path leads that may be a symbolic link, or have one among its folders; `None` where that is not there.
-    ///
-    /// # Errors
-    /// It cannot be told.
-    fn real(&self, path: &str) -> Result<Option<String>, Failure> {
+    /// Where a path with symbolic links leads; `None` where that is not there.
+    fn resolve_path(&self, path: &str) -> Result<Option<String>, SystemFailure> {
         Ok(Some(path.to_owned()))
     }
 
     /// Names in a folder, sorted; `None` where it is not there.
-    ///
-    /// # Errors
-    /// It is no folder, or cannot be read.
-    fn list(&self, folder: &str) -> Result<Option<Vec<String>>, Failure>;
+    fn list_folder(&self, folder: &str) -> Result<Option<Vec<String>>, SystemFailure>;
 
     /// Writes a kernel value in one go.
-    ///
-    /// # Errors
-    /// The kernel does not take it, or the file cannot be written.
-    fn write_value(&self, path: &str, value: &str) -> Result<(), Failure>;
+    fn write_value(&self, path: &str, value: &str) -> Result<(), SystemFailure>;
 
-    /// Makes or replaces a file as a whole: a crash leaves the old one or the new one, and perhaps `temporary` (a name
-    /// in the same folder). Extended attributes are as `file` lists them; where it lists none and there was no file,
-    /// as the folder gives them.
+    /// Makes or replaces a file as a whole: a crash leaves the old one or the new one, and perhaps
+    /// `temporary`, a name in the same folder. Extended attributes are as `file` lists them; a new
+    /// file without any has those that the folder gives.
     ///
     /// # Errors
-    /// It cannot be written, or something else than a regular file is in its place; then nothing is changed.
-    fn write_file(&self, path: &str, temporary: &str, file: &FileState) -> Result<(), Failure>;
+    /// It cannot be written, or something else than a regular file is there: nothing is changed.
+    fn write_file(
+        &self,
+        path: &str,
+        temporary: &str,
+        file: &FileState,
+    ) -> Result<(), SystemFailure>;
 
     /// Removes a file; one that is not there is no error.
-    ///
-    /// # Errors
-    /// It cannot be removed.
-    fn remove_file(&self, path: &str) -> Result<(), Failure>;
+    fn remove_file(&self, path: &str) -> Result<(), SystemFailure>;
 
-    /// Whether something at a path or on the way to it is in other hands than root's: what stands in the way there comes
-    /// back as often as it is removed. A path that ends in `/` is that of a folder.
+    /// Whether something on the way is in other hands than root's: what is in the way there comes
+    /// back as often as it is removed. A path that ends in `/` is a folder's.
     fn is_in_other_hands(&self, path: &str) -> bool;
 
     /// Makes one folder (0755, or 0700 where `private`); one that is there already is no error.
-    ///
-    /// # Errors
-    /// It cannot be made, or something else is in its place.
-    fn make_folder(&self, path: &str, private: bool) -> Result<(), Failure>;
+    fn make_folder(&self, path: &str, private: bool) -> Result<(), SystemFailure>;
 
     /// Removes an empty folder; `false` where it is not empty or not there.
-    ///
-    /// # Errors
-    /// It cannot be removed.
-    fn remove_folder(&self, path: &str) -> Result<bool, Failure>;
+    fn remove_folder(&self, path: &str) -> Result<bool, SystemFailure>;
 
-    /// Runs a program without a shell, and waits for it. While it runs, the lock stays held, whatever becomes of us.
-    ///
-    /// # Errors
-    /// It cannot be run, or did not end in time.
-    fn run(&self, command: &[String], user: Option<&str>) -> Result<Ran, Failure>;
+    /// Runs a program without a shell, to its end. The lock stays held, whatever becomes of us.
+    fn run(&self, command: &[String], user: Option<&str>) -> Result<Ran, SystemFailure>;
 
-    /// Waits until the disk has a file that a command has written; one that is not there is no error. A boot loader
-    /// reads a file system without its journal: what lies in /boot is written to its place where that can be asked for.
-    ///
-    /// # Errors
-    /// The disk does not take it.
-    fn sync(&self, path: &str) -> Result<(), Failure>;
+    /// Waits until the disk has a file; one that is not there is no error. A boot loader reads a
+    /// file system without its journal: what lies in /boot is written to its place where it can be.
+    fn sync_file(&self, path: &str) -> Result<(), SystemFailure>;
 
     /// Appends to a file of ours that nobody else may read, and waits until the disk has it.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    fn append(&self, path: &str, bytes: &[u8]) -> Result<(), Failure>;
+    fn append_to_file(&self, path: &str, bytes: &[u8]) -> Result<(), SystemFailure>;
 
     /// Cuts a file of ours to a length, and waits until the disk has it.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    fn cut(&self, path: &str, length: u64) -> Result<(), Failure>;
+    fn truncate_file(&self, path: &str, length: u64) -> Result<(), SystemFailure>;
 
-    /// Takes the lock, which only one process on the machine can hold; `None` where another one does.
-    ///
-    /// # Errors
-    /// The lock's file cannot be made.
-    fn lock(&self, path: &str) -> Result<Option<Box<dyn Lock>>, Failure>;
+    /// Takes the lock, which one process on the machine can hold; `None` where another one does.
+    fn take_lock(&self, path: &str) -> Result<Option<Box<dyn SystemLock>>, SystemFailure>;
 
     /// Who holds the lock now, as far as can be seen from here.
-    fn holders(&self, _path: &str) -> Vec<Holder> {
+    fn lock_holders(&self, _path: &str) -> Vec<Holder> {
         Vec::new()
     }
 
     /// Waits, so that the kernel can move pages.
-    fn pause(&self, time: Duration);
+    fn pause_for(&self, time: Duration);
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Failure, Held, Holder, Live, OURS, System};
+use crate::{HeldLock, Holder, LiveSystem, OURS, System, SystemFailure};
 
 /// Held by whoever changes this host: apply, undo, an experiment of the lab.
 pub const LOCK: &str = "/var/lib/hugewise/lock";
@@ -24,10 +24,11 @@ impl fmt::Display for Busy {
             [one] => format!("{one} holds"),
             several => format!("{} hold", several.join(" and ")),
         };
-        write!(f, "another process is changing this host: {who} {}. Nothing was changed; ", self.lock)?;
+        let lock = &self.lock;
+        write!(f, "another process is changing this host: {who} {lock}. Nothing was changed; ")?;
         match self.holders.iter().find(|holder| holder.may_be_ended()) {
-            Some(holder) => {
-                write!(f, "wait for it, or stop it early (kill {}; it restores what it changed)", holder.pid)
+            Some(Holder { pid, .. }) => {
+                write!(f, "wait for it, or stop it early (kill {pid}; it restores what it changed)")
             }
             None => f.write_str("wait for it to end, then run this again"),
         }
@@ -36,20 +37,18 @@ impl fmt::Display for Busy {
 
 /// Why the lock was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NotTaken {
+pub enum LockNotTaken {
     /// Somebody else has it.
     #[error(transparent)]
     Busy(#[from] Busy),
     /// Its file cannot be made.
     #[error(transparent)]
-    Failed(#[from] Failure),
+    Failed(#[from] SystemFailure),
 }
 
 /// Takes the one lock of this machine, making the folder that it lies in.
-///
-/// # Errors
-/// Somebody else holds it, or its file cannot be made.
-pub fn take(live: &Live) -> Result<Held, NotTaken> {
+pub fn take_machine_lock(live: &LiveSystem) -> Result<HeldLock, LockNotTaken> {
     live.make_folder(OURS, true)?;
-    live.hold(LOCK)?.ok_or_else(|| Busy { lock: LOCK.into(), holders: live.holders(LOCK) }.into())
+    live.hold_lock(LOCK)?
+        .ok_or_else(|| Busy { lock: LOCK.into(), holders: live.lock_holders(LOCK) }.into())
 }

@@ -8,29 +8,47 @@ use serde_json::Value;
 
 use super::Release;
 use super::processor::Processor;
-use crate::{Failure, shell};
+use hugewise_testkit::tools::{Failure, shell};
 
 /// What writes it.
 const CYCLONEDX: (&str, &str) = ("cargo-cyclonedx", "0.5.9");
 /// What it calls its files, one beside each manifest of the workspace.
 const NAME: &str = "hugewise-bill-of-materials";
 
-/// Writes `hugewise-VERSION.cdx.json`, one for all processors, and holds it against what cargo says is linked.
+/// Writes `hugewise-VERSION.cdx.json`, one for all processors, and holds it against what cargo says
+/// is linked.
 pub(super) fn build(release: &Release, processors: &[Processor]) -> Result<(), Failure> {
     let Some((first, others)) = processors.split_first() else { return Ok(()) };
     let target = first.target;
     let linked = linked(target)?;
     for other in others {
         if self::linked(other.target)? != linked {
-            return Err(
-                format!("{} is made of other crates than {target}: each needs its own bill", other.target).into()
-            );
+            return Err(format!(
+                "{} is made of other crates than {target}: each needs its own bill",
+                other.target
+            )
+            .into());
         }
     }
     let written = Written(manifests()?);
     let mut tool = shell::command(shell::tool(CYCLONEDX, &[])?);
-    tool.args(["cyclonedx", "--quiet", "--format", "json", "--spec-version", "1.5", "--no-build-deps"]);
-    tool.args(["--target", target, "--override-filename", NAME, "--manifest-path", "crates/cli/Cargo.toml"]);
+    tool.args([
+        "cyclonedx",
+        "--quiet",
+        "--format",
+        "json",
+        "--spec-version",
+        "1.5",
+        "--no-build-deps",
+    ]);
+    tool.args([
+        "--target",
+        target,
+        "--override-filename",
+        NAME,
+        "--manifest-path",
+        "crates/cli/Cargo.toml",
+    ]);
     shell::run(tool.env("SOURCE_DATE_EPOCH", release.epoch.to_string()))?;
     let text = fs::read_to_string(shell::root().join(format!("crates/cli/{NAME}.json")))?;
     drop(written);
@@ -54,22 +72,29 @@ fn named(component: &Value) -> String {
     format!("{} {}", text("name"), text("version"))
 }
 
-/// Takes out what is not linked: the tool takes along what any feature of any crate of the workspace asks for.
+/// Takes out what is not linked: the tool takes along what any feature of any crate of the
+/// workspace asks for.
 fn leave(bill: &mut Value, linked: &BTreeSet<String>) {
     let mut gone = BTreeSet::new();
     if let Some(components) = bill.get_mut("components").and_then(Value::as_array_mut) {
         components.retain(|component| {
             let stays = linked.contains(&named(component));
-            if let (false, Some(reference)) = (stays, component.get("bom-ref").and_then(Value::as_str)) {
+            if let (false, Some(reference)) =
+                (stays, component.get("bom-ref").and_then(Value::as_str))
+            {
                 gone.insert(reference.to_owned());
             }
             stays
         });
     }
-    let is_gone = |reference: Option<&Value>| reference.and_then(Value::as_str).is_some_and(|it| gone.contains(it));
+    let is_gone = |reference: Option<&Value>| {
+        reference.and_then(Value::as_str).is_some_and(|text| gone.contains(text))
+    };
     if let Some(dependencies) = bill.get_mut("dependencies").and_then(Value::as_array_mut) {
         dependencies.retain(|one| !is_gone(one.get("ref")));
-        for one in dependencies.iter_mut().filter_map(|one| one.get_mut("dependsOn")?.as_array_mut()) {
+        for one in
+            dependencies.iter_mut().filter_map(|one| one.get_mut("dependsOn")?.as_array_mut())
+        {
             one.retain(|reference| !is_gone(Some(reference)));
         }
     }
@@ -138,7 +163,10 @@ mod tests {
         let linked = BTreeSet::from(["serde 1.0.1".to_owned()]);
         leave(&mut bill, &linked);
         assert_eq!(components(&bill), linked);
-        assert_eq!(bill.get("dependencies"), Some(&serde_json::json!([{"ref": "a", "dependsOn": []}])));
+        assert_eq!(
+            bill.get("dependencies"),
+            Some(&serde_json::json!([{"ref": "a", "dependsOn": []}]))
+        );
     }
 
     #[test]

@@ -1,14 +1,15 @@
-//! The binary that runs on every Linux of its processor: statically linked, so that it asks for no C library of the host.
+//! The binary that runs on every Linux of its processor: statically linked, so that it asks for no
+//! C library of the host.
 //!
-//! glibc is linked in rather than musl: its allocator and string functions are what everything here is measured with, and the
-//! installed toolchain can do it without another standard library.
+//! glibc is linked in rather than musl: its allocator and string functions are what everything here
+//! is measured with, and the installed toolchain can do it without another standard library.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::processor::{Processor, X86_64};
 use super::{Release, cross, tools};
-use crate::{Failure, shell};
+use hugewise_testkit::tools::{Failure, shell};
 
 /// Builds it.
 pub(super) fn build(release: &Release, processor: &Processor) -> Result<PathBuf, Failure> {
@@ -30,21 +31,45 @@ pub(super) fn again(release: &Release, processor: &Processor, first: &Path) -> R
 
 fn build_in(release: &Release, processor: &Processor, folder: &Path) -> Result<PathBuf, Failure> {
     let cargo_home = cargo_home()?;
-    let build = ["build", "--release", "--locked", "--package", "hugewise", "--target", processor.target];
-    let mut cargo = if processor.target == X86_64.target { shell::cargo() } else { cross::cargo(&cargo_home, folder)? };
+    let build = [
+        "build",
+        "--profile",
+        "dist",
+        "--locked",
+        "--package",
+        "hugewise",
+        "--target",
+        processor.target,
+    ];
+    let mut cargo = if processor.target == X86_64.target {
+        shell::cargo()
+    } else {
+        cross::cargo(&cargo_home, folder)?
+    };
     cargo.args(build);
     cargo.env("CARGO_TARGET_DIR", folder).env("SOURCE_DATE_EPOCH", release.epoch.to_string());
     cargo.env("RUSTFLAGS", flags(folder, &cargo_home, shell::root()));
     shell::run(&mut cargo)?;
-    Ok(folder.join(processor.target).join("release/hugewise"))
+    let binary = self::folder(folder, processor).join("hugewise");
+    fs::create_dir_all(self::folder(folder, processor))?;
+    fs::copy(folder.join(processor.target).join("dist/hugewise"), &binary)?;
+    Ok(binary)
 }
 
-/// Nothing of the machine that builds is to be in it: neither its C library's version nor where its folders lie.
+/// Where the tools that make packages look for the program, whatever its profile is called.
+pub(super) fn folder(build: &Path, processor: &Processor) -> PathBuf {
+    build.join(processor.target).join("release")
+}
+
+/// Nothing of the machine that builds is to be in it: neither its C library's version nor where its
+/// folders lie.
 ///
-/// Of several names that fit a folder rustc takes the last: where cargo builds lies below the source.
+/// Of several names that fit a folder rustc takes the last: where cargo builds lies below the
+/// source.
 fn flags(build: &Path, cargo_home: &Path, source: &Path) -> String {
     let renamed = [(source, "hugewise"), (cargo_home, "cargo"), (build, "build")];
-    let renamed = renamed.map(|(folder, name)| format!("--remap-path-prefix={}=/{name}", folder.display()));
+    let renamed =
+        renamed.map(|(folder, name)| format!("--remap-path-prefix={}=/{name}", folder.display()));
     format!("-C target-feature=+crt-static {}", renamed.join(" "))
 }
 
@@ -57,10 +82,12 @@ pub(super) fn cargo_home() -> Result<PathBuf, Failure> {
     Ok(PathBuf::from(home).join(".cargo"))
 }
 
-/// That it asks for no loader and no library, whatever was promised to the linker, and names no folder of this machine.
+/// That it asks for no loader and no library, whatever was promised to the linker, and names no
+/// folder of this machine.
 fn check(binary: &Path) -> Result<(), Failure> {
     let mut readelf = tools::of_debian("/usr/bin/readelf", "binutils")?;
-    let told = shell::output(readelf.args(["--program-headers", "--dynamic", "--wide"]).arg(binary))?;
+    let told =
+        shell::output(readelf.args(["--program-headers", "--dynamic", "--wide"]).arg(binary))?;
     let told = String::from_utf8_lossy(&told);
     for (sign, why) in [("INTERP", "a loader"), ("(NEEDED)", "a library")] {
         if told.contains(sign) {
@@ -82,7 +109,6 @@ fn check(binary: &Path) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -90,14 +116,21 @@ mod tests {
     #[test]
     fn the_folder_that_it_is_built_in_makes_no_difference() {
         let source = tempfile::tempdir().unwrap();
-        let text = "#![crate_type = \"lib\"]\npub const FILE: &str = file!();\npub static WHERE: &str = FILE;\n";
+        let text = "#![crate_type = \"lib\"]\npub const FILE: &str = file!();\npub static WHERE: \
+             &str = FILE;\n";
         let built = ["build", "build-again"].map(|name| {
             let folder = source.path().join(name);
             fs::create_dir(&folder).unwrap();
             fs::write(folder.join("generated.rs"), text).unwrap();
             let mut rustc = shell::command("rustc");
-            rustc.args(flags(&folder, Path::new("/nowhere"), source.path()).split(' ').filter(|flag| !flag.is_empty()));
-            rustc.args(["--crate-name", "generated", "--emit", "obj", "-o"]).arg(folder.join("generated.o"));
+            rustc.args(
+                flags(&folder, Path::new("/nowhere"), source.path())
+                    .split(' ')
+                    .filter(|flag| !flag.is_empty()),
+            );
+            rustc
+                .args(["--crate-name", "generated", "--emit", "obj", "-o"])
+                .arg(folder.join("generated.o"));
             shell::output(rustc.arg(folder.join("generated.rs"))).unwrap();
             fs::read(folder.join("generated.o")).unwrap()
         });

@@ -1,5 +1,5 @@
-//! The root file system in which the binary for arm64 is built: the installed toolchain has no standard library for it, and
-//! Debian packages one.
+//! The root file system in which the binary for arm64 is built: the installed toolchain has no
+//! standard library for it, and Debian packages one.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::tools;
-use crate::{Failure, shell};
+use hugewise_testkit::tools::{Failure, shell};
 
 /// The one suite whose Rust is as new as hugewise asks for.
 const SUITE: &str = "sid";
 
-/// The compiler, the linker, what is linked in, what runs it, and what its tests pack archives with.
+/// The compiler, the linker, what is linked in, what runs it, and what its tests pack archives
+/// with.
 const PACKAGES: &str = "rustc,cargo,gcc-aarch64-linux-gnu,libc6-dev-arm64-cross,libstd-rust-dev:arm64,qemu-user,\
                         bzip2,python3,xz-utils,zip,zstd";
 
@@ -22,7 +23,8 @@ const NAME: &str = "arm64-cross";
 /// What runs the processor's programs in there.
 pub(super) const EMULATOR: &str = "/usr/bin/qemu-aarch64";
 
-/// Mounts the folders after the first where they are here, all but the last read-only, and runs a program in there.
+/// Mounts the folders after the first where they are here, all but the last read-only, and runs a
+/// program in there.
 const INSIDE: &str = r#"
 root=$1 source=$2 cargo=$3 build=$4; shift 4
 mkdir -p "$root$source" "$root$cargo" "$root$build"
@@ -36,8 +38,8 @@ mount -t sysfs -o ro sysfs "$root/sys"
 exec chroot "$root" env -C "$source" "$@"
 "#;
 
-/// cargo of that root, which reads the sources and the crates of this machine, writes to `build` alone, and asks for no network.
-/// Needs root; the root is made once, of some 2 GB, and kept.
+/// cargo of that root, which reads the sources and the crates of this machine, writes to `build`
+/// alone, and asks for no network. Needs root; the root is made once, of some 2 GB, and kept.
 pub(super) fn cargo(cargo_home: &Path, build: &Path) -> Result<Command, Failure> {
     shell::run(shell::cargo().args(["fetch", "--locked"]))?;
     let mut cargo = inside(cargo_home, build)?;
@@ -76,7 +78,9 @@ fn root() -> Result<PathBuf, Failure> {
     let mut mmdebstrap = tools::of_debian("/usr/bin/mmdebstrap", "mmdebstrap")?;
     // A mirror may be some days behind.
     mmdebstrap.args(["--quiet", "--mode=root", "--variant=minbase", "--architectures=amd64,arm64"]);
-    mmdebstrap.arg("--aptopt=Acquire::Check-Valid-Until \"false\"").arg(format!("--include={PACKAGES}"));
+    mmdebstrap
+        .arg("--aptopt=Acquire::Check-Valid-Until \"false\"")
+        .arg(format!("--include={PACKAGES}"));
     shell::run(mmdebstrap.arg(SUITE).arg(&part))?;
     fs::rename(part, &root)?;
     Ok(root)

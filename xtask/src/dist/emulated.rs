@@ -1,25 +1,34 @@
-//! What was built for arm64, tried without such a machine: qemu runs it, in the root file system that it was built in.
+//! What was built for arm64, tried without such a machine: qemu runs it, in the root file system
+//! that it was built in.
 //!
-//! A process of qemu's is one of this machine's kernel, with this machine's page size: what the program asks of a running
-//! kernel is not tried here, but its reading and its reckoning are.
+//! A process of qemu's is one of this machine's kernel, with this machine's page size: what the
+//! program asks of a running kernel is not tried here, but its reading and its reckoning are.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{binary, cross, processor::ARM64};
-use crate::{Failure, shell};
+use hugewise_testkit::tools::{Failure, shell};
 
-/// Each captured host of the project: the programs for this processor and for arm64 have to say the same of it, byte for byte.
+/// Each captured host of the project: the programs for this processor and for arm64 have to say the
+/// same of it, byte for byte.
 pub(super) fn run(here: &Path, there: &Path) -> Result<(), Failure> {
     let cargo_home = binary::cargo_home()?;
     let mut count = 0;
     for host in captured()? {
-        let native = said(shell::command(here).args(["check", "--root"]).arg(&host))?;
+        let native =
+            exit_code_and_output(shell::command(here).args(["check", "--root"]).arg(&host))?;
         let mut emulated = cross::inside(&cargo_home, &super::builds())?;
-        let emulated = said(emulated.arg(cross::EMULATOR).arg(there).args(["check", "--root"]).arg(&host))?;
+        let emulated = exit_code_and_output(
+            emulated.arg(cross::EMULATOR).arg(there).args(["check", "--root"]).arg(&host),
+        )?;
         if native != emulated {
-            return Err(format!("{} is another host on arm64:\n{native:?}\n{emulated:?}", host.display()).into());
+            return Err(format!(
+                "{} is another host on arm64:\n{native:?}\n{emulated:?}",
+                host.display()
+            )
+            .into());
         }
         count += 1;
     }
@@ -41,9 +50,12 @@ fn captured() -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Exit code, and all that a program says.
-fn said(command: &mut Command) -> Result<(Option<i32>, String), Failure> {
+fn exit_code_and_output(command: &mut Command) -> Result<(Option<i32>, String), Failure> {
     let output = command.output()?;
-    Ok((output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()))
+    Ok((
+        output.status.code(),
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned(),
+    ))
 }
 
 /// Which tests.
@@ -54,19 +66,30 @@ pub(crate) struct Tests {
 }
 
 /// Crates whose own tests run: what reads a host, what knows servers, what judges.
-const CRATES: [&str; 3] = ["hugewise-host", "hugewise-engines", "hugewise-advice"];
+const CRATES: [&str; 6] = [
+    "hugewise-source",
+    "hugewise-procfs",
+    "hugewise-config",
+    "hugewise-host",
+    "hugewise-engines",
+    "hugewise-diagnose",
+];
 
 /// Tests that cannot hold there, and why.
 const CANNOT: [(&str, &str); 4] = [
-    ("process::tests::the_live_machine_has_this_process", "the kernel's name for its program is qemu's"),
-    ("source::live::tests::page_sizes_agree_with_smaps", "qemu does not pass the ioctl PROCMAP_QUERY on"),
     (
-        "source::owner::tests::a_way_that_is_known_is_gone_as_if_it_were_new",
+        "process::tests::the_live_machine_has_this_process",
+        "the kernel's name for its program is qemu's",
+    ),
+    ("live::tests::page_sizes_agree_with_smaps", "qemu does not pass the ioctl PROCMAP_QUERY on"),
+    (
+        "owner::tests::a_way_that_is_known_is_gone_as_if_it_were_new",
         "it writes among the sources, which are read-only",
     ),
     (
         "sys::tests::what_a_process_has_run_is_what_proc_says",
-        "a child of qemu has a thread of qemu's until it runs its program, which its clock counts and its schedstat does not",
+        "a child of qemu has a thread of qemu's until it runs its program, which its clock counts \
+             and its schedstat does not",
     ),
 ];
 
@@ -82,7 +105,9 @@ pub(crate) fn tests(Tests { names }: &Tests) -> Result<(), Failure> {
         println!("   not under qemu: {test}: {why}");
         cargo.args(["--skip", test]);
     }
-    cargo.env("CARGO_TARGET_DIR", super::builds()).env("RUSTFLAGS", "-C target-feature=+crt-static");
+    cargo
+        .env("CARGO_TARGET_DIR", super::builds())
+        .env("RUSTFLAGS", "-C target-feature=+crt-static");
     cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", cross::EMULATOR);
     // What is emulated takes long enough without being slow by itself.
     shell::run(cargo.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_PROFILE_DEV_OPT_LEVEL", "1"))

@@ -1,4 +1,5 @@
-//! The container image: the static binary alone, as an archive that every runtime loads without a registry.
+//! The container image: the static binary alone, as an archive that every runtime loads without a
+//! registry.
 //!
 //! It is written here: three small JSON documents and one layer, by
 //! <https://github.com/opencontainers/image-spec/blob/main/image-layout.md>.
@@ -11,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::{Release, packages, processor::Processor};
-use crate::{Failure, shell};
+use hugewise_testkit::tools::{Failure, shell};
 
 /// Media types of the three.
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
@@ -24,7 +25,11 @@ pub(super) fn file(release: &Release, processor: &Processor) -> PathBuf {
 }
 
 /// Writes it.
-pub(super) fn build(release: &Release, processor: &Processor, binary: &Path) -> Result<(), Failure> {
+pub(super) fn build(
+    release: &Release,
+    processor: &Processor,
+    binary: &Path,
+) -> Result<(), Failure> {
     let folder = release.build.join("image");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -49,11 +54,16 @@ pub(super) fn build(release: &Release, processor: &Processor, binary: &Path) -> 
 /// The time of everything in the release, as RFC 3339 has it.
 fn created(release: &Release) -> Result<String, Failure> {
     let mut date = shell::command("date");
-    let told = shell::output(date.args(["--utc", &format!("--date=@{}", release.epoch), "+%Y-%m-%dT%H:%M:%SZ"]))?;
+    let told = shell::output(date.args([
+        "--utc",
+        &format!("--date=@{}", release.epoch),
+        "+%Y-%m-%dT%H:%M:%SZ",
+    ]))?;
     Ok(String::from_utf8(told)?.trim().to_owned())
 }
 
-/// The folder that the archive holds: `packed` is the layer, and `unpacked` what it hashes to before gzip.
+/// The folder that the archive holds: `packed` is the layer, and `unpacked` what it hashes to
+/// before gzip.
 fn layout_in(
     layout: &Path,
     release: &Release,
@@ -66,7 +76,8 @@ fn layout_in(
     fs::create_dir_all(&blobs)?;
     let labels = json!({
         "org.opencontainers.image.title": "hugewise",
-        "org.opencontainers.image.description": "Huge pages for database hosts: check, size, set up, prove",
+        "org.opencontainers.image.description": "Huge pages for database hosts: check, size, set \
+             up, prove",
         "org.opencontainers.image.licenses": "MIT OR Apache-2.0",
         "org.opencontainers.image.version": release.version,
         "org.opencontainers.image.created": created,
@@ -85,12 +96,13 @@ fn layout_in(
         "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer], "annotations": labels,
     });
     let mut manifest = blob(&blobs, MANIFEST, manifest.to_string().as_bytes())?;
-    // `localhost/`: no runtime ever goes and asks a registry for an image of that name. Podman reads the second, containerd
-    // the first.
+    // `localhost/`: no runtime ever goes and asks a registry for an image of that name. Podman
+    // reads the second, containerd the first.
     let name = format!("localhost/hugewise:{}", release.version);
     if let Some(manifest) = manifest.as_object_mut() {
         manifest.insert("platform".into(), json!({"architecture": processor.image, "os": "linux"}));
-        let names = json!({"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name});
+        let names =
+            json!({"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name});
         manifest.insert("annotations".into(), names);
     }
     let index = json!({
@@ -115,7 +127,6 @@ fn digest(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use std::process::Command;
 
@@ -134,7 +145,8 @@ mod tests {
     }
 
     fn sh(script: &str, folder: &Path) -> String {
-        let output = Command::new("sh").arg("-euc").arg(script).current_dir(folder).output().unwrap();
+        let output =
+            Command::new("sh").arg("-euc").arg(script).current_dir(folder).output().unwrap();
         assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
@@ -144,32 +156,44 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let archive = built(folder.path());
         let said = sh(
-            &format!("mkdir i && tar -C i -xf {} && cd i/blobs/sha256 && sha256sum *", archive.display()),
+            &format!(
+                "mkdir i && tar -C i -xf {} && cd i/blobs/sha256 && sha256sum *",
+                archive.display()
+            ),
             folder.path(),
         );
         assert_eq!(said.lines().count(), 3, "{said}");
         assert!(
-            said.lines().all(|line| line.split_whitespace().collect::<Vec<_>>().windows(2).all(|two| two[0] == two[1])),
+            said.lines().all(|line| line
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .windows(2)
+                .all(|two| two[0] == two[1])),
             "{said}"
         );
         let read = |path: &str| -> Value {
             serde_json::from_slice(&fs::read(folder.path().join("i").join(path)).unwrap()).unwrap()
         };
-        let of = |described: &Value| {
-            format!("blobs/sha256/{}", described["digest"].as_str().unwrap().trim_start_matches("sha256:"))
+        let text_of = |described: &Value| {
+            format!(
+                "blobs/sha256/{}",
+                described["digest"].as_str().unwrap().trim_start_matches("sha256:")
+            )
         };
         let index = read("index.json");
-        let manifest = read(&of(&index["manifests"][0]));
-        let config = read(&of(&manifest["config"]));
+        let manifest = read(&text_of(&index["manifests"][0]));
+        let config = read(&text_of(&manifest["config"]));
         assert_eq!(config["architecture"], "arm64");
         assert_eq!(config["created"], "2001-09-09T01:46:40Z");
-        let layer = of(&manifest["layers"][0]);
-        let unpacked = sh(&format!("gzip -dc i/{layer} | sha256sum | cut -d' ' -f1"), folder.path());
+        let layer = text_of(&manifest["layers"][0]);
+        let unpacked =
+            sh(&format!("gzip -dc i/{layer} | sha256sum | cut -d' ' -f1"), folder.path());
         assert_eq!(config["rootfs"]["diff_ids"][0], format!("sha256:{}", unpacked.trim()));
         let listed = sh(&format!("TZ=UTC tar -tvzf i/{layer}"), folder.path());
         let program = listed.lines().last().unwrap();
         assert!(
-            program.starts_with("-rwxr-xr-x 0/0") && program.ends_with("2001-09-09 01:46 usr/bin/hugewise"),
+            program.starts_with("-rwxr-xr-x 0/0")
+                && program.ends_with("2001-09-09 01:46 usr/bin/hugewise"),
             "{listed}"
         );
         assert_eq!(listed.lines().count(), 3, "{listed}");

@@ -1,4 +1,5 @@
-//! `cargo xtask dist`: everything that people install, built here, and tried where they would install it.
+//! `cargo xtask dist`: everything that people install, built here, and tried where they would
+//! install it.
 
 mod bill;
 mod binary;
@@ -18,15 +19,16 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use processor::{ARM64, X86_64};
 
-use crate::{Failure, shell};
+use hugewise_testkit::tools::{Failure, shell};
 
 /// What to build.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Where it goes; target/dist/out when not given.
+    /// Where it goes; target/packages/out when not given.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Where releases can be downloaded, for install.sh: the https:// address of the folder that holds what this makes.
+    /// Where releases can be downloaded, for install.sh: the https:// address of the folder that
+    /// holds what this makes.
     #[arg(long, value_name = "URL")]
     releases: Option<String>,
     /// Build it for arm64 too, in a root file system of Debian sid (as root).
@@ -62,7 +64,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     for path in files(&out)? {
         fs::remove_file(path)?;
     }
-    let release = Release { version: version()?, epoch: epoch()?, out: out.canonicalize()?, build: builds() };
+    let release =
+        Release { version: version()?, epoch: epoch()?, out: out.canonicalize()?, build: builds() };
     let processors = if arguments.arm64 { &[X86_64, ARM64][..] } else { &[X86_64] };
     let mut binaries = Vec::new();
     for processor in processors {
@@ -72,7 +75,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             timed(&named("binary, again,"), || binary::again(&release, processor, &binary))?;
         }
         timed(&named("archive"), || packages::archive(&release, processor, &binary))?;
-        let (version, file) = (format!("{}-1", release.version), packages::deb_file(&release, processor));
+        let (version, file) =
+            (format!("{}-1", release.version), packages::deb_file(&release, processor));
         timed(&named("deb"), || packages::deb(&release, processor, &version, &file))?;
         timed(&named("rpm"), || packages::rpm(&release, processor))?;
         timed(&named("image"), || image::build(&release, processor, &binary))?;
@@ -91,26 +95,54 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     trial::run(&release, &arguments.suites)
 }
 
-/// The Debian package of that program for x86-64, made in a folder that is empty.
-pub(crate) fn package(program: &Path, folder: &Path) -> Result<PathBuf, Failure> {
-    let release = Release { version: version()?, epoch: epoch()?, out: folder.to_owned(), build: folder.join("build") };
-    let built = release.build.join(X86_64.target).join("release");
+/// Parts of a release that `proving/` tries by themselves.
+#[derive(clap::Subcommand)]
+pub(crate) enum Part {
+    /// The Debian package of a program for x86-64, in a folder that is empty.
+    Deb { program: PathBuf, folder: PathBuf },
+    /// The program for arm64, built where it is not there yet (as root).
+    Arm64,
+}
+
+/// Makes the part, and prints its path last.
+pub(crate) fn make_part(part: &Part) -> Result<(), Failure> {
+    let file = match part {
+        Part::Deb { program, folder } => package(program, folder)?,
+        Part::Arm64 => for_arm64()?,
+    };
+    println!("{}", file.display());
+    Ok(())
+}
+
+fn package(program: &Path, folder: &Path) -> Result<PathBuf, Failure> {
+    let release = Release {
+        version: version()?,
+        epoch: epoch()?,
+        out: folder.to_owned(),
+        build: folder.join("build"),
+    };
+    let built = binary::folder(&release.build, &X86_64);
     fs::create_dir_all(&built)?;
-    fs::copy(program, built.join("hugewise")).map_err(|error| format!("{}: {error}", program.display()))?;
+    fs::copy(program, built.join("hugewise"))
+        .map_err(|error| format!("{}: {error}", program.display()))?;
     let (version, file) = (format!("{}-1", release.version), packages::deb_file(&release, &X86_64));
     packages::deb(&release, &X86_64, &version, &file)?;
     Ok(file)
 }
 
-/// The program for arm64 as a release has it, built where it is not there yet (as root).
-pub(crate) fn for_arm64() -> Result<PathBuf, Failure> {
-    let release = Release { version: version()?, epoch: epoch()?, out: folder().join("out"), build: builds() };
+fn for_arm64() -> Result<PathBuf, Failure> {
+    let release = Release {
+        version: version()?,
+        epoch: epoch()?,
+        out: folder().join("out"),
+        build: builds(),
+    };
     timed("binary for arm64", || binary::build(&release, &ARM64))
 }
 
 /// Where all of it happens.
 fn folder() -> PathBuf {
-    shell::target().join("dist")
+    shell::target().join("packages")
 }
 
 /// Where cargo builds for releases.
@@ -133,13 +165,14 @@ fn timed<T>(what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, 
 
 /// `path+file:///.../crates/cli#hugewise@0.1.0`
 fn version() -> Result<String, Failure> {
-    let told = String::from_utf8(shell::output(shell::cargo().args(["pkgid", "--package", "hugewise"]))?)?;
+    let told =
+        String::from_utf8(shell::output(shell::cargo().args(["pkgid", "--package", "hugewise"]))?)?;
     let version = told.trim().rsplit(['@', '#']).next().unwrap_or_default();
     Ok(version.to_owned())
 }
 
-/// The time of the last commit, as <https://reproducible-builds.org/specs/source-date-epoch/> has it; outside of a checkout,
-/// now.
+/// The time of the last commit, as <https://reproducible-builds.org/specs/source-date-epoch/> has
+/// it; outside of a checkout, now.
 fn epoch() -> Result<u64, Failure> {
     if let Some(set) = std::env::var_os("SOURCE_DATE_EPOCH") {
         return Ok(set.to_string_lossy().parse()?);

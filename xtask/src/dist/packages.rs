@@ -5,15 +5,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Release, processor::Processor};
-use crate::{Failure, shell};
+use hugewise_testkit::tools::{Failure, shell};
 
 /// What makes the Debian package.
 const CARGO_DEB: (&str, &str) = ("cargo-deb", "3.8.0");
 /// What makes the RPM.
 const CARGO_RPM: (&str, &str) = ("cargo-generate-rpm", "0.21.1");
 
-/// One folder with the binary, the manual pages, completions, units and licences, as a reproducible `.tar.gz`.
-pub(super) fn archive(release: &Release, processor: &Processor, binary: &Path) -> Result<(), Failure> {
+/// One folder with the binary, the manual pages, completions, units and licences, as a reproducible
+/// `.tar.gz`.
+pub(super) fn archive(
+    release: &Release,
+    processor: &Processor,
+    binary: &Path,
+) -> Result<(), Failure> {
     let name = format!("hugewise-{}-linux-{}", release.version, processor.machine);
     let folder = release.build.join("archive");
     let top = folder.join(&name);
@@ -25,7 +30,9 @@ pub(super) fn archive(release: &Release, processor: &Processor, binary: &Path) -
     for file in ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-APACHE", "LICENSE-MIT"] {
         fs::copy(shell::root().join(file), top.join(file))?;
     }
-    for (from, to) in [("docs/man", "man"), ("docs/completions", "completions"), ("packaging/systemd", "systemd")] {
+    for (from, to) in
+        [("docs/man", "man"), ("docs/completions", "completions"), ("packaging/systemd", "systemd")]
+    {
         let to = top.join(to);
         fs::create_dir_all(&to)?;
         for path in super::files(&shell::root().join(from))? {
@@ -39,7 +46,8 @@ pub(super) fn archive(release: &Release, processor: &Processor, binary: &Path) -
     Ok(fs::remove_dir_all(top)?)
 }
 
-/// tar that says neither who packed, nor when, nor in which order; whoever compresses has to keep gzip from saying when.
+/// tar that says neither who packed, nor when, nor in which order; whoever compresses has to keep
+/// gzip from saying when.
 pub(super) fn tar(release: &Release) -> Command {
     let mut tar = shell::command("tar");
     tar.args(["--format=gnu", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
@@ -58,18 +66,39 @@ pub(super) fn rpm_file(release: &Release, processor: &Processor) -> PathBuf {
 }
 
 /// A Debian package in that version.
-pub(super) fn deb(release: &Release, processor: &Processor, version: &str, file: &Path) -> Result<(), Failure> {
+pub(super) fn deb(
+    release: &Release,
+    processor: &Processor,
+    version: &str,
+    file: &Path,
+) -> Result<(), Failure> {
     let mut cargo_deb = shell::command(shell::tool(CARGO_DEB, &[])?);
-    cargo_deb.args(["--no-build", "--no-strip", "--package", "hugewise", "--target", processor.target]);
+    cargo_deb.args([
+        "--no-build",
+        "--no-strip",
+        "--package",
+        "hugewise",
+        "--target",
+        processor.target,
+    ]);
     cargo_deb.args(["--deb-version", version]);
-    cargo_deb.env("CARGO_TARGET_DIR", &release.build).env("SOURCE_DATE_EPOCH", release.epoch.to_string());
+    cargo_deb
+        .env("CARGO_TARGET_DIR", &release.build)
+        .env("SOURCE_DATE_EPOCH", release.epoch.to_string());
     shell::run(cargo_deb.arg("--output").arg(file))
 }
 
 /// The RPM, for everything that has rpm: it depends on no library.
 pub(super) fn rpm(release: &Release, processor: &Processor) -> Result<(), Failure> {
     let mut cargo_rpm = shell::command(shell::tool(CARGO_RPM, &[])?);
-    cargo_rpm.args(["--package", "crates/cli", "--target", processor.target, "--arch", processor.machine]);
+    cargo_rpm.args([
+        "--package",
+        "crates/cli",
+        "--target",
+        processor.target,
+        "--arch",
+        processor.machine,
+    ]);
     cargo_rpm.arg("--target-dir").arg(&release.build);
     cargo_rpm.args(["--source-date", &release.epoch.to_string()]);
     shell::run(cargo_rpm.arg("--output").arg(rpm_file(release, processor)))

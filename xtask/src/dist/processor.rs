@@ -14,9 +14,17 @@ pub(super) struct Processor {
 }
 
 /// That of the machines that build releases.
-pub(super) const X86_64: Processor =
-    Processor { target: "x86_64-unknown-linux-gnu", machine: "x86_64", debian: "amd64", image: "amd64" };
+pub(super) const X86_64: Processor = Processor {
+    target: "x86_64-unknown-linux-gnu",
+    machine: "x86_64",
+    debian: "amd64",
+    image: "amd64",
+};
 
 /// Built in a root file system of Debian sid ([`super::cross`]).
-pub(super) const ARM64: Processor =
-    Processor { target: "aarch64-unknown-linux-gnu", machine: "aarch64", debian: "arm64", image: "arm64" };
+pub(super) const ARM64: Processor = Processor {
+    target: "aarch64-unknown-linux-gnu",
+    machine: "aarch64",
+    debian: "arm64",
+    image: "arm64",
+};

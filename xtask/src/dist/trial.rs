@@ -1,12 +1,12 @@
-//! What was built, as a new user installs it: in fresh root file systems of several Debians, which have no Rust, from the package,
-//! from install.sh, and from the RPM.
+//! What was built, as a new user installs it: in fresh root file systems of several Debians, which
+//! have no Rust, from the package, from install.sh, and from the RPM.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::processor::X86_64;
 use super::{Release, packages, tools};
-use crate::{Failure, shell};
+use hugewise_testkit::tools::{Failure, shell};
 
 /// Debian 11, 12, 13 and the next one.
 pub(super) const SUITES: [&str; 4] = ["bullseye", "bookworm", "trixie", "sid"];
@@ -27,14 +27,22 @@ pub(super) fn run(release: &Release, suites: &[String]) -> Result<(), Failure> {
     fs::create_dir_all(&next)?;
     // Only Debian's revision is another: what an upgrade does is seen with it.
     let newer = format!("{}-2", release.version);
-    packages::deb(release, &X86_64, &newer, &next.join(format!("hugewise_{newer}_{}.deb", X86_64.debian)))?;
+    packages::deb(
+        release,
+        &X86_64,
+        &newer,
+        &next.join(format!("hugewise_{newer}_{}.deb", X86_64.debian)),
+    )?;
     for suite in suites {
-        super::timed(&format!("tried in Debian {suite}"), || in_suite(release, suite, &newer, &next))?;
+        super::timed(&format!("tried in Debian {suite}"), || {
+            in_suite(release, suite, &newer, &next)
+        })?;
     }
     Ok(())
 }
 
-/// What the distributions' own programs say of the packages: nothing that is not explained beside them.
+/// What the distributions' own programs say of the packages: nothing that is not explained beside
+/// them.
 fn lint(release: &Release) -> Result<(), Failure> {
     let (deb, rpm) = (packages::deb_file(release, &X86_64), packages::rpm_file(release, &X86_64));
     let mut lintian = tools::of_debian("/usr/bin/lintian", "lintian")?;
@@ -49,7 +57,13 @@ fn lint(release: &Release) -> Result<(), Failure> {
         tools::of_debian(file, package)?;
     }
     let mut rpmlint = tools::of_python("rpmlint", RPMLINT)?;
-    shell::run(rpmlint.arg("--strict").arg("--config").arg(shell::root().join("packaging/rpm/rpmlint.toml")).arg(rpm))
+    shell::run(
+        rpmlint
+            .arg("--strict")
+            .arg("--config")
+            .arg(shell::root().join("packaging/rpm/rpmlint.toml"))
+            .arg(rpm),
+    )
 }
 
 fn in_suite(release: &Release, suite: &str, newer: &str, next: &Path) -> Result<(), Failure> {
@@ -70,7 +84,8 @@ fn in_suite(release: &Release, suite: &str, newer: &str, next: &Path) -> Result<
         .replace("@MACHINE@", X86_64.machine);
     fs::write(dist.join("trial.sh"), script)?;
     // rpm takes itself out of the root's mounts, for which the root has to be one.
-    let mounted = "mount --bind \"$1\" \"$1\" && mount -t proc proc \"$1/proc\" && mount -t sysfs -o ro sysfs \"$1/sys\" && \
+    let mounted = "mount --bind \"$1\" \"$1\" && mount -t proc proc \"$1/proc\" && mount -t sysfs \
+         -o ro sysfs \"$1/sys\" && \
                    exec chroot \"$1\" /bin/sh -eu /dist/trial.sh";
     let mut unshare = shell::command("unshare");
     unshare.args(["--mount", "--pid", "--fork", "sh", "-c", mounted, "sh"]).arg(&root);

@@ -1,18 +1,24 @@
-//! What crates.io refuses, and what would be missing from a package, told without building anything.
+//! What crates.io refuses, and what would be missing from a package, told without building
+//! anything.
 
 use std::collections::BTreeSet;
 use std::path::Component;
 
 use super::*;
 
-/// crates.io takes 10 MiB, compressed; a package of this project is source text, far below that before it is compressed.
+/// crates.io takes 10 MiB, compressed; a package of this project is source text, far below that
+/// before it is compressed.
 const LARGEST: u64 = 2 << 20;
 
 #[test]
 fn every_package_has_what_the_registry_asks_for() {
     let metadata = metadata().unwrap();
     let published = published(&metadata).unwrap();
-    assert!(published.contains_key("hugewise") && !published.contains_key("xtask"), "{:?}", published.keys());
+    assert!(
+        published.contains_key("hugewise") && !published.contains_key("xtask"),
+        "{:?}",
+        published.keys()
+    );
     for (name, package) in &published {
         // https://doc.rust-lang.org/cargo/reference/publishing.html
         for field in ["description", "license"] {
@@ -20,17 +26,26 @@ fn every_package_has_what_the_registry_asks_for() {
         }
         assert!(package["keywords"].as_array().unwrap().len() <= 5, "{name}");
         for dependency in package["dependencies"].as_array().unwrap() {
-            let (on, kind, asked) = (text(dependency, "name"), text(dependency, "kind"), text(dependency, "req"));
+            let (on, kind, asked) =
+                (text(dependency, "name"), text(dependency, "kind"), text(dependency, "req"));
             if dependency.get("path").is_none_or(Value::is_null) {
                 continue;
             }
             if kind == "dev" {
-                // Of those that ask the registry for a version, none may stand above: it is published after this one.
+                // Of those that ask the registry for a version, none may stand above: it is
+                // published after this one.
                 let above = published.get(on).is_some_and(|on| depends(&published, on, name));
-                assert!(asked == "*" || (!above && published.contains_key(on)), "{name} on {on} {asked} for its tests");
+                assert!(
+                    asked == "*" || (!above && published.contains_key(on)),
+                    "{name} on {on} {asked} for its tests"
+                );
             } else {
                 let version = published.get(on).map(|package| text(package, "version"));
-                assert_eq!(version.map(|version| format!("^{version}")).as_deref(), Some(asked), "{name} on {on}");
+                assert_eq!(
+                    version.map(|version| format!("^{version}")).as_deref(),
+                    Some(asked),
+                    "{name} on {on}"
+                );
             }
         }
     }
@@ -41,7 +56,9 @@ fn depends(published: &BTreeMap<&str, &Value>, package: &Value, on: &str) -> boo
     let dependencies = package["dependencies"].as_array().unwrap().iter();
     let built_with = dependencies.filter(|dependency| text(dependency, "kind") != "dev");
     let mut names = built_with.map(|dependency| text(dependency, "name"));
-    names.any(|name| name == on || published.get(name).is_some_and(|package| depends(published, package, on)))
+    names.any(|name| {
+        name == on || published.get(name).is_some_and(|package| depends(published, package, on))
+    })
 }
 
 #[test]
@@ -50,7 +67,14 @@ fn every_package_holds_its_licences_and_the_files_that_it_is_built_with() {
     for (name, package) in published(&metadata).unwrap() {
         let folder = Path::new(text(package, "manifest_path")).parent().unwrap();
         let mut list = shell::cargo();
-        let listed = shell::output(list.args(["package", "--list", "--allow-dirty", "--offline", "--package", name]));
+        let listed = shell::output(list.args([
+            "package",
+            "--list",
+            "--allow-dirty",
+            "--offline",
+            "--package",
+            name,
+        ]));
         let listed = String::from_utf8(listed.unwrap()).unwrap();
         let files: BTreeSet<&Path> = listed.lines().map(Path::new).collect();
         for file in ["Cargo.toml", "LICENSE-MIT", "LICENSE-APACHE"] {
@@ -72,7 +96,10 @@ fn every_package_holds_its_licences_and_the_files_that_it_is_built_with() {
         }
         assert!(bytes < LARGEST, "{name}: {bytes} bytes");
         if name == "hugewise" {
-            assert!(files.contains(Path::new("README.md")) && files.contains(Path::new("Cargo.lock")), "{files:?}");
+            assert!(
+                files.contains(Path::new("README.md")) && files.contains(Path::new("Cargo.lock")),
+                "{files:?}"
+            );
         }
     }
 }
@@ -105,20 +132,28 @@ fn plain(path: &Path) -> PathBuf {
 
 #[test]
 fn files_that_are_built_in_are_seen() {
-    let source =
-        "const A: &str = include_str!(\"../page.css\");\n#[cfg(test)]\nconst B: &[u8] = include_bytes!(\"b\");\n";
+    let source = "const A: &str = include_str!(\"../page.css\");\n#[cfg(test)]\nconst B: &[u8] = \
+         include_bytes!(\"b\");\n";
     assert_eq!(included(source, Path::new("src/html/mod.rs")), [Path::new("src/page.css")]);
-    assert_eq!(included("include_bytes!(\"../../../x\")", Path::new("src/a.rs")), [Path::new("../../x")]);
+    assert_eq!(
+        included("include_bytes!(\"../../../x\")", Path::new("src/a.rs")),
+        [Path::new("../../x")]
+    );
 }
 
 #[test]
 fn a_lock_file_asks_the_registry_for_other_peoples_packages_alone() {
     let lock = "version = 4\n\n[[package]]\nname = \"hugewise-model\"\nversion = \"0.1.0\"\n\
-                source = \"registry+https://github.com/rust-lang/crates.io-index\"\nchecksum = \"00\"\n\
-                dependencies = [\n \"serde\",\n]\n\n[[package]]\nname = \"serde\"\nversion = \"1.0.0\"\n\
-                source = \"registry+https://github.com/rust-lang/crates.io-index\"\nchecksum = \"11\"\n";
+                source = \"registry+https://github.com/rust-lang/crates.io-index\"\nchecksum \
+         = \"00\"\n\
+                dependencies = [\n \"serde\",\n]\n\n[[package]]\nname = \"serde\"\nversion \
+         = \"1.0.0\"\n\
+                source = \"registry+https://github.com/rust-lang/crates.io-index\"\nchecksum \
+         = \"11\"\n";
     let expected = "version = 4\n\n[[package]]\nname = \"hugewise-model\"\nversion = \"0.1.0\"\n\
-                    dependencies = [\n \"serde\",\n]\n\n[[package]]\nname = \"serde\"\nversion = \"1.0.0\"\n\
-                    source = \"registry+https://github.com/rust-lang/crates.io-index\"\nchecksum = \"11\"\n";
+                    dependencies = [\n \"serde\",\n]\n\n[[package]]\nname = \"serde\"\nversion \
+         = \"1.0.0\"\n\
+                    source = \"registry+https://github.com/rust-lang/crates.io-index\"\nchecksum \
+         = \"11\"\n";
     assert_eq!(unpacked(lock, &["hugewise", "hugewise-model"]), expected);
 }

@@ -1,84 +1,87 @@
 //! A journal as it was read.
 
-use super::{After, Begin, Intent, Record, SCHEMA, State, sum};
+use super::{Begin, Intent, JournalRecord, RecordedAfter, SCHEMA, State, Unreadable, sum};
 use crate::plan::{Change, Step};
 
-/// A journal as it was read.
 #[derive(Clone, Debug)]
-pub(crate) struct Log {
+pub(crate) struct JournalLog {
     pub(crate) id: u64,
     pub(crate) begin: Begin,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<JournalEntry>,
     pub(crate) state: State,
-    /// What is left of it when it waits is to be replaced even where somebody has changed it.
+    /// When it no longer waits, what others have changed is replaced too.
     pub(crate) force: bool,
+    /// Files as taking it back has left them that could not put them back, by their checksums.
+    pub(crate) made: Vec<(String, Option<String>)>,
     /// Length of the file up to a line that a crash has torn.
     pub(super) sound: usize,
     pub(super) torn: bool,
 }
 
-/// A change that was made, or perhaps was.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct JournalEntry {
     pub(crate) intent: Intent,
     /// `None` where a crash came between.
-    pub(crate) after: Option<After>,
+    pub(crate) after: Option<RecordedAfter>,
     pub(crate) taken_back: bool,
-    /// The last undo has tried it, and left it.
+    /// The last undo tried it and left it.
     pub(crate) tried: bool,
 }
 
-/// Why the text of a journal makes no sense.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Senseless {
-    pub(super) why: String,
-    /// A version of hugewise wrote it that is newer than this one.
-    pub(super) newer: bool,
-}
+impl JournalLog {
+    /// Changes that are not taken back, with their places.
+    pub(crate) fn standing_entries(&self) -> impl Iterator<Item = (usize, &JournalEntry)> {
+        self.entries.iter().enumerate().filter(|(_, entry)| !entry.taken_back)
+    }
 
-impl Log {
-    pub(crate) fn step(&self, entry: &Entry) -> Option<&Step> {
+    pub(crate) fn place_of(&self, entry: &JournalEntry) -> Option<usize> {
+        self.entries.iter().position(|other| std::ptr::eq(other, entry))
+    }
+
+    pub(crate) fn find_step(&self, entry: &JournalEntry) -> Option<&Step> {
         self.begin.plan.steps.get(entry.intent.step)
     }
 
-    pub(crate) fn change(&self, entry: &Entry) -> Option<&Change> {
-        self.step(entry)?.changes.get(entry.intent.change)
+    pub(crate) fn find_change(&self, entry: &JournalEntry) -> Option<&Change> {
+        self.find_step(entry)?.changes.get(entry.intent.change)
     }
 
-    fn add(&mut self, record: Record) -> Result<(), &'static str> {
+    fn add(&mut self, record: JournalRecord) -> Result<(), &'static str> {
         match record {
-            Record::Begin(_) => return Err("it begins twice"),
-            Record::Intent(intent) => {
-                let entry = Entry { intent: *intent, after: None, taken_back: false, tried: false };
-                self.change(&entry).ok_or("a change that is not in its plan")?;
+            JournalRecord::Begin(_) => return Err("it begins twice"),
+            JournalRecord::Intent(intent) => {
+                let entry =
+                    JournalEntry { intent: *intent, after: None, taken_back: false, tried: false };
+                self.find_change(&entry).ok_or("a change that is not in its plan")?;
                 self.entries.push(entry);
             }
-            Record::Did(after) => {
-                self.entries.last_mut().ok_or("a change without its before-state")?.after = Some(after);
+            JournalRecord::Did(after) => {
+                self.entries.last_mut().ok_or("a change without its before-state")?.after =
+                    Some(after);
             }
-            Record::StepTakenBack { step } => {
+            JournalRecord::StepTakenBack { step } => {
                 let of_step = self.entries.iter_mut().filter(|entry| entry.intent.step == step);
                 of_step.for_each(|entry| entry.taken_back = true);
             }
-            Record::TakingBack => self.state = State::Undoing,
-            Record::Left { entries, force, tried } => {
+            JournalRecord::TakingBack => self.state = State::Undoing,
+            JournalRecord::Left { entries, force, tried, made } => {
                 self.force = force;
+                self.made.extend(made);
                 for (place, entry) in self.entries.iter_mut().enumerate() {
                     entry.taken_back |= !entries.contains(&place);
                     entry.tried = tried.contains(&place);
                 }
             }
-            Record::End { state, .. } => self.state = state,
+            JournalRecord::End { state, .. } => self.state = state,
         }
         Ok(())
     }
 }
 
-/// Reads a journal's records; `None` where not even the first one is whole. Nothing that follows a torn line is taken
-/// for one.
-pub(super) fn parse(id: u64, text: &str) -> Result<Option<Log>, Senseless> {
-    let senseless = |why: String| Senseless { why, newer: false };
-    let mut log: Option<Log> = None;
+/// `None` where not even the first record is whole. Nothing after a torn line is a record.
+pub(super) fn parse(id: u64, text: &str) -> Result<Option<JournalLog>, Unreadable> {
+    let senseless = |why: String| Unreadable::of_journal(id, why, false);
+    let mut log: Option<JournalLog> = None;
     let (mut sound, mut torn) = (0, false);
     for (number, line) in text.split_inclusive('\n').enumerate() {
         let at = || format!("line {}", number + 1);
@@ -93,15 +96,30 @@ pub(super) fn parse(id: u64, text: &str) -> Result<Option<Log>, Senseless> {
             torn = true;
             continue;
         };
-        let record = serde_json::from_str(json).map_err(|_| other_version(&at(), json))?;
+        let newer = |_| Unreadable::of_journal(id, explain_unknown_record(&at(), json), true);
+        let record = serde_json::from_str(json).map_err(newer)?;
         sound += line.len();
         match (&mut log, record) {
-            (None, Record::Begin(begin)) if begin.schema == SCHEMA => {
+            (None, JournalRecord::Begin(begin)) if begin.schema == SCHEMA => {
                 let (entries, state) = (Vec::new(), State::Running);
-                log = Some(Log { id, begin: *begin, entries, state, force: false, sound, torn });
+                log = Some(JournalLog {
+                    id,
+                    begin: *begin,
+                    entries,
+                    state,
+                    force: false,
+                    made: Vec::new(),
+                    sound,
+                    torn,
+                });
             }
-            (None, Record::Begin(begin)) => return Err(newer(&begin.schema, &begin.hugewise)),
-            (Some(log), record) => log.add(record).map_err(|why| senseless(format!("{}: {why}", at())))?,
+            (None, JournalRecord::Begin(begin)) => {
+                let why = explain_other_schema(&begin.schema, &begin.hugewise);
+                return Err(Unreadable::of_journal(id, why, true));
+            }
+            (Some(log), record) => {
+                log.add(record).map_err(|why| senseless(format!("{}: {why}", at())))?
+            }
             (None, _) => return Err(senseless(format!("{}: it begins in the middle", at()))),
         }
     }
@@ -111,7 +129,7 @@ pub(super) fn parse(id: u64, text: &str) -> Result<Option<Log>, Senseless> {
     Ok(log)
 }
 
-/// Whether this is what a crash leaves of a line: it has no end, or blocks that the disk never got are zero.
+/// A crash leaves a line without an end, or zeros for blocks that never reached the disk.
 fn is_torn(line: &str) -> bool {
     !line.ends_with('\n') || line.contains('\0')
 }
@@ -121,16 +139,17 @@ fn sound_json(line: &str) -> Option<&str> {
     (checksum == sum(json.as_bytes())).then_some(json)
 }
 
-/// A whole line that another version has written and that this one does not understand.
-fn other_version(at: &str, json: &str) -> Senseless {
+fn explain_unknown_record(at: &str, json: &str) -> String {
     let record: serde_json::Value = serde_json::from_str(json).unwrap_or_default();
     let word = |name: &str| record.get(name).and_then(serde_json::Value::as_str);
     match word("schema").filter(|schema| *schema != SCHEMA) {
-        Some(schema) => newer(schema, word("hugewise").unwrap_or("of another version")),
-        None => Senseless { why: format!("{at}: this version does not know this record"), newer: true },
+        Some(schema) => {
+            explain_other_schema(schema, word("hugewise").unwrap_or("of another version"))
+        }
+        None => format!("{at}: this version does not know this record"),
     }
 }
 
-fn newer(schema: &str, hugewise: &str) -> Senseless {
-    Senseless { why: format!("hugewise {hugewise} wrote it as {schema:?}; this version reads {SCHEMA}"), newer: true }
+fn explain_other_schema(schema: &str, hugewise: &str) -> String {
+    format!("hugewise {hugewise} wrote it as {schema:?}; this version reads {SCHEMA}")
 }

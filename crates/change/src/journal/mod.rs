@@ -1,52 +1,55 @@
 //! What was there before: written, and on the disk, before anything is changed.
 //!
-//! A journal is one file under [`JOURNALS`], one record a line, each with a checksum. A line that a crash has torn is the
-//! last one, and the change that it announces was not begun. Records are never changed, and journals are kept.
+//! A journal is one file under [`JOURNALS`], one record a line, each with a checksum. A line that a
+//! crash has torn is the last one, and the change that it announces was not begun. Records are
+//! never changed, and journals are kept.
 
+mod journal_store;
 mod log;
-mod shelf;
 
 use std::cell::Cell;
 
-use hugewise_system::{Busy, LOCK, Lock, OURS};
+use hugewise_system::{Busy, LOCK, OURS, SystemLock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::plan::{FileState, Plan, PoolRef};
-use crate::{Error, Failure, JOURNALS, System};
+use crate::{Error, JOURNALS, System, SystemFailure};
 
 pub use crate::error::Unreadable;
-pub(crate) use log::{Entry, Log};
-pub use shelf::list;
-pub(crate) use shelf::{Shelf, read};
+pub use journal_store::list_journals;
+pub(crate) use journal_store::{Shelf, read};
+pub(crate) use log::{JournalEntry, JournalLog};
 
 const SCHEMA: &str = "hugewise.journal/1";
 const SUFFIX: &str = ".journal";
 
-/// One line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
-pub(crate) enum Record {
-    /// An apply begins.
+pub(crate) enum JournalRecord {
     Begin(Box<Begin>),
     /// A change is about to be made.
     Intent(Box<Intent>),
-    /// The last change announced is made.
-    Did(After),
-    /// A step was taken back while the others went on.
-    StepTakenBack { step: usize },
-    /// All of it is being taken back.
+    Did(RecordedAfter),
+    StepTakenBack {
+        step: usize,
+    },
     TakingBack,
-    /// What a taking-back has left, by place: everything else is as before. `force` is for what waits; `tried` are those
-    /// of them that do not wait: they could not be put back, or have to be done once more after what waits.
+    /// What a taking-back has left, by place. `force` is for what waits; `tried` does not wait: it
+    /// could not be put back, or has to be done again after what waits. `made` are files that a
+    /// command has regenerated and that could not be put back after that, with their checksums.
     Left {
         entries: Vec<usize>,
         force: bool,
         #[serde(default)]
         tried: Vec<usize>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        made: Vec<(String, Option<String>)>,
     },
-    /// Apply or undo has ended.
-    End { state: State, at: i64 },
+    End {
+        state: State,
+        at: i64,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +61,6 @@ pub(crate) struct Begin {
     pub(crate) plan: Plan,
 }
 
-/// A change of the plan, and what is there before it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Intent {
     pub(crate) step: usize,
@@ -70,20 +72,25 @@ pub(crate) struct Intent {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Before {
     /// Of a value: itself, and of a pool its parts by node.
-    Value { value: String, parts: Vec<(PoolRef, u64)> },
+    Value {
+        value: String,
+        parts: Vec<(PoolRef, u64)>,
+    },
     /// Of a file: itself, and the folders that have to be made for it, the outermost first.
-    File { file: Option<FileState>, folders: Vec<String> },
-    /// Of a command: the files that it rewrites.
-    Command { files: Vec<(String, Option<FileState>)> },
+    File {
+        file: Option<FileState>,
+        folders: Vec<String>,
+    },
+    Command {
+        files: Vec<(String, Option<FileState>)>,
+    },
 }
 
-/// What a change left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum After {
+pub(crate) enum RecordedAfter {
     /// Of a pool: the pages obtained. Of everything else: what the plan says.
     Value(Option<String>),
-    /// What the plan says.
     File,
     /// Of a command: the checksums of the files that it rewrites.
     Command(Vec<Option<String>>),
@@ -103,7 +110,7 @@ pub enum State {
     Undoing,
     /// It could not be taken back whole.
     Stuck,
-    /// It was undone but for what younger applies have changed since: that is taken back together with them.
+    /// Undone but for what younger applies have changed since: that is undone together with them.
     Waiting,
     /// It was undone but for what somebody else has in hand: that is left as it is.
     UndoneExcept,
@@ -131,20 +138,18 @@ impl State {
         matches!(self, Self::TakenBack | Self::Undone)
     }
 
-    /// Whether there is nothing that has to be undone.
-    pub const fn is_closed(self) -> bool {
+    pub(crate) const fn is_closed(self) -> bool {
         self.is_over() || matches!(self, Self::UndoneExcept)
     }
 
-    /// Whether a part of it may be done and another not.
-    pub const fn is_unfinished(self) -> bool {
+    pub(crate) const fn is_unfinished(self) -> bool {
         matches!(self, Self::Running | Self::Undoing | Self::Stuck)
     }
 }
 
 /// One journal, as `hugewise undo --list` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
+pub struct JournalSummary {
     /// `7`.
     pub id: String,
     /// When the apply began, in seconds since 1970.
@@ -157,8 +162,7 @@ pub struct Summary {
     pub steps: Vec<String>,
 }
 
-/// Writes records.
-pub(crate) struct Journal<'a> {
+pub(crate) struct JournalWriter<'a> {
     system: &'a dyn System,
     path: String,
     id: u64,
@@ -166,27 +170,31 @@ pub(crate) struct Journal<'a> {
     broken: Cell<bool>,
 }
 
-impl<'a> Journal<'a> {
-    /// A new journal, with the plan in it.
-    pub(crate) fn begin(system: &'a dyn System, plan: &Plan, boot_id: Option<String>) -> Result<Self, Error> {
+impl<'a> JournalWriter<'a> {
+    pub(crate) fn begin(
+        system: &'a dyn System,
+        plan: &Plan,
+        boot_id: Option<String>,
+    ) -> Result<Self, Error> {
         let id = Shelf::read(system)?.next()?;
-        let journal = Self { system, path: path(id), id, broken: Cell::new(false) };
+        let journal = Self { system, path: journal_path(id), id, broken: Cell::new(false) };
         let begin = Begin {
             schema: SCHEMA.into(),
             hugewise: env!("CARGO_PKG_VERSION").into(),
-            at: system.now(),
+            at: system.unix_time(),
             boot_id,
             plan: plan.clone(),
         };
-        journal.add(&Record::Begin(Box::new(begin)))?;
+        journal.add(&JournalRecord::Begin(Box::new(begin)))?;
         Ok(journal)
     }
 
-    /// Goes on with one that was read; what a crash has torn is cut off.
-    pub(crate) fn resume(system: &'a dyn System, log: &Log) -> Result<Self, Failure> {
-        let journal = Self { system, path: path(log.id), id: log.id, broken: Cell::new(false) };
+    /// Cuts off what a crash has torn.
+    pub(crate) fn resume(system: &'a dyn System, log: &JournalLog) -> Result<Self, SystemFailure> {
+        let journal =
+            Self { system, path: journal_path(log.id), id: log.id, broken: Cell::new(false) };
         if log.torn {
-            system.cut(&journal.path, u64::try_from(log.sound).unwrap_or(u64::MAX))?;
+            system.truncate_file(&journal.path, u64::try_from(log.sound).unwrap_or(u64::MAX))?;
         }
         Ok(journal)
     }
@@ -195,41 +203,42 @@ impl<'a> Journal<'a> {
         self.id
     }
 
-    pub(crate) fn add(&self, record: &Record) -> Result<(), Failure> {
-        let json = serde_json::to_string(record).map_err(|error| Failure::new(&self.path, error.to_string()))?;
+    pub(crate) fn add(&self, record: &JournalRecord) -> Result<(), SystemFailure> {
+        let json = serde_json::to_string(record)
+            .map_err(|error| SystemFailure::new(&self.path, error.to_string()))?;
         if self.broken.get() {
-            self.mend()?;
+            self.truncate_torn_line()?;
         }
-        let written = self.system.append(&self.path, format!("{} {json}\n", sum(json.as_bytes())).as_bytes());
+        let written = self
+            .system
+            .append_to_file(&self.path, format!("{} {json}\n", sum(json.as_bytes())).as_bytes());
         self.broken.set(written.is_err());
         written
     }
 
-    /// Cuts off what a full disk has left of a line.
-    fn mend(&self) -> Result<(), Failure> {
-        let text = self.system.text(&self.path)?.unwrap_or_default();
+    fn truncate_torn_line(&self) -> Result<(), SystemFailure> {
+        let text = self.system.read_text(&self.path)?.unwrap_or_default();
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         if whole < text.len() {
-            self.system.cut(&self.path, u64::try_from(whole).unwrap_or(u64::MAX))?;
+            self.system.truncate_file(&self.path, u64::try_from(whole).unwrap_or(u64::MAX))?;
         }
         Ok(())
     }
 
-    pub(crate) fn end(&self, state: State) -> Result<(), Failure> {
-        self.add(&Record::End { state, at: self.system.now() })
+    pub(crate) fn write_end(&self, state: State) -> Result<(), SystemFailure> {
+        self.add(&JournalRecord::End { state, at: self.system.unix_time() })
     }
 }
 
-/// Takes the lock, making the folders that it and the journals lie in.
-pub(crate) fn lock(system: &dyn System) -> Result<Box<dyn Lock>, Error> {
+pub(crate) fn lock_journals(system: &dyn System) -> Result<Box<dyn SystemLock>, Error> {
     for folder in [OURS, JOURNALS] {
         system.make_folder(folder, true)?;
     }
-    let busy = || Error::Busy(Busy { lock: LOCK.into(), holders: system.holders(LOCK) });
-    system.lock(LOCK)?.ok_or_else(busy)
+    let busy = || Error::Busy(Busy { lock: LOCK.into(), holders: system.lock_holders(LOCK) });
+    system.take_lock(LOCK)?.ok_or_else(busy)
 }
 
-pub(crate) fn path(id: u64) -> String {
+pub(crate) fn journal_path(id: u64) -> String {
     format!("{JOURNALS}/{id:04}{SUFFIX}")
 }
 
@@ -237,8 +246,8 @@ pub(crate) fn sum(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-impl From<Log> for Summary {
-    fn from(log: Log) -> Self {
+impl From<JournalLog> for JournalSummary {
+    fn from(log: JournalLog) -> Self {
         Self {
             id: log.id.to_string(),
             at: log.begin.at,

@@ -1,16 +1,22 @@
 //! Making steps without knowing the machine.
 
-use hugewise_advice::words::ONLY_POOL;
+use hugewise_diagnose::wording::ONLY_POOL;
+use hugewise_engines::all_restarters;
 use hugewise_model::{InstanceId, PageSize, RuleId};
 
 use super::{
-    Change, CommandChange, Content, Expected, FileChange, FileHolds, FileMode, NewFile, PoolRef, Risk, Step,
-    ValueChange, When,
+    Change, CommandChange, EffectTime, ExpectedResolution, FileChange, FileContent, FileHolds,
+    FileMode, NewFile, PoolRef, Risk, Step, ValueChange,
 };
 
 impl Step {
     /// A step of the host, without changes.
-    pub fn new(id: impl Into<String>, title: impl Into<String>, risk: Risk, why: impl Into<String>) -> Self {
+    pub fn new(
+        id: impl Into<String>,
+        title: impl Into<String>,
+        risk: Risk,
+        why: impl Into<String>,
+    ) -> Self {
         Self {
             id: id.into(),
             title: title.into(),
@@ -25,7 +31,7 @@ impl Step {
 
     /// For this instance.
     #[must_use]
-    pub fn of(mut self, instance: impl Into<String>) -> Self {
+    pub fn for_instance(mut self, instance: impl Into<String>) -> Self {
         self.instance = Some(instance.into());
         self
     }
@@ -39,22 +45,34 @@ impl Step {
 
     /// Expects this finding to end, about the step's own instance.
     #[must_use]
-    pub fn expects(mut self, code: &str, name: &str, when: When) -> Self {
-        self.expects.push(Expected { code: code.into(), name: name.into(), instance: self.instance.clone(), when });
+    pub fn expect_resolution(mut self, code: &str, name: &str, when: EffectTime) -> Self {
+        self.expects.push(ExpectedResolution {
+            code: code.into(),
+            name: name.into(),
+            instance: self.instance.clone(),
+            when,
+        });
         self
+    }
+
+    /// Whether it restarts a server.
+    pub fn is_restart(&self) -> bool {
+        let restarts =
+            |change: &Change| matches!(change, Change::Command(command) if command.is_restart());
+        self.changes.iter().any(restarts)
     }
 
     /// Changes this too.
     #[must_use]
-    pub fn change(mut self, change: impl Into<Change>) -> Self {
+    pub fn with_change(mut self, change: impl Into<Change>) -> Self {
         self.changes.push(change.into());
         self
     }
 }
 
-impl Expected {
+impl ExpectedResolution {
     /// Whether this is about what a rule says of an instance, or of the host.
-    pub fn is(&self, code: RuleId, instance: Option<&InstanceId>) -> bool {
+    pub fn is_about(&self, code: RuleId, instance: Option<&InstanceId>) -> bool {
         let same = match (&self.instance, instance) {
             (Some(title), Some(id)) => id.is_titled(title),
             (None, None) => true,
@@ -76,23 +94,22 @@ impl ValueChange {
     }
 
     /// A pool is given this many pages.
-    pub fn pool(pool: PoolRef, pages: u64) -> Self {
-        let path = format!("{}/nr_hugepages", pool.folder());
+    pub fn for_pool(pool: PoolRef, pages: u64) -> Self {
+        let path = format!("{}/nr_hugepages", pool.sysfs_folder());
         Self { path, before: None, after: pages.to_string(), pool: Some(pool) }
     }
 
-    /// The same on a kernel that knows huge pages of one size alone, these: its pool is vm.nr_hugepages.
-    pub fn only_pool(page_size: PageSize, pages: u64) -> Self {
+    /// The same on a kernel with huge pages of one size alone: its pool is vm.nr_hugepages.
+    pub(crate) fn only_pool(page_size: PageSize, pages: u64) -> Self {
         let pool = Some(PoolRef { page_size, node: None });
         Self { path: ONLY_POOL.to_owned(), before: None, after: pages.to_string(), pool }
     }
 }
 
 impl FileChange {
-    /// A file of root's that everybody may read (0644); owner and mode of one that is there are kept by
-    /// [`crate::prepare`].
+    /// A file of root's, mode 0644; [`crate::prepare_plan`] keeps those of one that is there.
     pub fn write(path: impl Into<String>, text: impl Into<String>) -> Self {
-        let content = Content::Text(text.into());
+        let content = FileContent::Text(text.into());
         let after = NewFile { content, mode: FileMode(0o644), uid: 0, gid: 0 };
         Self { path: path.into(), before: None, after: Some(after) }
     }
@@ -114,7 +131,10 @@ impl FileChange {
 
 impl CommandChange {
     /// A command without undo.
-    pub fn new<A: Into<String>>(command: impl IntoIterator<Item = A>, why: impl Into<String>) -> Self {
+    pub fn new<A: Into<String>>(
+        command: impl IntoIterator<Item = A>,
+        why: impl Into<String>,
+    ) -> Self {
         Self {
             command: command.into_iter().map(Into::into).collect(),
             undo: None,
@@ -126,6 +146,15 @@ impl CommandChange {
         }
     }
 
+    pub(crate) fn is_restart(&self) -> bool {
+        let words: Vec<&str> = self.command.iter().map(String::as_str).collect();
+        match words.as_slice() {
+            [_, "restart", _] => true,
+            [_, arguments @ ..] => all_restarters().any(|restarter| (restarter.allows)(arguments)),
+            [] => false,
+        }
+    }
+
     /// Taken back by this, while the files and values of its step still stand.
     #[must_use]
     pub fn undone_by<A: Into<String>>(mut self, undo: impl IntoIterator<Item = A>) -> Self {
@@ -133,8 +162,7 @@ impl CommandChange {
         self
     }
 
-    /// Taken back by itself, once the files and values of its step are as before: it makes its files anew out of
-    /// the configuration.
+    /// Taken back by itself after its step's files and values: it regenerates its files.
     #[must_use]
     pub fn undone_by_itself(mut self) -> Self {
         self.undo = Some(self.command.clone());
@@ -151,14 +179,14 @@ impl CommandChange {
 
     /// It rewrites this file.
     #[must_use]
-    pub fn rewrites(mut self, path: impl Into<String>) -> Self {
+    pub fn with_rewritten_file(mut self, path: impl Into<String>) -> Self {
         self.files.push(path.into());
         self
     }
 
     /// It need not run where that file has that line.
     #[must_use]
-    pub fn unless(mut self, path: impl Into<String>, line: impl Into<String>) -> Self {
+    pub fn unless_file_holds(mut self, path: impl Into<String>, line: impl Into<String>) -> Self {
         self.unless = Some(FileHolds { path: path.into(), line: line.into() });
         self
     }

@@ -1,10 +1,10 @@
-//! The plan: every change with what is there before and what will be there after, as `hugewise plan --out` keeps it.
+//! The plan: every change with what is there before and what will be there after, as `hugewise plan
+//! --out` keeps it.
 //!
-//! Builders make steps without knowing the machine; [`crate::prepare`] fills in what is there now, leaves out what is
-//! already so, and seals the plan with its checksum.
+//! Builders make steps without knowing the machine; [`crate::prepare_plan`] fills in what is there
+//! now, leaves out what is already so, and seals the plan with its checksum.
 
 mod build;
-mod file;
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use file::{Base64, Content, FileMode, FileState, Label, NewFile};
+pub use hugewise_system::{Base64, ExtendedAttribute, FileContent, FileMode, FileState};
 
 /// Name and version of the format.
 pub const PLAN_SCHEMA: &str = "hugewise.plan/1";
@@ -33,19 +33,27 @@ pub struct Plan {
     pub made_at: String,
     /// The host that it was made for.
     pub host: HostIdentity,
+    /// Options of `hugewise plan` that it was made with: apply asks the same of the host again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
     /// What is done, in this order.
     pub steps: Vec<Step>,
-    /// Pools that the next boot should bring, whatever sets them: apply checks for these when it is done.
+    /// Pools that the next boot should bring, whatever sets them: apply checks for these when it is
+    /// done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub at_boot: Vec<PoolAtBoot>,
+    pub at_boot: Vec<PlannedBootPool>,
     /// What somebody has to do by hand.
     pub instructions: Vec<Instruction>,
     /// What copies these settings or works against them.
     pub warnings: Vec<String>,
+    /// A rule could not decide for want of facts, and what depends on it is left out; absent where
+    /// all could.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undecided: bool,
     /// The host's memory with the planned pools.
-    pub budget: Budget,
+    pub budget: PlanBudget,
     /// Why it should not be applied; null if nothing speaks against it.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<PlanRefusal>,
     /// SHA-256 of everything else here: a plan that was changed by hand is refused.
     pub checksum: String,
 }
@@ -78,17 +86,19 @@ pub struct Step {
     pub why: String,
     /// Title of the instance it is for; null for the host.
     pub instance: Option<String>,
-    /// IDs of steps that must be complete before it: the pool of a server that does not start without it. A step that is
-    /// not in the plan was not needed.
+    /// IDs of steps that must be complete before it: the pool of a server that does not start
+    /// without it. A step that is not in the plan was not needed.
     pub relies_on: Vec<String>,
     /// Findings that it should end.
-    pub expects: Vec<Expected>,
+    pub expects: Vec<ExpectedResolution>,
     /// What is changed, in this order.
     pub changes: Vec<Change>,
 }
 
 /// What has to happen on the host before a step takes effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Risk {
     /// Takes effect at once and interrupts nobody.
@@ -116,7 +126,7 @@ impl Risk {
 /// A finding that a step should end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Expected {
+pub struct ExpectedResolution {
     /// `HW201`.
     pub code: String,
     /// `no-pool`.
@@ -124,13 +134,15 @@ pub struct Expected {
     /// Title of the instance; null for the host.
     pub instance: Option<String>,
     /// When it should be gone.
-    pub when: When,
+    pub when: EffectTime,
 }
 
 /// When a step takes effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
-pub enum When {
+pub enum EffectTime {
     /// As soon as it is applied.
     Now,
     /// When the server has been restarted.
@@ -139,7 +151,7 @@ pub enum When {
     Reboot,
 }
 
-impl When {
+impl EffectTime {
     /// Name in text and JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -163,6 +175,15 @@ pub enum Change {
 }
 
 impl Change {
+    /// Of the value or file that it changes.
+    pub(crate) fn path(&self) -> Option<&str> {
+        match self {
+            Self::Value(change) => Some(&change.path),
+            Self::File(change) => Some(&change.path),
+            Self::Command(_) => None,
+        }
+    }
+
     /// Whether an undo finds something to put back: of a restart it does not.
     pub fn can_be_undone(&self) -> bool {
         !matches!(self, Self::Command(change) if change.undo.is_none() && change.files.is_empty())
@@ -175,8 +196,8 @@ impl Change {
 pub struct ValueChange {
     /// Its file.
     pub path: String,
-    /// Its value before; for `always [madvise] never` the chosen word, for a pool its pages without surplus ones.
-    /// Null if the file does not exist, or the plan was not prepared.
+    /// Its value before; for `always [madvise] never` the chosen word, for a pool its pages without
+    /// surplus ones. Null if the file does not exist, or the plan was not prepared.
     pub before: Option<String>,
     /// Its value after.
     pub after: String,
@@ -198,10 +219,12 @@ pub struct PoolRef {
 
 impl PoolRef {
     /// The folder of the pool's files in sysfs.
-    pub fn folder(self) -> String {
+    pub fn sysfs_folder(self) -> String {
         let kib = self.page_size.bytes().get() >> 10;
         match self.node {
-            Some(node) => format!("/sys/devices/system/node/node{node}/hugepages/hugepages-{kib}kB"),
+            Some(node) => {
+                format!("/sys/devices/system/node/node{node}/hugepages/hugepages-{kib}kB")
+            }
             None => format!("/sys/kernel/mm/hugepages/hugepages-{kib}kB"),
         }
     }
@@ -210,7 +233,7 @@ impl PoolRef {
 /// A pool as the next boot should bring it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PoolAtBoot {
+pub struct PlannedBootPool {
     /// Page size in bytes.
     #[serde(rename = "page_bytes")]
     #[schemars(with = "u64")]
@@ -219,7 +242,8 @@ pub struct PoolAtBoot {
     pub pages: u64,
 }
 
-/// A file that is made, replaced or removed. Extended attributes (labels) of a file that is there are kept.
+/// A file that is made, replaced or removed. Extended attributes (labels) of a file that is there
+/// are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FileChange {
@@ -231,17 +255,31 @@ pub struct FileChange {
     pub after: Option<NewFile>,
 }
 
+/// A file as it should be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewFile {
+    /// Its bytes.
+    pub content: FileContent,
+    /// Its permissions.
+    pub mode: FileMode,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
 /// A command that is run. Nothing of it goes through a shell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandChange {
     /// Program and arguments; the program by its absolute path.
     pub command: Vec<String>,
-    /// The command that reverses it, while everything before it in the plan is still in place; null if restoring
-    /// `files`, or the next restart, is enough.
+    /// The command that reverses it, while everything before it in the plan is still in place; null
+    /// if restoring `files`, or the next restart, is enough.
     pub undo: Option<Vec<String>>,
-    /// Run `undo` only after the files and values of the same step are as before (update-grub, daemon-reload), not
-    /// before them (ALTER SYSTEM, grubby).
+    /// Run `undo` only after the files and values of the same step are as before (update-grub,
+    /// daemon-reload), not before them (ALTER SYSTEM, grubby).
     pub undo_last: bool,
     /// Account that it runs as; null for root.
     pub user: Option<String>,
@@ -280,12 +318,13 @@ pub struct Instruction {
 /// The host's memory with the planned pools.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Budget {
+pub struct PlanBudget {
     /// The total; null if it is not known.
     pub total_bytes: Option<u64>,
     /// The pools as planned.
     pub pools_bytes: u64,
-    /// What everything else needs, as measured: sessions, page tables, other processes, kernel, watermarks.
+    /// What everything else needs, as measured: sessions, page tables, other processes, kernel,
+    /// watermarks.
     pub needs_bytes: u64,
     /// What must stay for page cache and whatever is not counted.
     pub floor_bytes: u64,
@@ -297,12 +336,12 @@ pub struct Budget {
     pub unknown: Vec<String>,
 }
 
-impl From<&hugewise_advice::sizing::Budget> for Budget {
-    fn from(budget: &hugewise_advice::sizing::Budget) -> Self {
+impl From<&hugewise_diagnose::sizing::MemoryBudget> for PlanBudget {
+    fn from(budget: &hugewise_diagnose::sizing::MemoryBudget) -> Self {
         Self {
             total_bytes: budget.total.map(hugewise_model::Bytes::get),
             pools_bytes: budget.pools.get(),
-            needs_bytes: budget.rest().saturating_sub(budget.floor).get(),
+            needs_bytes: budget.memory_beside_pools().saturating_sub(budget.floor).get(),
             floor_bytes: budget.floor.get(),
             left_bytes: budget.left.map(hugewise_model::Bytes::get),
             short_bytes: budget.short.get(),
@@ -314,7 +353,7 @@ impl From<&hugewise_advice::sizing::Budget> for Budget {
 /// Why a plan should not be applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Refusal {
+pub struct PlanRefusal {
     /// In words with numbers, one line each.
     pub reasons: Vec<String>,
     /// Memory that is missing.
@@ -323,8 +362,8 @@ pub struct Refusal {
     pub largest_pools_bytes: u64,
 }
 
-impl From<&hugewise_advice::sizing::Refusal> for Refusal {
-    fn from(refusal: &hugewise_advice::sizing::Refusal) -> Self {
+impl From<&hugewise_diagnose::sizing::SizingRefusal> for PlanRefusal {
+    fn from(refusal: &hugewise_diagnose::sizing::SizingRefusal) -> Self {
         Self {
             reasons: refusal.reasons.clone(),
             short_bytes: refusal.short.get(),
@@ -333,21 +372,15 @@ impl From<&hugewise_advice::sizing::Refusal> for Refusal {
     }
 }
 
-/// What a warning says of a verdict that hugewise could not reach.
-pub(crate) const UNDECIDED: &str = "cannot be decided";
-
 impl Plan {
     /// Whether it plans nothing, and facts are missing by which it might.
     pub fn is_undecided(&self) -> bool {
-        let is_empty = self.steps.is_empty() && self.instructions.is_empty();
-        // Such a warning begins with its rule. Others begin with a server, whose name is anybody's to choose.
-        let is_verdict = |warning: &String| warning.starts_with("HW") && warning.contains(UNDECIDED);
-        is_empty && self.warnings.iter().any(is_verdict)
+        self.undecided && self.steps.is_empty() && self.instructions.is_empty()
     }
 
     /// Whether an undo of this finds something to put back.
     pub fn can_be_undone(&self) -> bool {
-        self.steps.iter().flat_map(|step| &step.changes).any(Change::can_be_undone)
+        self.changes().any(|(_, change)| change.can_be_undone())
     }
 
     /// A plan without steps for this host.
@@ -357,11 +390,13 @@ impl Plan {
             hugewise: env!("CARGO_PKG_VERSION").into(),
             made_at: made_at.into(),
             host,
+            options: Vec::new(),
             steps: Vec::new(),
             at_boot: Vec::new(),
             instructions: Vec::new(),
             warnings: Vec::new(),
-            budget: Budget::default(),
+            undecided: false,
+            budget: PlanBudget::default(),
             refusal: None,
             checksum: String::new(),
         }
@@ -369,9 +404,8 @@ impl Plan {
 
     /// The plan as a file's bytes. [`Plan::seal`] it first.
     pub fn to_json(&self) -> String {
-        let mut text = escape::json::escaped(&serde_json::to_string_pretty(self).unwrap_or_default());
-        text.push('\n');
-        text
+        let text = serde_json::to_string_pretty(self).unwrap_or_default();
+        escape::json::escape_json(&text) + "\n"
     }
 
     /// A plan out of a file.
@@ -380,10 +414,11 @@ impl Plan {
     /// What is wrong: no plan, another version, changed by hand.
     pub fn from_json(text: &[u8]) -> Result<Self, NotAPlan> {
         #[derive(Deserialize)]
-        struct Version {
+        struct PlanSchemaVersion {
             schema: String,
         }
-        let version: Version = serde_json::from_slice(text).map_err(NotAPlan::Senseless)?;
+        let version: PlanSchemaVersion =
+            serde_json::from_slice(text).map_err(NotAPlan::Senseless)?;
         if version.schema != PLAN_SCHEMA {
             return Err(NotAPlan::Schema(version.schema));
         }
@@ -418,15 +453,18 @@ pub enum NotAPlan {
     #[error("not a hugewise plan: {0}")]
     Senseless(#[source] serde_json::Error),
     /// Another version made it; its schema.
-    #[error("its format is {0:?}, and this version reads {PLAN_SCHEMA}; make it again with 'hugewise plan --out'")]
+    #[error(
+        "its format is {0:?}, and this version reads {PLAN_SCHEMA}; make it again with 'hugewise \
+             plan --out'"
+    )]
     Schema(String),
     /// It has fields or values that no plan of this version has.
     #[error("edited by hand, or made by a newer version: {0}")]
     Changed(#[source] serde_json::Error),
     /// It is not what was sealed.
     #[error(
-        "this plan was changed after it was made: its checksum does not match. Make a new one (hugewise plan --out), or \
-         apply its changes your own way (hugewise plan --format shell)"
+        "this plan was changed after it was made: its checksum does not match. Make a new one \
+         (hugewise plan --out), or apply its changes your own way (hugewise plan --format shell)"
     )]
     Checksum,
 }
@@ -434,7 +472,5 @@ pub enum NotAPlan {
 /// The JSON Schema (2020-12) of a plan.
 pub fn plan_schema() -> String {
     let schema = schemars::SchemaGenerator::default().into_root_schema_for::<Plan>();
-    let mut text = format!("{:#}", schema.as_value());
-    text.push('\n');
-    text
+    format!("{:#}\n", schema.as_value())
 }

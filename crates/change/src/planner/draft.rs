@@ -3,74 +3,76 @@
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 
+use hugewise_diagnose::target::PoolGoal;
+use hugewise_diagnose::wording::one_line;
 use hugewise_host::Source;
+use hugewise_host::source::OverlaySource;
 use hugewise_model::configuration::BootEntry;
-use hugewise_model::{Instance, InstanceId, PageSize, Remedy};
+use hugewise_model::{Instance, InstanceId, PageSize, Remedy, RuleId};
 
-use super::overlay::Overlay;
-use super::{ours, pools};
-use crate::plan::{FileChange, Instruction, PoolAtBoot, Refusal, Risk, Step, When};
+use super::owned_files::{self, OwnedFileError};
+use crate::plan::{
+    Change, EffectTime, FileChange, Instruction, PlanRefusal, PlannedBootPool, Risk, Step,
+};
 
-/// A step, whom it is for, and what it carries out.
 #[derive(Clone, Debug)]
 pub(super) struct Drafted {
     step: Step,
-    /// What else in the plan looks for it by.
-    pub(super) part: Part,
+    pub(super) part: PlanPart,
     pub(super) of: Option<InstanceId>,
     pub(super) carries: Vec<Carried>,
 }
 
-/// Which part of a plan a step is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
-    /// Pools that the next boot brings.
+pub(super) enum PlanPart {
     PoolsAtBoot,
     /// Numbers of pages that the next boot would read as pages of another size.
     MisreadPools,
-    /// The restart of a server.
+    PoolNow(PageSize),
+    /// Pages of a size that servers hold beyond the pool, and that stay in it.
+    PoolKept(PageSize),
+    ShmGroup,
+    LogIns,
     Restart,
-    /// Nothing that others look for.
     Other,
 }
 
-impl Part {
-    /// Whether it is about pools of the next boot.
+impl PlanPart {
     pub(super) const fn keeps_pools(self) -> bool {
         matches!(self, Self::PoolsAtBoot | Self::MisreadPools)
     }
 }
 
 impl Drafted {
-    /// A step that others look for.
-    pub(super) const fn part(part: Part, step: Step) -> Self {
+    pub(super) const fn for_part(part: PlanPart, step: Step) -> Self {
         Self { step, part, of: None, carries: Vec::new() }
     }
 
-    /// For this server.
-    pub(super) fn of(mut self, instance: &Instance) -> Self {
+    pub(super) fn for_instance(mut self, instance: &Instance) -> Self {
         self.step.instance = Some(instance.title());
         self.of = Some(instance.id());
         self
     }
 
-    /// Carries this out too, for whoever needs it.
-    pub(super) fn carry(&mut self, remedy: Remedy, when: When) {
+    pub(super) fn carry_remedy(&mut self, remedy: Remedy, when: EffectTime) {
         self.carries.push(Carried { remedy, when, whom: Whom::Everybody });
     }
 
-    /// Carries this out too, for these servers: it may not be enough for others.
-    pub(super) fn carry_for(&mut self, remedy: Remedy, when: When, servers: Vec<InstanceId>) {
+    /// It may not be enough for others than these servers.
+    pub(super) fn carry_for(
+        &mut self,
+        remedy: Remedy,
+        when: EffectTime,
+        servers: BTreeSet<InstanceId>,
+    ) {
         self.carries.push(Carried { remedy, when, whom: Whom::These(servers) });
     }
 
-    /// The step, with a change more.
-    pub(super) fn change(mut self, change: impl Into<crate::plan::Change>) -> Self {
+    pub(super) fn with_change(mut self, change: impl Into<Change>) -> Self {
         self.step.changes.push(change.into());
         self
     }
 
-    /// As it stands in the plan.
     pub(super) fn into_step(self) -> Step {
         self.step
     }
@@ -78,7 +80,7 @@ impl Drafted {
 
 impl From<Step> for Drafted {
     fn from(step: Step) -> Self {
-        Self::part(Part::Other, step)
+        Self::for_part(PlanPart::Other, step)
     }
 }
 
@@ -96,24 +98,21 @@ impl DerefMut for Drafted {
     }
 }
 
-/// A remedy that a step carries out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Carried {
     pub(super) remedy: Remedy,
-    pub(super) when: When,
+    pub(super) when: EffectTime,
     pub(super) whom: Whom,
 }
 
-/// For whom a remedy is enough.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Whom {
     Everybody,
-    These(Vec<InstanceId>),
+    These(BTreeSet<InstanceId>),
 }
 
 impl Whom {
-    /// Whether it is enough for what is said of this server, or of the host.
-    pub(super) fn has(&self, about: Option<&InstanceId>) -> bool {
+    pub(super) fn includes_instance(&self, about: Option<&InstanceId>) -> bool {
         match (self, about) {
             (Self::Everybody, _) | (_, None) => true,
             (Self::These(servers), Some(about)) => servers.contains(about),
@@ -121,86 +120,159 @@ impl Whom {
     }
 }
 
-/// A plan in the making.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PlannedPoolGoal {
+    target: PoolGoal,
+    /// Whether the next boot brings as many.
+    pub(super) at_boot: bool,
+    /// Whether a person is told to see to that.
+    pub(super) by_hand: bool,
+    /// Whether it surely brings what servers need: before memory is in use, where that matters.
+    pub(super) is_sure: bool,
+}
+
+impl PlannedPoolGoal {
+    pub(super) fn covers_need(&self) -> bool {
+        self.goal >= self.needed
+    }
+
+    pub(super) fn keep_current(&mut self) {
+        self.target.goal = self.target.now;
+        self.target.nodes.clear();
+        self.target.not_now = None;
+    }
+}
+
+impl From<PoolGoal> for PlannedPoolGoal {
+    fn from(target: PoolGoal) -> Self {
+        Self { target, at_boot: false, by_hand: false, is_sure: false }
+    }
+}
+
+impl Deref for PlannedPoolGoal {
+    type Target = PoolGoal;
+
+    fn deref(&self) -> &PoolGoal {
+        &self.target
+    }
+}
+
 pub(super) struct Draft<'a> {
     pub(super) steps: Vec<Drafted>,
     pub(super) instructions: Vec<Instruction>,
     pub(super) warnings: Vec<String>,
-    /// Pools that the next boot is to bring.
-    pub(super) at_boot: Vec<PoolAtBoot>,
+    pub(super) undecided: bool,
+    pub(super) at_boot: Vec<PlannedBootPool>,
     /// The host's files as the steps so far leave them.
-    pub(super) after: Overlay<'a>,
+    pub(super) after: OverlaySource<'a>,
+    /// Files as a person leaves them who types what the instructions so far say.
+    pub(super) typed: Vec<(String, String)>,
     /// The boot loader's entry as they leave it, where they change it.
     pub(super) entry: Option<BootEntry>,
-    pub(super) pools: Vec<pools::Goal>,
-    /// Why the pools that are wanted are refused.
-    pub(super) refusal: Option<Refusal>,
+    pub(super) pools: Vec<PlannedPoolGoal>,
+    pub(super) refusal: Option<PlanRefusal>,
+    /// The servers of the engines that steps set, as they are described with the files so far.
+    pub(super) described: Vec<Instance>,
     /// Servers that a step sets to pages of another size.
     pub(super) resized: Vec<InstanceId>,
     /// What the host has already, and no step has to bring.
     pub(super) settled: Vec<(Remedy, Whom)>,
+    pub(super) promised: BTreeSet<(RuleId, Option<InstanceId>)>,
     /// What is in the hands of a person, or is left out, and said: by an instruction or a warning.
-    pub(super) told: BTreeSet<Remedy>,
+    pub(super) explained: BTreeSet<Remedy>,
 }
 
 impl<'a> Draft<'a> {
     pub(super) fn new(source: &'a dyn Source, instances: &[Instance]) -> Self {
+        // Servers in containers do not find what is laid over the host.
+        let outside = instances.iter().filter(|instance| !instance.containered);
         Self {
             steps: Vec::new(),
             instructions: Vec::new(),
             warnings: Vec::new(),
+            undecided: false,
             at_boot: Vec::new(),
-            after: laid_over(source, instances),
+            after: OverlaySource::new(source).found_by(outside.map(|instance| instance.pid)),
+            typed: Vec::new(),
             entry: None,
             pools: Vec::new(),
             refusal: None,
+            described: Vec::new(),
             resized: Vec::new(),
             settled: Vec::new(),
-            told: BTreeSet::new(),
+            promised: BTreeSet::new(),
+            explained: BTreeSet::new(),
         }
     }
 
-    /// The goal for pools of a size.
-    pub(super) fn pool(&self, page: PageSize) -> Option<&pools::Goal> {
+    pub(super) fn step_of(&mut self, part: PlanPart) -> Option<&mut Drafted> {
+        self.steps.iter_mut().find(|step| step.part == part)
+    }
+
+    pub(super) fn pool_goal_mut(&mut self, page: PageSize) -> Option<&mut PlannedPoolGoal> {
+        self.pools.iter_mut().find(|pool| pool.page_size == page)
+    }
+
+    pub(super) fn pool_goal(&self, page: PageSize) -> Option<&PlannedPoolGoal> {
         self.pools.iter().find(|pool| pool.page_size == page)
     }
 
-    /// Whether a step carries that out.
-    pub(super) fn carries(&self, remedy: &Remedy) -> bool {
-        self.steps.iter().any(|step| step.carries.iter().any(|it| it.remedy == *remedy))
+    pub(super) fn carries_remedy(&self, remedy: &Remedy) -> bool {
+        self.steps.iter().any(|step| step.carries.iter().any(|carried| carried.remedy == *remedy))
     }
 
-    pub(super) fn warn(&mut self, text: impl Into<String>) {
-        let text = hugewise_advice::words::one_line(&text.into());
+    pub(super) fn add_warning(&mut self, text: impl Into<String>) {
+        let text = one_line(&text.into());
         if !self.warnings.contains(&text) {
             self.warnings.push(text);
         }
     }
 
-    /// Says why something is not done.
-    pub(super) fn leave(&mut self, remedy: Remedy, why: impl Into<String>) {
-        self.told.insert(remedy);
-        self.warn(why);
+    pub(super) fn leave_undone(&mut self, remedy: Remedy, why: impl Into<String>) {
+        self.explained.insert(remedy);
+        self.add_warning(why);
     }
 
-    /// Lays a file that a step writes over the host, and gives the change; none where it is so already.
+    /// Lays the file over the host; `None` where it is so already.
     pub(super) fn write(&mut self, path: &str, text: &str) -> Option<FileChange> {
-        if self.after.read(path).known().is_some_and(|there| ours::is_same(there, text)) {
+        if self.after.read(path).as_known().is_some_and(|there| owned_files::is_same(there, text)) {
             return None;
         }
-        self.after.set(path, Some(text.as_bytes().to_vec()));
+        self.after.set_file(path, Some(text.as_bytes().to_vec()));
         Some(FileChange::write(path, text))
     }
 
-    /// Takes a step in, unless there is nothing to change.
-    pub(super) fn step(&mut self, step: impl Into<Drafted>) {
+    /// The host's files as the steps and the instructions so far leave them.
+    pub(super) fn with_typed_files(&self) -> OverlaySource<'a> {
+        let mut files = self.after.clone();
+        for (path, text) in &self.typed {
+            files.set_file(path, Some(text.clone().into_bytes()));
+        }
+        files
+    }
+
+    /// Has the step write a merged file of ours, or warns of what stays as it is.
+    pub(super) fn add_file(
+        &mut self,
+        step: &mut Step,
+        path: &str,
+        text: Result<String, OwnedFileError>,
+        stays: &str,
+    ) {
+        match text {
+            Ok(text) => step.changes.extend(self.write(path, &text).map(Change::from)),
+            Err(why) => self.add_warning(format!("{stays}: {why}")),
+        }
+    }
+
+    /// A step without changes is dropped.
+    pub(super) fn add_step(&mut self, step: impl Into<Drafted>) {
         let step = step.into();
         if !step.changes.is_empty() {
             self.steps.push(step);
         }
     }
 
-    /// What somebody has to do by hand, and the remedy that it is.
     pub(super) fn instruct_for(
         &mut self,
         remedy: Remedy,
@@ -209,27 +281,20 @@ impl<'a> Draft<'a> {
         risk: Risk,
         instance: Option<&Instance>,
     ) {
-        self.told.insert(remedy);
-        self.instruct(title, lines, risk, instance.map(Instance::title));
+        self.explained.insert(remedy);
+        self.add_instruction(title, lines, risk, instance.map(Instance::title));
     }
 
-    /// What somebody has to do by hand.
-    pub(super) fn instruct(
+    pub(super) fn add_instruction(
         &mut self,
         title: impl Into<String>,
         lines: &[String],
         risk: Risk,
         instance: Option<String>,
     ) {
-        let title = hugewise_advice::words::one_line(&title.into());
-        let lines: Vec<String> = lines.iter().map(|line| hugewise_advice::words::one_line(line)).collect();
+        let title = one_line(&title.into());
+        let lines: Vec<String> = lines.iter().map(|line| one_line(line)).collect();
         let text = lines.join("\n");
         self.instructions.push(Instruction { title, text, risk, instance });
     }
-}
-
-/// Nothing yet, over the host: servers in no container find there what is laid over it.
-pub(super) fn laid_over<'a>(source: &'a dyn Source, instances: &[Instance]) -> Overlay<'a> {
-    let with_its_files = instances.iter().filter(|instance| !instance.containered);
-    Overlay::new(source).found_by(with_its_files.map(|instance| instance.pid))
 }

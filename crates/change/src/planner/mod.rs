@@ -1,343 +1,233 @@
-//! From what is wrong to what is changed: one file a kind of step, each a pure function of the host as it was read.
+//! From what is wrong to what is changed: each kind of step is a pure function of the host.
 //!
-//! A step says what is to be there; what is there now is filled in where the plan is prepared. Whether a file of
-//! ours has the last word is not reckoned but tried: the files are laid over the host ([`overlay`]) and read by what
-//! reads any host.
+//! A step says what is to be there; preparing the plan fills in what is there now. Whether a file
+//! of ours has the last word is not reckoned but tried: files are laid over the host and read like
+//! any.
 
-mod after;
+mod boot_files;
 mod boot_loader;
-mod by_hand;
 mod commands;
 mod draft;
-mod ends;
 mod image;
+mod manual_steps;
 mod memlock;
-mod options;
-mod order;
-pub mod ours;
-mod overcommit;
-pub(crate) mod overlay;
-mod pools;
+pub mod owned_files;
 mod pools_at_boot;
 mod pools_now;
+mod projected_host;
+mod request;
 pub mod restart;
 mod settings;
 mod shm;
+mod step_links;
 mod sysctl;
 #[cfg(test)]
 mod tests;
 mod thp;
-mod unread;
 mod warnings;
 
 use std::collections::BTreeSet;
 
-use hugewise_advice::situation::{Moment, Moments, Obstacle};
-use hugewise_advice::sizing::{Sized, Sizing};
-use hugewise_advice::target::{is_named, takes};
-use hugewise_advice::{Assessment, demand, stranger, target};
-use hugewise_engines::named;
+use hugewise_diagnose::sizing::{PoolSizeTarget, Sizing};
+use hugewise_diagnose::target::{PoolGoalInputs, sum_goal_memory, takes_page_size};
+use hugewise_diagnose::wording::one_line;
+use hugewise_diagnose::{Assessment, demand, untrusted};
 use hugewise_host::Source;
-use hugewise_model::vouch::Voucher;
-use hugewise_model::{Asked, Host, Instance, InstanceId, LinkName, LinkState, PageSize, Remedy};
+use hugewise_model::{Host, HugePageMode, Instance, InstanceId, PageSize};
 
-use crate::plan::{Budget, HostIdentity, Plan, Refusal, When};
-use draft::Draft;
-pub use options::{Options, PlanError};
+use crate::plan::{HostIdentity, Plan, PlanBudget, PlanRefusal};
+use draft::{Draft, Drafted, PlannedPoolGoal};
+use projected_host::ProjectedHost;
+pub use request::{PlanError, PlanOptions, check_options, mark_named_instances};
+use request::{PlanIndex, PlanRequest, lacks_gib_pages};
 
-/// Marks the instances that the options name, for [`hugewise_advice::assess`] and all that follows: whoever names a server
-/// vouches for it. One that nothing else vouches for has to be named with its pid, as anybody may call himself anything.
+/// The changes that take a host to what [`hugewise_diagnose::assess_host`] and
+/// [`hugewise_diagnose::sizing::size_servers`] say of it.
 ///
-/// # Errors
-/// A name that nobody here has, that several have, or that only a stranger has.
-pub fn name(instances: &mut [Instance], options: &Options) -> Result<(), PlanError> {
-    let mut named = Vec::new();
-    for asked in options.instances.iter().chain(&options.restart) {
-        match named::one(instances, asked).map_err(PlanError::Ambiguous)? {
-            None => {
-                let there = instances.iter().map(Instance::title).collect();
-                return Err(PlanError::NoSuchInstance { asked: asked.clone(), there });
-            }
-            Some(one) if one.is_vouched() || named::with_pid(asked).is_some() => named.push(one.id()),
-            Some(one) => {
-                let (why, handle) = (stranger::why(one), one.handle());
-                return Err(PlanError::Stranger { asked: asked.clone(), why, handle });
-            }
-        }
-    }
-    for instance in instances.iter_mut().filter(|instance| named.contains(&instance.id())) {
-        instance.vouchers.push(Voucher::Named);
-    }
-    Ok(())
-}
-
-/// Whether the options make sense on a host: what can be told before anything is sized.
-///
-/// # Errors
-/// A name that nobody here has, a page size that the processor or a server named does not have.
-pub fn check(host: &Host, instances: &[Instance], options: &Options) -> Result<(), PlanError> {
-    if let (true, Some(reason)) = (instances.is_empty(), host.processes.reason()) {
-        return Err(PlanError::ProcessesUnknown(reason));
-    }
-    name(&mut instances.to_vec(), options)?;
-    for (page, pages) in &options.overcommit {
-        let asked = pages.of(*page);
-        if let Some(memory) = host.memory.total.get().filter(|memory| asked > *memory) {
-            return Err(PlanError::Overcommit { asked, memory });
-        }
-    }
-    let Some(asked) = options.page_size else { return Ok(()) };
-    if asked == PageSize::GIB_1 && lacks_gib_pages(host) {
-        return Err(PlanError::NoGibPages);
-    }
-    let named = |instance: &&Instance| is_named(instances, instance, &options.instances);
-    match instances.iter().filter(named).find(|instance| !takes(instance, asked)) {
-        Some(instance) => Err(PlanError::NotItsPageSize { instance: instance.title(), asked }),
-        None => Ok(()),
-    }
-}
-
-fn lacks_gib_pages(host: &Host) -> bool {
-    host.processors.gib_pages.get() == Some(false)
-}
-
-/// The changes that take a host to what [`hugewise_advice::assess`] and [`hugewise_advice::sizing::size`] say of it.
-///
-/// `sizing` is that of [`to_size`]'s instances; none where nobody needs a pool. What a step needs and is not known
-/// leaves the step out, and a warning says so. A plan with a refusal has no step that takes more memory, and none that relies on
-/// one: whoever overrules it ([`Options::overrule`]) gets them.
-///
-/// # Errors
-/// Where the question makes no sense.
-pub fn plan(
+/// `sizing` is that of [`hugewise_diagnose::target::to_size`]'s instances; `None` where nobody needs a pool. A step
+/// for which a fact is missing is left out, with a warning. A refused plan has no step that takes
+/// more memory or relies on one, unless [`PlanOptions::overrule`] is set.
+pub fn build_plan(
     host: &Host,
     instances: &[Instance],
     assessment: &Assessment,
     sizing: Option<&Sizing>,
     source: &dyn Source,
-    options: &Options,
+    options: &PlanOptions,
 ) -> Result<Plan, PlanError> {
-    check(host, instances, options)?;
+    check_options(host, instances, options)?;
     let everybody = instances;
     // Nothing below does anything for a stranger.
-    let instances: &[Instance] = &stranger::known(everybody);
-    let (assessment, all) = (&of_known(assessment, everybody), assessment);
-    let strangers: Vec<&Instance> = everybody.iter().filter(|instance| !instance.is_vouched()).collect();
-    let mut ask =
-        Ask { host, instances, strangers: &strangers, assessment, sizing, source, options, unmoved: &[], short: &[] };
-    let gib = |target: &hugewise_advice::sizing::PoolTarget| target.page_size == PageSize::GIB_1;
-    if lacks_gib_pages(host) && ask.targets().iter().any(gib) {
+    let instances: &[Instance] = &untrusted::trusted_instances(everybody);
+    let (assessment, all) = (&keep_trusted(assessment, everybody), assessment);
+    let strangers: Vec<&Instance> =
+        everybody.iter().filter(|instance| !instance.is_trusted()).collect();
+    let target = PoolGoalInputs {
+        host,
+        instances,
+        strangers: &strangers,
+        assessment,
+        sizing,
+        wish: options.target_wish(),
+        unmoved: &[],
+        short: &[],
+    };
+    let is_gib = |target: &PoolSizeTarget| target.page_size == PageSize::GIB_1;
+    if lacks_gib_pages(host) && target.targets().iter().any(is_gib) {
         return Err(PlanError::NoGibPages);
     }
-    // Whether a server can be set to other pages hangs on the pools, and what its old pool may give back hangs on
-    // that: each round more servers keep their pages, until nothing changes.
-    // And pages that the boot is to keep may let one more server have some that others had on demand until now.
-    let mut unmoved = Vec::new();
-    let mut short = Vec::new();
-    let draft = loop {
-        let round = Ask { unmoved: &unmoved, short: &short, ..ask };
-        let draft = drafted(&round);
-        let all = still_unmoved(&round, &draft);
-        let more: Vec<PageSize> =
-            after::short_at_boot(&round, &draft).into_iter().filter(|page| !short.contains(page)).collect();
-        if all.len() == unmoved.len() && more.is_empty() {
-            break draft;
-        }
-        unmoved = all;
-        short.extend(more);
+    let mut ask = PlanRequest { target, index: &PlanIndex::new(&target), source, options };
+    let Settled { mut draft, projected, unmoved, short } = settle(&ask);
+    (ask.target.unmoved, ask.target.short) = (&unmoved, &short);
+    step_links::assign_dependencies(&ask, &mut draft);
+    step_links::assign_expected_findings(&ask, &mut draft, &projected);
+    manual_steps::instruct_findings(&ask, &mut draft);
+    warnings::plan_warnings(&ask, &mut draft);
+    let left_out = strangers.iter().filter(|instance| is_missed(all, instance));
+    let pools = sum_goal_memory(draft.pools.iter().map(|goal| &**goal));
+    let budget = sizing.map(|sizing| PlanBudget::from(&sizing.budget.with_pools(pools)));
+    let mut plan = Plan {
+        budget: budget.unwrap_or_default(),
+        refusal: draft.refusal,
+        steps: draft.steps.into_iter().map(Drafted::into_step).collect(),
+        instructions: draft.instructions,
+        undecided: draft.undecided,
+        warnings: draft.warnings,
+        at_boot: draft.at_boot,
+        ..Plan::new(read_identity(host, source), made_at(host.read_at.get()))
     };
-    (ask.unmoved, ask.short) = (&unmoved, &short);
-    let mut draft = draft;
-    order::reckon(&ask, &mut draft);
-    ends::reckon(&ask, &mut draft);
-    by_hand::left_over(&ask, &mut draft);
-    warnings::plan(&ask, &mut draft);
-    let mut plan = Plan::new(identity(host, source), made_at(host.read_at.get()));
-    let pools = target::memory(draft.pools.iter().map(|goal| &**goal));
-    plan.budget = sizing.map(|sizing| Budget::from(&sizing.budget.with_pools(pools))).unwrap_or_default();
-    plan.refusal = draft.refusal;
-    plan.steps = draft.steps.into_iter().map(draft::Drafted::into_step).collect();
-    (plan.instructions, plan.warnings) = (draft.instructions, draft.warnings);
-    plan.warnings.extend(everybody.iter().filter(|it| !it.is_vouched() && may_want(all, it)).map(left_out));
-    plan.at_boot = draft.at_boot;
-    image::confined(host, &mut plan);
+    plan.warnings.extend(left_out.map(|instance| describe_left_out(instance)));
+    image::warn_confined_host(host, &mut plan);
     Ok(plan)
 }
 
-/// What is said of the host and of servers that something vouches for.
-fn of_known(assessment: &Assessment, everybody: &[Instance]) -> Assessment {
-    let strangers: BTreeSet<InstanceId> = everybody.iter().filter(|it| !it.is_vouched()).map(Instance::id).collect();
-    let known = |id: &Option<InstanceId>| id.as_ref().is_none_or(|id| !strangers.contains(id));
-    Assessment {
-        situation: assessment.situation.clone(),
-        target: assessment.target.clone(),
-        chains: assessment.chains.iter().filter(|it| !strangers.contains(&it.instance)).cloned().collect(),
-        findings: assessment.findings.iter().filter(|it| known(&it.instance)).cloned().collect(),
-        unknown: assessment.unknown.iter().filter(|it| known(&it.instance)).cloned().collect(),
+struct Settled<'a> {
+    draft: Draft<'a>,
+    projected: ProjectedHost,
+    unmoved: Vec<InstanceId>,
+    short: Vec<PageSize>,
+}
+
+/// Drafts the steps until they agree with themselves. Whether a server can be set to other pages
+/// hangs on the pools, what its old pool may give back hangs on that, and pages that the boot keeps
+/// may go to one more server. Each round has one more server that keeps its pages, or one more page
+/// size, so it ends: mostly after the first.
+fn settle<'a>(ask: &PlanRequest<'a>) -> Settled<'a> {
+    let (mut unmoved, mut short) = (Vec::new(), Vec::new());
+    loop {
+        let target = PoolGoalInputs { unmoved: &unmoved, short: &short, ..ask.target };
+        let round = PlanRequest { target, ..*ask };
+        let draft = draft_steps(&round, ask.source);
+        let all = find_unmoved(&round, &draft);
+        let projected = ProjectedHost::new(&round, &draft);
+        let mut more = projected.short_at_boot(&round);
+        more.retain(|page| !short.contains(page));
+        if all.len() == unmoved.len() && more.is_empty() {
+            return Settled { draft, projected, unmoved, short };
+        }
+        unmoved = all;
+        short.extend(more);
     }
 }
 
-/// Whether somebody may miss a stranger in the plan.
-fn may_want(assessment: &Assessment, instance: &Instance) -> bool {
+fn keep_trusted(assessment: &Assessment, everybody: &[Instance]) -> Assessment {
+    let strangers: BTreeSet<InstanceId> =
+        everybody.iter().filter(|instance| !instance.is_trusted()).map(Instance::id).collect();
+    let is_known = |id: Option<&InstanceId>| id.is_none_or(|id| !strangers.contains(id));
+    let mut known = assessment.clone();
+    known.chains.retain(|chain| is_known(Some(&chain.instance)));
+    known.findings.retain(|finding| is_known(finding.instance.as_ref()));
+    known.unknown.retain(|verdict| is_known(verdict.instance.as_ref()));
+    known
+}
+
+fn is_missed(assessment: &Assessment, instance: &Instance) -> bool {
     let id = instance.id();
-    let asks = matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises);
+    let asks =
+        matches!(instance.asked, HugePageMode::Try | HugePageMode::Must | HugePageMode::Raises);
     asks || assessment.findings.iter().any(|finding| finding.instance.as_ref() == Some(&id))
 }
 
-fn left_out(instance: &Instance) -> String {
-    let (title, why) = (instance.title(), stranger::why(instance));
-    let text = format!("{title} is left out: {why}; {} includes it", stranger::plan_for(instance));
-    hugewise_advice::words::one_line(&text)
+fn describe_left_out(instance: &Instance) -> String {
+    let (title, why) = (instance.title(), untrusted::untrusted_reason(instance));
+    let text = format!("{title} is left out: {why}; {} includes it", untrusted::plan_for(instance));
+    one_line(&text)
 }
 
-/// All steps, in their order.
-fn drafted<'a>(ask: &Ask<'a>) -> Draft<'a> {
-    let mut draft = Draft::new(ask.source, ask.instances);
-    for instance in ask.instances.iter().filter(|it| ask.is_chosen(it) && ask.is_kept_off(it)) {
-        if let Some(page) = ask.options.page_size.filter(|page| !takes(instance, *page)) {
-            draft.warn(format!(
-                "{} can use only the default page size, so no {page} pages are planned for it",
-                instance.title()
-            ));
+fn draft_steps<'a>(ask: &PlanRequest<'_>, source: &'a dyn Source) -> Draft<'a> {
+    let mut draft = Draft::new(source, ask.instances);
+    if let Some(page) = ask.options.page_size {
+        let is_concerned = |instance: &&Instance| {
+            !takes_page_size(instance, page) && ask.is_chosen(instance) && ask.is_kept_off(instance)
+        };
+        for instance in ask.instances.iter().filter(is_concerned) {
+            draft.add_warning(explain_default_size_only(instance, page));
         }
     }
-    draft.pools = pools::goals(ask, &mut draft.warnings);
-    refuse(ask, &mut draft);
-    pools_now::plan(ask, &mut draft);
-    pools_at_boot::plan(ask, &mut draft);
-    overcommit::plan(ask, &mut draft);
-    // Whoever is let have pages is let have them once they are there: before, it would take others'.
-    shm::plan(ask, &mut draft);
-    memlock::plan(ask, &mut draft);
-    thp::plan(ask, &mut draft);
+    let (goals, mut unknown) = ask.plan_goals();
+    draft.warnings.append(&mut unknown);
+    draft.pools = goals.into_iter().map(PlannedPoolGoal::from).collect();
+    refuse_starving_pools(ask, &mut draft);
+    pools_now::plan_current_pools(ask, &mut draft);
+    pools_at_boot::plan_boot_pools(ask, &mut draft);
+    sysctl::plan_overcommit(ask, &mut draft);
+    // A server gets its right to pages once they are there: before, it would take others'.
+    shm::plan_shm(ask, &mut draft);
+    memlock::plan_memlock(ask, &mut draft);
+    thp::plan_thp(ask, &mut draft);
     // Before a server is set to rely on what the next boot brings, and after its own files.
-    image::plan(ask, &mut draft);
-    settings::plan(ask, &mut draft);
-    shm::after_settings(ask, &mut draft);
-    image::plan(ask, &mut draft);
-    restart::plan(ask, &mut draft);
-    by_hand::plan(ask, &mut draft);
+    image::plan_image_changes(ask, &mut draft);
+    settings::plan_server_settings(ask, &mut draft);
+    shm::plan_group_of_moved_servers(ask, &mut draft);
+    image::plan_image_changes(ask, &mut draft);
+    restart::plan_restarts(ask, &mut draft);
+    manual_steps::plan_manual_steps(ask, &mut draft);
     draft
 }
 
-/// Servers that pages of another size are planned for than those that they will ask for at their next start.
-fn still_unmoved(ask: &Ask<'_>, draft: &Draft<'_>) -> Vec<InstanceId> {
-    let moves =
-        |instance: &Instance, to: PageSize| demand::page_size(ask.host, instance).is_some_and(|page| page != to);
-    let moving = ask.sized().filter(|(of, sized)| moves(of, sized.page_size)).map(|(of, _)| of.id());
+fn explain_default_size_only(instance: &Instance, page: PageSize) -> String {
+    format!(
+        "{} can use only the default page size, so no {page} pages are planned for it",
+        instance.title()
+    )
+}
+
+/// Servers whose planned pages are of another size than those that their next start asks for.
+fn find_unmoved(ask: &PlanRequest<'_>, draft: &Draft<'_>) -> Vec<InstanceId> {
+    let moving = ask.sized_instances().filter(|(instance, sized)| {
+        demand::page_size(ask.host, instance).is_some_and(|page| page != sized.page_size)
+    });
+    let moving = moving.map(|(instance, _)| instance.id());
     moving.filter(|id| ask.unmoved.contains(id) || !draft.resized.contains(id)).collect()
 }
 
-fn identity(host: &Host, source: &dyn Source) -> HostIdentity {
+fn read_identity(host: &Host, source: &dyn Source) -> HostIdentity {
     let machine_id = source.read("/etc/machine-id").into_known();
-    let machine_id = machine_id.and_then(|bytes| String::from_utf8(bytes).ok()).map(|id| id.trim().to_owned());
+    let machine_id =
+        machine_id.and_then(|bytes| Some(String::from_utf8(bytes).ok()?.trim().into()));
     HostIdentity {
-        machine_id: machine_id.filter(|id| !id.is_empty()),
-        name: host.name.known().cloned().unwrap_or_default(),
-        kernel: host.kernel.known().map(|kernel| kernel.text.clone()).unwrap_or_default(),
+        machine_id: machine_id.filter(|id: &String| !id.is_empty()),
+        name: host.name.as_known().cloned().unwrap_or_default(),
+        kernel: host.kernel.as_known().map(|kernel| kernel.text.clone()).unwrap_or_default(),
         ..HostIdentity::default()
     }
 }
 
 /// What a plan says of when it was made, from seconds since 1970.
 pub fn made_at(seconds: Option<i64>) -> String {
-    let read_at = seconds.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    read_at.unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
+    let read_at = seconds.and_then(hugewise_model::calendar::format_rfc3339);
+    read_at.unwrap_or_else(|| "1970-01-01T00:00:00Z".into())
 }
 
-/// Pools that would starve the host are refused and stay as they are, unless somebody overrules that; a plan that makes no pool
-/// larger starves nobody.
-fn refuse(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+/// Pools that would starve the host stay as they are, unless somebody overrules that.
+fn refuse_starving_pools(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
     let Some(refusal) = ask.sizing.and_then(|sizing| sizing.refusal.as_ref()) else { return };
     if !draft.pools.iter().any(|goal| goal.grows()) {
         return;
     }
-    draft.refusal = Some(Refusal::from(refusal));
+    draft.refusal = Some(PlanRefusal::from(refusal));
     if !ask.options.overrule {
-        draft.pools.iter_mut().filter(|goal| goal.grows()).for_each(pools::Goal::stays);
-    }
-}
-
-/// What is looked at.
-#[derive(Clone, Copy)]
-struct Ask<'a> {
-    host: &'a Host,
-    instances: &'a [Instance],
-    /// Those that nothing vouches for: nothing is done for them, and no pages are taken from under them.
-    strangers: &'a [&'a Instance],
-    assessment: &'a Assessment,
-    sizing: Option<&'a Sizing>,
-    source: &'a dyn Source,
-    options: &'a Options,
-    /// Servers that no step sets to the pages that are planned for them.
-    unmoved: &'a [InstanceId],
-    /// Page sizes of which a server would have fewer at the next boot than without the plan.
-    short: &'a [PageSize],
-}
-
-impl<'a> Ask<'a> {
-    /// Whether the plan is about an instance.
-    fn is_chosen(&self, instance: &Instance) -> bool {
-        self.options.instances.is_empty() || self.is_asked_for(instance)
-    }
-
-    /// Whether a server is off huge pages and should not be.
-    fn is_kept_off(&self, instance: &Instance) -> bool {
-        target::is_kept_off(&self.assessment.facts(self.host, self.instances), instance)
-    }
-
-    /// Whether somebody named it.
-    fn is_asked_for(&self, instance: &Instance) -> bool {
-        is_named(self.instances, instance, &self.options.instances)
-    }
-
-    /// When the effect of a kernel setting shows.
-    fn at_once(&self) -> When {
-        if self.options.now { When::Now } else { When::Reboot }
-    }
-
-    /// Whether something found calls for this.
-    fn calls_for(&self, remedy: &Remedy) -> bool {
-        self.assessment.findings.iter().any(|finding| finding.remedies.contains(remedy))
-    }
-
-    /// The same question as the target is asked.
-    fn target(&self) -> target::Ask<'a> {
-        target::Ask {
-            host: self.host,
-            instances: self.instances,
-            strangers: self.strangers,
-            assessment: self.assessment,
-            sizing: self.sizing,
-            wish: self.options.wish(),
-            unmoved: self.unmoved,
-            short: self.short,
-        }
-    }
-
-    /// Whether the limit of its cgroup is below what it asks for.
-    fn is_held_by_its_cgroup(&self, instance: &Instance) -> bool {
-        let facts = self.assessment.facts(self.host, self.instances);
-        let links = facts.chain(instance).map(|chain| chain.links.as_slice()).unwrap_or_default();
-        let broken = links.iter().any(|link| link.name == LinkName::Cgroup && link.state == LinkState::Broken);
-        let held =
-            |moments: &Moments| Moment::ALL.iter().any(|moment| moments.at(*moment).obstacle == Some(Obstacle::Cgroup));
-        let limited = self.sizing.is_some_and(|it| it.limited.iter().any(|of| of.instance == instance.id()));
-        broken || limited || self.assessment.situation.of(instance).is_some_and(held)
-    }
-
-    /// Pools as they should be, by page size and node.
-    fn targets(&self) -> &'a [hugewise_advice::sizing::PoolTarget] {
-        self.target().targets()
-    }
-
-    /// Instances that pages are planned for, with what they need.
-    fn sized(&self) -> impl Iterator<Item = (&'a Instance, &'a Sized)> + use<'a> {
-        self.target().sized()
-    }
-
-    /// Those that pages of a size are planned for.
-    fn sized_on(&self, page: PageSize) -> Vec<InstanceId> {
-        self.sized().filter(|(_, sized)| sized.page_size == page).map(|(instance, _)| instance.id()).collect()
+        let growing = draft.pools.iter_mut().filter(|goal| goal.grows());
+        growing.for_each(PlannedPoolGoal::keep_current);
     }
 }

@@ -1,186 +1,186 @@
 //! Pools of the running kernel: every page size, by node where nodes matter.
 
-use hugewise_advice::boot;
-use hugewise_advice::demand::{self, starting};
-use hugewise_advice::situation::Obstacle;
-use hugewise_advice::sizing::Sized;
-use hugewise_advice::standing::Standing;
-use hugewise_advice::words::{boot_name, one_line, pool_switch};
-use hugewise_model::escape::shell::operand;
+use hugewise_diagnose::boot;
+use hugewise_diagnose::coverage::Coverage;
+use hugewise_diagnose::demand::{self, predict_next_start};
+use hugewise_diagnose::prediction::Obstacle;
+use hugewise_diagnose::wording::{boot_name, one_line, pool_switch};
+use hugewise_model::escape::shell::quote_operand;
 use hugewise_model::instance::Trait;
 use hugewise_model::{HugePageUse, Instance, PageCount, PageSize, Remedy};
 
-use super::draft::{Draft, Drafted, Whom};
-use super::pools::Goal;
-use super::{Ask, commands};
-use crate::plan::{Instruction, PoolRef, Risk, Step, ValueChange, When};
+use super::draft::{Draft, Drafted, PlanPart, PlannedPoolGoal, Whom};
+use super::{PlanRequest, commands};
+use crate::plan::{EffectTime, Instruction, PoolRef, Risk, Step, ValueChange};
 
-pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+pub(super) fn plan_current_pools(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
     let mut goals = draft.pools.clone();
     // Memory has to be given back before it can be taken.
     goals.sort_by_key(|goal| goal.grows());
     for goal in goals {
         let set = Remedy::SetPool(goal.page_size);
-        if !goal.grows() && goal.goal >= goal.needed {
-            draft.settled.push((set.clone(), Whom::These(ask.sized_on(goal.page_size))));
+        if !goal.grows() && goal.covers_need() {
+            draft.settled.push((set.clone(), Whom::These(ask.ids_on(goal.page_size))));
         }
         if goal.goal == goal.now || !ask.options.now {
             continue;
         }
         match &goal.not_now {
-            None => draft.steps.push(step(ask, &goal)),
+            None => draft.steps.push(build_pool_step(ask, &goal)),
             Some(why) => {
                 if goal.surplus > PageCount::ZERO {
-                    draft.steps.push(kept(ask, &goal));
+                    draft.steps.push(build_surplus_step(ask, &goal));
                 }
-                draft.told.insert(set);
-                draft.instructions.push(later(ask, &goal, why));
+                draft.explained.insert(set);
+                draft.instructions.push(build_later_instruction(ask, &goal, why));
             }
         }
     }
 }
 
-/// The step's.
-pub(super) fn id(page: PageSize) -> String {
-    format!("pool-{}-now", boot_name(page))
+pub(super) fn find_pool_step(draft: &Draft<'_>, page: PageSize) -> Option<String> {
+    let parts = [PlanPart::PoolNow(page), PlanPart::PoolKept(page)];
+    let step = draft.steps.iter().find(|step| parts.contains(&step.part))?;
+    Some(step.id.clone())
 }
 
-/// The step for pages of that size, where the plan has one: a pool that is as it is to be needs none.
-pub(super) fn of(draft: &Draft<'_>, page: PageSize) -> Option<String> {
-    let ids = [id(page), kept_id(page)];
-    ids.into_iter().find(|id| draft.steps.iter().any(|step| step.id == *id))
-}
-
-/// The step's that keeps what servers hold beyond the pool.
-pub(super) fn kept_id(page: PageSize) -> String {
-    format!("pool-{}-kept", boot_name(page))
-}
-
-fn step(ask: &Ask<'_>, goal: &Goal) -> Drafted {
+fn build_pool_step(ask: &PlanRequest<'_>, goal: &PlannedPoolGoal) -> Drafted {
     let page = goal.page_size;
     let (now, pages) = (goal.now, goal.goal);
     let grows = goal.grows();
     let title = match grows {
-        true => format!("set the pool of {page} pages to {pages} ({})", pages.of(page)),
-        false => format!("give {} back ({})", now.saturating_sub(pages).in_pages_of(page), saved(goal)),
+        true => format!("set the pool of {page} pages to {pages} ({})", pages.to_bytes(page)),
+        false => {
+            let freed = now.saturating_sub(pages);
+            format!("give {} back ({})", freed.in_pages_of(page), freed.to_bytes(page))
+        }
     };
-    let are = |pages: PageCount| format!("{} {}", pages.in_pages(), pages.are());
-    let needed = are(goal.needed);
+    let (needed, are, now_are) =
+        (goal.needed, goal.needed.linking_verb(), format!("{now} {}", now.linking_verb()));
+    let are_needed = format!("{} {are} needed", needed.in_pages());
     let why = match grows {
-        true if goal.surplus > PageCount::ZERO => {
-            format!(
-                "{needed} needed, {now} {} there permanently, and {} until their holders end",
-                now.are(),
-                goal.surplus
-            )
-        }
-        true if pages > goal.needed => {
-            format!("{needed} needed, {pages} {} configured, and {now} {} there permanently", pages.are(), now.are())
-        }
-        true => format!("{needed} needed, {now} {} there", now.are()),
-        false => format!("{} of {} {} needed; nobody uses the others", goal.needed, now.in_pages(), goal.needed.are()),
+        true if goal.surplus > PageCount::ZERO => format!(
+            "{are_needed}, {now_are} there permanently, and {} until their holders end",
+            goal.surplus
+        ),
+        true if pages > needed => format!(
+            "{are_needed}, {pages} {} configured, and {now_are} there permanently",
+            pages.linking_verb()
+        ),
+        true => format!("{are_needed}, {now_are} there"),
+        false => format!("{needed} of {} {are} needed; nobody uses the others", now.in_pages()),
     };
-    let mut step = Drafted::from(Step::new(id(page), title, Risk::Safe, why));
+    let id = format!("pool-{}-now", boot_name(page));
+    let step = Step::new(id, title, Risk::Safe, why);
+    let mut step = Drafted::for_part(PlanPart::PoolNow(page), step);
     if grows {
-        step.carry_for(Remedy::SetPool(page), When::Now, ask.sized_on(page));
+        step.carry_for(Remedy::SetPool(page), EffectTime::Now, ask.ids_on(page));
     } else {
-        step.carry(Remedy::GiveBack(page), When::Now);
+        step.carry_remedy(Remedy::GiveBack(page), EffectTime::Now);
     }
     if grows && !goal.nodes.is_empty() {
         for (node, _, pages) in goal.nodes.iter().filter(|(_, now, pages)| pages > now) {
             let pool = PoolRef { page_size: page, node: Some(*node) };
-            step = step.change(ValueChange::pool(pool, pages.get()));
+            step = step.with_change(ValueChange::for_pool(pool, pages.get()));
         }
         return step;
     }
-    step.change(whole(ask, page, pages))
+    step.with_change(whole_pool_change(ask, page, pages))
 }
 
-/// What servers hold beyond the pool becomes the pool's own, where the pages that it is to have don't fit beside what runs:
-/// that takes no memory, and without it a restart would lose them.
-fn kept(ask: &Ask<'_>, goal: &Goal) -> Drafted {
+/// Surplus pages become the pool's own: that takes no memory, and a restart would lose them.
+fn build_surplus_step(ask: &PlanRequest<'_>, goal: &PlannedPoolGoal) -> Drafted {
     let (page, surplus, pages) = (goal.page_size, goal.surplus, goal.now + goal.surplus);
     let title = format!("keep {} in the pool, for a total of {pages}", surplus.in_pages_of(page));
-    let why = format!("{} there only until their holders end; keeping them takes no memory now", surplus.are());
-    let mut step = Drafted::from(Step::new(kept_id(page), title, Risk::Safe, why));
+    let why = format!(
+        "{} there only until their holders end; keeping them takes no memory now",
+        surplus.linking_verb()
+    );
+    let id = format!("pool-{}-kept", boot_name(page));
+    let step = Step::new(id, title, Risk::Safe, why);
+    let mut step = Drafted::for_part(PlanPart::PoolKept(page), step);
     // It brings no page to anybody else.
-    let its_own = ask.sized().filter(|(instance, sized)| sized.page_size == page && finds_its_own(ask, instance, page));
-    step.carry_for(Remedy::SetPool(page), When::Now, its_own.map(|(instance, _)| instance.id()).collect());
-    step.change(whole(ask, page, pages))
+    let holders = ask.servers_on(page).filter(|instance| holds_its_pages(ask, instance, page));
+    let holders = holders.map(Instance::id).collect();
+    step.carry_for(Remedy::SetPool(page), EffectTime::Now, holders);
+    step.with_change(whole_pool_change(ask, page, pages))
 }
 
-/// Whether a server holds all the pages that it will ask for.
-fn finds_its_own(ask: &Ask<'_>, instance: &Instance, page: PageSize) -> bool {
-    let then = starting(ask.host, instance);
-    let pages: PageCount = then.demands.iter().filter(|it| it.page_size == page).map(|it| it.pages).sum();
-    pages <= demand::held(instance, page)
+fn holds_its_pages(ask: &PlanRequest<'_>, instance: &Instance, page: PageSize) -> bool {
+    let start = predict_next_start(ask.host, instance);
+    let demands = start.demands.iter().filter(|demand| demand.page_size == page);
+    demands.map(|demand| demand.pages).sum::<PageCount>() <= demand::pages_held(instance, page)
 }
 
-fn whole(ask: &Ask<'_>, page: PageSize, pages: PageCount) -> ValueChange {
+fn whole_pool_change(ask: &PlanRequest<'_>, page: PageSize, pages: PageCount) -> ValueChange {
     match ask.host.one_huge_page_size {
         true => ValueChange::only_pool(page, pages.get()),
-        false => ValueChange::pool(PoolRef { page_size: page, node: None }, pages.get()),
+        false => ValueChange::for_pool(PoolRef { page_size: page, node: None }, pages.get()),
     }
-}
-
-fn saved(goal: &Goal) -> hugewise_model::Bytes {
-    goal.now.saturating_sub(goal.goal).of(goal.page_size)
 }
 
 /// The servers that would come out worse of a restart for want of these pages, a line each.
-fn until_then(ask: &Ask<'_>, goal: &Goal) -> Vec<String> {
+fn explain_restart_losses(ask: &PlanRequest<'_>, goal: &PlannedPoolGoal) -> Vec<String> {
     let page = goal.page_size;
     // Who holds surplus pages keeps them now.
-    let keeps = |instance: &Instance| goal.surplus > PageCount::ZERO && finds_its_own(ask, instance, page);
-    let line = |(instance, _): (&Instance, &Sized)| {
-        let moments = ask.assessment.situation.of(instance)?;
+    let keeps = |instance: &Instance| {
+        goal.surplus > PageCount::ZERO && holds_its_pages(ask, instance, page)
+    };
+    let line = |instance: &Instance| {
+        let moments = ask.assessment.situation.forecasts_for(instance)?;
         let loses = moments.loses_at_restart() && moments.restart.obstacle == Some(Obstacle::Pages);
-        let what = match moments.restart.standing {
-            Standing::DoesNotStart => "not start again",
+        let what = match moments.restart.coverage {
+            Coverage::DoesNotStart => "not start again",
             _ => "lose huge pages at a restart",
         };
-        (loses && !keeps(instance)).then(|| format!("# Until then {} would {what}.", one_line(&instance.title())))
+        (loses && !keeps(instance))
+            .then(|| format!("# Until then {} would {what}.", one_line(&instance.title())))
     };
-    ask.sized().filter(|(_, sized)| sized.page_size == page).filter_map(line).collect()
+    ask.servers_on(page).filter_map(line).collect()
 }
 
-/// The running kernel would come out short: what somebody can do about it. A server that is stopped is not planned for,
-/// so the pages are set by hand between its stop and its start.
-fn later(ask: &Ask<'_>, goal: &Goal, why: &str) -> Instruction {
+/// A stopped server is not planned for, so the pages are set between its stop and its start.
+fn build_later_instruction(
+    ask: &PlanRequest<'_>,
+    goal: &PlannedPoolGoal,
+    why: &str,
+) -> Instruction {
     let page = goal.page_size;
     let at_boot = match ask.options.boot {
-        true if boot::is_not_read(ask.host, "sysctl.d") => "the manual step below reserves them at the next boot",
+        true if boot::is_not_read(ask.host, "sysctl.d") => {
+            "the manual step below reserves them at the next boot"
+        }
         true => "this plan reserves them at the next boot",
         false => "reserve them at boot",
     };
-    let pages: PageCount = goal.goal;
-    let waiting = || ask.sized().filter(|(it, sized)| sized.page_size == page && it.huge_pages != HugePageUse::All);
-    let service = |instance: &Instance| instance.unit.as_deref().filter(|_| commands::restarts(instance)).map(operand);
-    let each = |verb: &str, of: &dyn Fn(&Instance) -> bool| -> Vec<String> {
-        let line = |(instance, _): (&Instance, &Sized)| match service(instance) {
-            Some(unit) => format!("systemctl {verb} {unit}"),
-            None => format!("# {verb} {}", one_line(&instance.title())),
-        };
-        // Databases live on the disks that ASM holds.
-        let is_asm = |(instance, _): &(&Instance, &Sized)| instance.traits.contains(&Trait::Asm);
-        let (asm, others): (Vec<_>, Vec<_>) = waiting().filter(|(instance, _)| of(instance)).partition(is_asm);
-        let (first, last) = if verb == "stop" { (others, asm) } else { (asm, others) };
-        first.into_iter().chain(last).map(line).collect()
-    };
-    let title = format!("{} don't fit in memory now", pages.in_pages_of(page));
+    let title = format!("{} don't fit in memory now", goal.goal.in_pages_of(page));
+    let losses = explain_restart_losses(ask, goal);
     if goal.crowds {
         // However it is done, it would leave the host too little.
-        let lines: Vec<String> = std::iter::once(format!("# {why}")).chain(until_then(ask, goal)).collect();
+        let lines: Vec<String> = std::iter::once(format!("# {why}")).chain(losses).collect();
         return Instruction { title, text: lines.join("\n"), risk: Risk::Safe, instance: None };
     }
+    let waiting: Vec<&Instance> =
+        ask.servers_on(page).filter(|instance| instance.huge_pages != HugePageUse::All).collect();
+    // Databases live on the disks that ASM holds.
+    let (asm, others): (Vec<&Instance>, Vec<&Instance>) =
+        waiting.into_iter().partition(|instance| instance.traits.contains(&Trait::Asm));
+    let running = others.iter().chain(&asm).filter(|instance| !instance.is_stopped());
     let file = pool_switch(ask.host, page);
     let mut lines = vec![format!("# {why}: {at_boot}.")];
-    lines.extend(until_then(ask, goal));
+    lines.extend(losses);
     lines.push("# To get them earlier, stop the servers that hold memory and run:".into());
-    lines.extend(each("stop", &|instance| !instance.is_asleep()));
-    lines.push(format!("echo {} > {file}", pages.get()));
+    lines.extend(running.map(|instance| control_command("stop", instance)));
+    lines.push(format!("echo {} > {file}", goal.goal.get()));
     lines.push("# the kernel may give fewer if memory is fragmented:".into());
     lines.push(format!("cat {file}"));
-    lines.extend(each("start", &|_| true));
+    lines.extend(asm.iter().chain(&others).map(|instance| control_command("start", instance)));
     Instruction { title, text: lines.join("\n"), risk: Risk::Reboot, instance: None }
+}
+
+fn control_command(verb: &str, instance: &Instance) -> String {
+    match instance.unit.as_deref().filter(|_| commands::can_restart_service(instance)) {
+        Some(unit) => format!("systemctl {verb} {}", quote_operand(unit)),
+        None => format!("# {verb} {}", one_line(&instance.title())),
+    }
 }

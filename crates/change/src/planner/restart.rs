@@ -2,123 +2,130 @@
 
 use std::collections::BTreeMap;
 
-use hugewise_advice::permission::{self, Memlock, Right};
-use hugewise_advice::situation::Obstacle;
-use hugewise_advice::standing::Standing;
-use hugewise_advice::words::shell_word;
-use hugewise_advice::{demand, given};
-use hugewise_engines::options::file_name;
-use hugewise_engines::{Kind, restarters};
+use hugewise_diagnose::coverage::Coverage;
+use hugewise_diagnose::permission::{self, HugePageRight, MemlockEffect};
+use hugewise_diagnose::prediction::Obstacle;
+use hugewise_diagnose::target::is_named;
+use hugewise_diagnose::wording::shell_word;
+use hugewise_diagnose::{demand, ipc_privileges};
+use hugewise_engines::EngineKind;
 use hugewise_host::Source;
 use hugewise_model::instance::Mechanism;
-use hugewise_model::{Asked, Bytes, HugePageUse, Instance, PageCount, PageSize, Remedy};
+use hugewise_model::{Bytes, HugePageMode, HugePageUse, Instance, PageCount, PageSize, Remedy};
 
 use super::boot_loader::find_program;
-use super::draft::{Carried, Draft, Drafted, Part};
-use super::{Ask, commands, is_named, pools_now};
-use crate::Error;
-use crate::plan::{Change, CommandChange, Plan, Risk, Step, When};
+use super::draft::{Carried, Draft, Drafted, PlanPart};
+use super::{PlanRequest, commands, pools_now};
+use crate::plan::{CommandChange, EffectTime, Risk, Step};
 
-pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
-    let ask = *ask;
-    for instance in ask.instances.iter().filter(|instance| instance.is_asleep()) {
-        if is_named(ask.instances, instance, &ask.options.restart) {
-            draft.warn(format!(
-                "{} is not restarted: it is not running, and nothing on this host starts it",
-                instance.title()
-            ));
-        }
+pub(super) fn plan_restarts(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
+    let is_asked = |instance: &Instance| is_named(ask.instances, instance, &ask.options.restart);
+    for instance in ask.instances.iter().filter(|one| one.is_stopped() && is_asked(one)) {
+        let why = "it is not running, and nothing on this host starts it";
+        leave_running(draft, instance, why);
     }
-    let mut left = left_after(&ask, draft);
+    let mut left = count_left_pages(ask, draft);
     // What is short goes to those that the plan is about.
-    let mut instances: Vec<&Instance> = ask.instances.iter().filter(|instance| instance.pid != 0).collect();
-    instances.sort_by_key(|instance| !ask.is_kept_off(instance));
+    let mut instances: Vec<&Instance> =
+        ask.instances.iter().filter(|instance| instance.pid != 0).collect();
+    instances.sort_by_cached_key(|instance| !ask.is_kept_off(instance));
     for instance in instances {
-        let asked = is_named(ask.instances, instance, &ask.options.restart);
-        match gain(&ask, draft, instance).and_then(|gain| take(&ask, &mut left, instance).map(|()| gain)) {
-            Err(why) => {
-                with_the_boot(&ask, draft, instance);
+        let gain = predict_gain(ask, draft, instance)
+            .and_then(|gain| take_pages(ask, &mut left, instance).map(|()| gain));
+        let asked = is_asked(instance);
+        let command = if asked { build_restart_command(ask.source, instance) } else { None };
+        match (gain, command) {
+            (Err(why), _) => {
+                restart_with_boot(ask, draft, instance);
                 if asked {
-                    draft.warn(format!("{} is not restarted: {why}", instance.title()));
+                    leave_running(draft, instance, &why.to_string());
                 }
             }
-            Ok(Gain::Sure) if asked => match command(ask.source, instance) {
-                Some(command) => restart(&ask, draft, instance, command),
-                None => {
-                    let whose = match &Kind::of(instance.engine).starter {
-                        _ if instance.containered => "restart it through whatever runs its container",
-                        Some(starter) => starter.whose,
-                        None => "no systemd service runs it alone, and it is not a known Debian cluster",
-                    };
-                    draft.warn(format!("{} is not restarted: {whose}", instance.title()));
-                    by_hand(&ask, draft, instance);
-                }
-            },
-            Ok(Gain::Sure) => by_hand(&ask, draft, instance),
-            Ok(Gain::Perhaps(unseen)) => {
+            (Ok(RestartGain::Sure), Some(command)) => {
+                add_restart_step(ask, draft, instance, command);
+            }
+            (Ok(RestartGain::Sure), None) => {
                 if asked {
-                    draft.warn(format!(
-                        "{} is not restarted: hugewise cannot tell whether it may use huge pages ({unseen})",
-                        instance.title()
-                    ));
+                    leave_running(draft, instance, explain_who_restarts(instance));
                 }
-                by_hand_perhaps(&ask, draft, instance, &unseen);
+                prepare_manual_restart(ask, draft, instance);
+            }
+            (Ok(RestartGain::Perhaps(unseen)), _) => {
+                if asked {
+                    let why =
+                        format!("hugewise cannot tell whether it may use huge pages ({unseen})");
+                    leave_running(draft, instance, &why);
+                }
+                instruct_uncertain_restart(ask, draft, instance, &unseen);
             }
         }
     }
 }
 
-/// Pages that the steps leave for servers that start, by page size.
-fn left_after(ask: &Ask<'_>, draft: &Draft<'_>) -> BTreeMap<PageSize, PageCount> {
-    let pools = ask.host.pools.known().into_iter().flatten();
+fn leave_running(draft: &mut Draft<'_>, instance: &Instance, why: &str) {
+    draft.add_warning(format!("{} is not restarted: {why}", instance.title()));
+}
+
+fn explain_who_restarts(instance: &Instance) -> &'static str {
+    match &EngineKind::for_engine(instance.engine).restart.starter {
+        _ if instance.containered => "restart it through whatever runs its container",
+        Some(starter) => starter.whose,
+        None => "no systemd service runs it alone, and it is not a known Debian cluster",
+    }
+}
+
+fn count_left_pages(ask: &PlanRequest<'_>, draft: &Draft<'_>) -> BTreeMap<PageSize, PageCount> {
+    let pools = ask.host.pools.as_known().into_iter().flatten();
     let freed: Bytes = ask.instances.iter().filter_map(demand::on_base_pages).sum();
     let left = pools.filter_map(|pool| {
-        let there = demand::obtainable(ask.host, pool, freed)?;
-        let goal = draft.pool(pool.page_size).filter(|goal| goal.not_now.is_none());
-        let (more, less) = goal.map_or((PageCount::ZERO, PageCount::ZERO), |goal| {
-            (goal.goal.saturating_sub(goal.now), goal.now.saturating_sub(goal.goal))
+        let there = demand::pages_obtainable(ask.host, pool, freed)?;
+        let goal = draft.pool_goal(pool.page_size).filter(|goal| goal.not_now.is_none());
+        let left = goal.map_or(there, |goal| {
+            let (more, less) =
+                (goal.goal.saturating_sub(goal.now), goal.now.saturating_sub(goal.goal));
+            (there + more).saturating_sub(less)
         });
-        Some((pool.page_size, (there + more).saturating_sub(less)))
+        Some((pool.page_size, left))
     });
     left.collect()
 }
 
-/// Takes a server's pages out of what is left.
-///
-/// # Errors
-/// They are not all there: its restart brings it nothing.
-fn take(ask: &Ask<'_>, left: &mut BTreeMap<PageSize, PageCount>, instance: &Instance) -> Result<(), NoGain> {
-    let sized = ask.sized().find(|(of, _)| std::ptr::eq(*of, instance)).map(|(_, sized)| sized);
-    let waits = instance.huge_pages == HugePageUse::None && instance.asked != Asked::Raises;
-    let Some((sized, left)) = sized.filter(|_| waits).and_then(|sized| Some((sized, left.get_mut(&sized.page_size)?)))
-    else {
-        return Ok(());
-    };
-    if *left < sized.demand_pages {
-        return Err(NoGain::Short { needs: sized.demand_pages, page: sized.page_size, left: *left });
+/// An error where they are not all there: then its restart brings it nothing.
+fn take_pages(
+    ask: &PlanRequest<'_>,
+    left: &mut BTreeMap<PageSize, PageCount>,
+    instance: &Instance,
+) -> Result<(), NoGain> {
+    let waits = instance.huge_pages == HugePageUse::None && instance.asked != HugePageMode::Raises;
+    if let Some(sized) = ask.sized(instance).filter(|_| waits)
+        && let Some(left) = left.get_mut(&sized.page_size)
+    {
+        let (needs, page) = (sized.demand_pages, sized.page_size);
+        if *left < needs {
+            return Err(NoGain::Short { needs, page, left: *left });
+        }
+        *left = left.saturating_sub(needs);
     }
-    *left = left.saturating_sub(sized.demand_pages);
     Ok(())
 }
 
 /// A server whose pages come with the next boot starts with it.
-fn with_the_boot(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
-    let Some(page) = page_of(ask, instance) else { return };
-    let comes = |it: &Carried| it.remedy == Remedy::SetPool(page) && it.when == When::Reboot;
+fn restart_with_boot(ask: &PlanRequest<'_>, draft: &mut Draft<'_>, instance: &Instance) {
+    let Some(page) = ask.planned_page_size(instance) else { return };
+    let comes = |carried: &Carried| {
+        carried.remedy == Remedy::SetPool(page) && carried.when == EffectTime::Reboot
+    };
     if let Some(step) = draft.steps.iter_mut().rev().find(|step| step.carries.iter().any(comes)) {
-        step.carry(Remedy::Restart(instance.id()), When::Reboot);
+        step.carry_remedy(Remedy::Restart(instance.id()), EffectTime::Reboot);
     }
 }
 
-/// What a restart brings a server.
-enum Gain {
-    /// What it lacks.
+enum RestartGain {
     Sure,
     /// What it lacks, unless that which could not be seen is in its way.
     Perhaps(String),
 }
 
-/// Why a restart brings a server nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum NoGain {
     /// What no step takes out of the way of its start.
@@ -142,31 +149,37 @@ enum NoGain {
     Right,
     #[error("this plan is not about it")]
     NotConcerned,
-    #[error("it needs {}, and {left} {} left for it beside the other servers",needs.in_pages_of(*page), left.are())]
+    #[error("it needs {}, and {left} {} left for it beside the other servers",needs.in_pages_of(*page), left.linking_verb())]
     Short { needs: PageCount, page: PageSize, left: PageCount },
 }
 
-/// What a restart brings a server; an error where it brings nothing.
-fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, NoGain> {
-    if let Some(why) = kept_from_starting(ask, instance) {
+fn predict_gain(
+    ask: &PlanRequest<'_>,
+    draft: &Draft<'_>,
+    instance: &Instance,
+) -> Result<RestartGain, NoGain> {
+    if let Some(why) = find_start_obstacle(ask, instance) {
         return Err(NoGain::Kept(why));
     }
     let id = instance.id();
-    let changed = draft.steps.iter().any(|step| step.risk == Risk::Restart && step.of.as_ref() == Some(&id));
-    let waiting = pages_that_wait(ask, instance);
+    let changed =
+        draft.steps.iter().any(|step| step.risk == Risk::Restart && step.of.as_ref() == Some(&id));
+    let waiting = find_waiting_pages(ask, instance);
     let permitted = || waiting.filter(|_| is_permitted(draft, instance));
-    let page = page_of(ask, instance).or_else(permitted).ok_or(NoGain::Unplanned)?;
-    let set = draft.carries(&Remedy::SetSetting(id));
-    if !set && !matches!(instance.asked, Asked::Try | Asked::Must | Asked::Raises) {
+    let page = ask.planned_page_size(instance).or_else(permitted).ok_or(NoGain::Unplanned)?;
+    let set = draft.carries_remedy(&Remedy::SetSetting(id));
+    if !set
+        && !matches!(instance.asked, HugePageMode::Try | HugePageMode::Must | HugePageMode::Raises)
+    {
         return Err(NoGain::DoesNotAsk);
     }
     if instance.huge_pages == HugePageUse::All {
-        return if changed { Ok(Gain::Sure) } else { Err(NoGain::There) };
+        return if changed { Ok(RestartGain::Sure) } else { Err(NoGain::There) };
     }
     if instance.huge_pages == HugePageUse::Partly && instance.asks_in_part() && !set {
         return Err(NoGain::AsksInPart);
     }
-    let goal = draft.pool(page).ok_or(NoGain::PoolsUnknown)?;
+    let goal = draft.pool_goal(page).ok_or(NoGain::PoolsUnknown)?;
     // Pages that are wanted beyond its own need are not waited for.
     if !goal.is_there() && waiting != Some(page) {
         return Err(NoGain::NotBeforeBoot(goal.not_now.clone().unwrap_or_default()));
@@ -174,163 +187,157 @@ fn gain(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Result<Gain, N
     if ask.is_held_by_its_cgroup(instance) {
         return Err(NoGain::Cgroup);
     }
-    let gain = match right(ask, draft, instance) {
-        Right::Has(_) => Gain::Sure,
-        Right::Unknown(unseen) => Gain::Perhaps(unseen),
-        Right::Lacks(_) => return Err(NoGain::Right),
+    let gain = match predict_shm_right(ask, draft, instance) {
+        HugePageRight::Has(_) => RestartGain::Sure,
+        HugePageRight::Unknown(unseen) => RestartGain::Perhaps(unseen),
+        HugePageRight::Lacks(_) => return Err(NoGain::Right),
     };
     let suffers = ask.is_kept_off(instance) || changed || ask.is_chosen(instance);
     if suffers { Ok(gain) } else { Err(NoGain::NotConcerned) }
 }
 
-/// What no step takes out of the way of a start: what starts it refuses, its hugetlbfs is gone or of another kind, or the nodes
-/// that it may use have too few pages. It would be down, or without huge pages.
-fn kept_from_starting(ask: &Ask<'_>, instance: &Instance) -> Option<String> {
-    let restart = &ask.assessment.situation.of(instance)?.restart;
-    let bad = matches!(restart.standing, Standing::DoesNotStart | Standing::None);
-    let in_the_way = match restart.obstacle? {
-        Obstacle::Start | Obstacle::Mount | Obstacle::MountOptions | Obstacle::DefaultSize | Obstacle::Nodes => true,
-        Obstacle::Settings
-        | Obstacle::Right
-        | Obstacle::Lock
-        | Obstacle::Cgroup
-        | Obstacle::Segments
-        | Obstacle::Pages => false,
-    };
-    (bad && in_the_way).then(|| restart.why.clone().unwrap_or_default())
+/// What no step takes out of the way: its start is refused, its hugetlbfs is gone or of another
+/// kind, or its nodes have too few pages.
+fn find_start_obstacle(ask: &PlanRequest<'_>, instance: &Instance) -> Option<String> {
+    let restart = ask.restart_forecast(instance)?;
+    let is_bad = matches!(restart.coverage, Coverage::DoesNotStart | Coverage::None);
+    let is_in_the_way = matches!(
+        restart.obstacle?,
+        Obstacle::Start
+            | Obstacle::Mount
+            | Obstacle::MountOptions
+            | Obstacle::DefaultSize
+            | Obstacle::Nodes
+    );
+    (is_bad && is_in_the_way).then(|| restart.why.clone().unwrap_or_default())
 }
 
 /// The size of the pages that a server asks for, where enough of them are there already.
-fn pages_that_wait(ask: &Ask<'_>, instance: &Instance) -> Option<PageSize> {
+fn find_waiting_pages(ask: &PlanRequest<'_>, instance: &Instance) -> Option<PageSize> {
     let share = ask.assessment.situation.share(instance).filter(|share| share.fits())?;
     Some(share.page_size)
 }
 
-/// Whether a step gives a server the right to huge pages.
 fn is_permitted(draft: &Draft<'_>, instance: &Instance) -> bool {
-    draft.carries(&Remedy::SetGroup(instance.id())) || draft.carries(&Remedy::RaiseMemlock(instance.id()))
+    draft.carries_remedy(&Remedy::SetGroup(instance.id()))
+        || draft.carries_remedy(&Remedy::RaiseMemlock(instance.id()))
 }
 
-/// Whether its next start is let have System V huge pages, with what the plan does for that.
-fn right(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> Right {
+fn predict_shm_right(
+    ask: &PlanRequest<'_>,
+    draft: &Draft<'_>,
+    instance: &Instance,
+) -> HugePageRight {
     if instance.mechanism != Mechanism::SysvShm {
-        return Right::Has("its memory is not System V's".into());
+        return HugePageRight::Has("its memory is not System V's".into());
     }
     let needs = ask.assessment.situation.locked().at_restart(ask.host, instance);
-    let (limit, enough) = given::at_restart(ask.host, instance).memlock_for(needs);
+    let (limit, enough) = ipc_privileges::at_restart(ask.host, instance).memlock_for(needs);
     let right = permission::without_memlock(ask.host, instance);
-    let rule = permission::memlock(ask.host);
-    let by_group = !matches!(rule, Memlock::Buys(_)) && draft.carries(&Remedy::SetGroup(instance.id()));
-    let raised = || draft.carries(&Remedy::RaiseMemlock(instance.id()));
-    let by_limit = !matches!(rule, Memlock::Useless(_)) && (enough == Some(true) || raised());
+    let rule = permission::memlock_effect(ask.host);
+    let by_group = !matches!(rule, MemlockEffect::Buys(_))
+        && draft.carries_remedy(&Remedy::SetGroup(instance.id()));
+    let raised = || draft.carries_remedy(&Remedy::RaiseMemlock(instance.id()));
+    let by_limit = !matches!(rule, MemlockEffect::Useless(_)) && (enough == Some(true) || raised());
     match right {
-        Right::Lacks(_) | Right::Unknown(_) if by_group || by_limit => Right::Has("by this plan, or its limit".into()),
-        Right::Lacks(_) if !matches!(rule, Memlock::Useless(_)) && enough.is_none() => Right::Unknown(limit),
+        HugePageRight::Lacks(_) | HugePageRight::Unknown(_) if by_group || by_limit => {
+            HugePageRight::Has("by this plan, or its limit".into())
+        }
+        HugePageRight::Lacks(_)
+            if !matches!(rule, MemlockEffect::Useless(_)) && enough.is_none() =>
+        {
+            HugePageRight::Unknown(limit)
+        }
         right => right,
     }
 }
 
-/// Refuses a plan that restarts what is no server here, or more than a server: whoever wrote it, root restarts by its own
-/// knowledge.
-///
-/// # Errors
-/// [`Error::NotAllowed`] names the first such step.
-pub fn check(plan: &Plan, instances: &[Instance], source: &dyn Source) -> Result<(), Error> {
-    let known: Vec<Vec<String>> =
-        instances.iter().filter_map(|instance| command(source, instance)).map(|known| known.command).collect();
-    for (step, change) in plan.changes() {
-        let Change::Command(change) = change else { continue };
-        let words: Vec<&str> = change.command.iter().map(String::as_str).collect();
-        let restarts = match words.as_slice() {
-            [_, "restart", _] => true,
-            [_, arguments @ ..] => restarters().any(|restarter| (restarter.allows)(arguments)),
-            [] => false,
-        };
-        // The same program may have several paths.
-        let same = |known: &&Vec<String>| {
-            let name = |words: &[String]| words.first().map(|path| file_name(path).to_owned());
-            name(known) == name(&change.command) && known.get(1..) == change.command.get(1..)
-        };
-        if restarts && !known.iter().any(|it| same(&it)) {
-            return Err(Error::NotAllowed {
-                step: step.id.clone(),
-                what: change.command.join(" "),
-                why: "no running server is restarted by that alone".into(),
-            });
-        }
-    }
-    Ok(())
-}
-
-/// The command that restarts a server and nothing else; none where that cannot be shown. The only place that names a unit
-/// or a cluster to restart.
-fn command(source: &dyn Source, instance: &Instance) -> Option<CommandChange> {
+/// `None` where it cannot be shown to restart this server alone. Nothing else names what to
+/// restart.
+fn build_restart_command(source: &dyn Source, instance: &Instance) -> Option<CommandChange> {
     let why = "it gets huge pages when it starts";
-    if let Some(unit) = instance.unit.as_deref().filter(|_| commands::restarts(instance)) {
-        let systemctl = find_program(source, &["systemctl"]).unwrap_or_else(|| "/usr/bin/systemctl".into());
+    if let Some(unit) = instance.unit.as_deref().filter(|_| commands::can_restart_service(instance))
+    {
+        let systemctl =
+            find_program(source, &["systemctl"]).unwrap_or_else(|| "/usr/bin/systemctl".into());
         return Some(CommandChange::new([systemctl.as_str(), "restart", unit], why));
     }
-    let restarter = Kind::of(instance.engine).restarter.as_ref();
-    let restarter = restarter.filter(|_| instance.is_known_to_the_host() && !instance.containered)?;
+    let restarter = EngineKind::for_engine(instance.engine).restart.restarter.as_ref();
+    let restarter =
+        restarter.filter(|_| instance.is_known_to_the_host() && !instance.containered)?;
     let arguments = (restarter.arguments)(instance)?;
     let program = find_program(source, &[restarter.program])?;
     Some(CommandChange::new(std::iter::once(program).chain(arguments), why))
 }
 
-fn page_of(ask: &Ask<'_>, instance: &Instance) -> Option<PageSize> {
-    ask.sized().find(|(of, _)| std::ptr::eq(*of, instance)).map(|(_, sized)| sized.page_size)
-}
-
-fn restart(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, command: CommandChange) {
+fn add_restart_step(
+    ask: &PlanRequest<'_>,
+    draft: &mut Draft<'_>,
+    instance: &Instance,
+    command: CommandChange,
+) {
     let id = instance.id();
-    let set_to_insist = |step: &Drafted| step.of.as_ref() == Some(&id) && !step.relies_on.is_empty();
-    let insists = instance.asked == Asked::Must || draft.steps.iter().any(set_to_insist);
-    let pool = page_of(ask, instance).filter(|_| insists).and_then(|page| pools_now::of(draft, page));
+    let set_to_insist =
+        |step: &Drafted| step.of.as_ref() == Some(&id) && !step.relies_on.is_empty();
+    let insists = instance.asked == HugePageMode::Must || draft.steps.iter().any(set_to_insist);
+    let page = ask.planned_page_size(instance).filter(|_| insists);
+    let pool = page.and_then(|page| pools_now::find_pool_step(draft, page));
     let why = "it maps its memory when it starts; its current sessions end";
     let name = format!("restart-{}-{}", instance.engine, instance.name);
     let step = Step::new(name, format!("restart {}", instance.title()), Risk::Restart, why);
-    let mut step = Drafted::part(Part::Restart, step).of(instance);
-    step.carry(Remedy::Restart(id), When::Now);
+    let mut step = Drafted::for_part(PlanPart::Restart, step).for_instance(instance);
+    step.carry_remedy(Remedy::Restart(id), EffectTime::Now);
     step.relies_on.extend(pool);
-    draft.step(step.change(command));
+    draft.add_step(step.with_change(command));
 }
 
-/// Nobody said that it may be restarted, or it cannot be from here: what its restart ends is promised by the steps
-/// that prepare it.
-fn by_hand(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance) {
+/// The steps that prepare a restart promise what it ends.
+fn prepare_manual_restart(ask: &PlanRequest<'_>, draft: &mut Draft<'_>, instance: &Instance) {
     let id = instance.id();
-    let pool = page_of(ask, instance).map(pools_now::id);
+    let pool = ask.planned_page_size(instance).map(PlanPart::PoolNow);
     let prepares = |step: &Drafted| {
-        let carries = step.carries.iter().any(|it| it.remedy.instance() == Some(&id));
-        carries || step.of.as_ref() == Some(&id)
+        step.of.as_ref() == Some(&id)
+            || step.carries.iter().any(|carried| carried.remedy.instance() == Some(&id))
     };
     let own = draft.steps.iter().rposition(prepares);
-    let of_pool = || draft.steps.iter().position(|step| Some(&step.id) == pool.as_ref());
-    let restart = Remedy::Restart(id.clone());
+    let of_pool = || draft.steps.iter().position(|step| Some(step.part) == pool);
     if let Some(step) = own.or_else(of_pool).and_then(|at| draft.steps.get_mut(at)) {
-        step.carry(restart.clone(), When::Restart);
+        step.carry_remedy(Remedy::Restart(id), EffectTime::Restart);
     }
     if instance.huge_pages != HugePageUse::All {
-        let title = format!("restart {}", instance.title());
-        draft.instruct_for(restart, title, &by_whom(ask, instance), Risk::Restart, Some(instance));
+        instruct_restart(draft, instance, &restart_lines(ask, instance));
     }
 }
 
-/// A restart that may bring it what it lacks: nothing is promised, and what could not be seen is said.
-fn by_hand_perhaps(ask: &Ask<'_>, draft: &mut Draft<'_>, instance: &Instance, unseen: &str) {
-    let mut lines = vec![format!(
-        "# it gets huge pages when it starts, unless something that could not be read prevents it: {unseen}"
-    )];
-    lines.extend(by_whom(ask, instance));
+fn instruct_restart(draft: &mut Draft<'_>, instance: &Instance, lines: &[String]) {
     let title = format!("restart {}", instance.title());
-    draft.instruct_for(Remedy::Restart(instance.id()), title, &lines, Risk::Restart, Some(instance));
+    let restart = Remedy::Restart(instance.id());
+    draft.instruct_for(restart, title, lines, Risk::Restart, Some(instance));
 }
 
-/// The lines that restart a server: its kind's own tool where no unit has it.
-fn by_whom(ask: &Ask<'_>, instance: &Instance) -> Vec<String> {
-    let lines = commands::restart(ask.host, instance);
-    match command(ask.source, instance).filter(|_| lines.iter().all(|line| line.starts_with('#'))) {
-        Some(command) => vec![command.command.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")],
+/// Nothing is promised, and what could not be seen is said.
+fn instruct_uncertain_restart(
+    ask: &PlanRequest<'_>,
+    draft: &mut Draft<'_>,
+    instance: &Instance,
+    unseen: &str,
+) {
+    let mut lines = vec![format!(
+        "# it gets huge pages when it starts, unless something that could not be read prevents \
+         it: {unseen}"
+    )];
+    lines.extend(restart_lines(ask, instance));
+    instruct_restart(draft, instance, &lines);
+}
+
+/// Its kind's own tool, where no unit has it.
+fn restart_lines(ask: &PlanRequest<'_>, instance: &Instance) -> Vec<String> {
+    let lines = commands::restart_commands(ask.host, instance);
+    let has_none = lines.iter().all(|line| line.starts_with('#'));
+    match build_restart_command(ask.source, instance).filter(|_| has_none) {
+        Some(CommandChange { command, .. }) => {
+            vec![command.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")]
+        }
         None => lines,
     }
 }

@@ -1,50 +1,49 @@
 //! System V shared memory: who may have huge pages of it, and how much of it there may be.
 
-use hugewise_advice::boot::{self, ShmLimit};
-use hugewise_advice::demand;
-use hugewise_advice::permission::{self, Memlock, Right};
-use hugewise_advice::situation::{Obstacle, starting, to_come};
+use hugewise_diagnose::boot::{self, ShmLimit};
+use hugewise_diagnose::permission::{self, HugePageRight, MemlockEffect};
+use hugewise_diagnose::prediction::{Obstacle, predict_next_start, to_come};
+use hugewise_diagnose::{demand, ipc_privileges};
 use hugewise_model::instance::{Mechanism, SegmentKind};
-use hugewise_model::{Asked, Bytes, HugePageUse, Instance, Observed, PageCount, PageSize, Remedy};
+use hugewise_model::{
+    Bytes, HugePageMode, HugePageUse, Instance, Observed, PageCount, PageSize, Remedy,
+};
 
-use super::draft::{Draft, Drafted};
-use super::sysctl::{Setting, set};
-use super::{Ask, commands, ours, pools_at_boot};
-use crate::plan::{Risk, Step, When};
+use super::draft::{Draft, Drafted, PlanPart};
+use super::sysctl::{PlannedSysctl, set_sysctls};
+use super::{PlanRequest, commands, owned_files, pools_at_boot};
+use crate::plan::{EffectTime, Risk, Step};
 
-pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
-    group(ask, draft);
-    limits(ask, draft);
+pub(super) fn plan_shm(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
+    plan_shm_group(ask, draft);
+    plan_shm_limits(ask, draft);
 }
 
-/// Servers of the plan that take System V memory.
-pub(super) fn takes_sysv<'a>(ask: &Ask<'a>) -> impl Iterator<Item = &'a Instance> {
+pub(super) fn sysv_servers<'a>(ask: &PlanRequest<'a>) -> impl Iterator<Item = &'a Instance> {
     let (ask, instances) = (*ask, ask.instances);
     instances.iter().filter(move |instance| {
         if instance.mechanism != Mechanism::SysvShm || !ask.is_chosen(instance) {
             return false;
         }
         // One that its files put under AMM has no use for any of it from its next start on.
-        let cannot = instance.next.known().is_some_and(|next| next.asked == Asked::Cannot);
+        let cannot =
+            instance.next.as_known().is_some_and(|next| next.asked == HugePageMode::Cannot);
         let told = || has_finding(&ask, instance) && !cannot;
-        is_sized(&ask, instance) || told()
+        ask.sized(instance).is_some() || told()
     })
 }
 
-/// Whether pages are planned for a server, or there for it: with the right to them alone it would take those of others.
-pub(super) fn has_pages(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -> bool {
+/// With the right alone, where no pages are planned or there, it would take those of others.
+pub(super) fn has_pages(ask: &PlanRequest<'_>, draft: &Draft<'_>, instance: &Instance) -> bool {
     // At the boot as well, for all that will ask by then: with what this plan has it bring.
-    let at_boot = |page| {
-        let mut after = boot::with_files(ask.host, &draft.after);
-        if let Some(entry) = &draft.entry {
-            after.configuration.boot = Observed::Known(entry.clone());
-        }
-        boot::pool(&after, page).ok()?.last().map(|step| PageCount(step.value))
+    let pool_at_boot = |page| {
+        let after = pools_at_boot::host_at_boot(ask, &draft.after, draft.entry.as_ref());
+        boot::predict_pool_steps(&after, page).ok()?.last().map(|step| PageCount(step.value))
     };
     let is_kept = |page| {
-        let claim =
-            ask.assessment.situation.claim(page).map(|claim| claim.pages.saturating_sub(leaving(ask, draft, page)));
-        claim.zip(at_boot(page)).is_some_and(|(claim, pool)| claim <= pool)
+        let claim = ask.assessment.situation.claim(page);
+        let claim = claim.map(|claim| claim.pages.saturating_sub(leaving_pages(ask, draft, page)));
+        claim.zip(pool_at_boot(page)).is_some_and(|(claim, pool)| claim <= pool)
     };
     let share = ask.assessment.situation.share(instance);
     let has_all = instance.huge_pages == HugePageUse::All;
@@ -54,206 +53,238 @@ pub(super) fn has_pages(ask: &Ask<'_>, draft: &Draft<'_>, instance: &Instance) -
         Some(share) => share.fits() && is_kept(share.page_size),
     };
     // One that will not ask takes none; nor does one more who has its pages and keeps its right.
-    let boot = ask.assessment.situation.of(instance).map(|moments| &moments.boot);
-    let keeps = has_all && boot.is_none_or(|boot| boot.obstacle != Some(Obstacle::Right));
-    let takes = starting(ask.host, instance).asks() && !keeps;
-    !takes || is_sized(ask, instance) || is_there()
+    let keeps = has_all
+        && ask.boot_forecast(instance).is_none_or(|boot| boot.obstacle != Some(Obstacle::Right));
+    let takes = predict_next_start(ask.host, instance).asks_for_huge_pages() && !keeps;
+    !takes || ask.sized(instance).is_some() || is_there()
 }
 
 /// Pages of a size that servers have, or would ask for, which the plan sets to another.
-fn leaving(ask: &Ask<'_>, draft: &Draft<'_>, page: PageSize) -> PageCount {
-    let moved = ask.sized().filter(|(it, sized)| sized.page_size != page && draft.resized.contains(&it.id()));
-    moved.map(|(it, _)| demand::held(it, page) + to_come(ask.host, it, page)).sum()
+fn leaving_pages(ask: &PlanRequest<'_>, draft: &Draft<'_>, page: PageSize) -> PageCount {
+    let moved = ask.sized_instances().filter(|(instance, sized)| {
+        sized.page_size != page && draft.resized.contains(&instance.id())
+    });
+    let pages = |instance| demand::pages_held(instance, page) + to_come(ask.host, instance, page);
+    moved.map(|(instance, _)| pages(instance)).sum()
 }
 
 /// The group for servers whose pages are those of others until these are set to another size.
-pub(super) fn after_settings(ask: &Ask<'_>, draft: &mut Draft<'_>) {
-    const ID: &str = "shm-group";
-    if draft.resized.is_empty() || draft.steps.iter().any(|step| step.id == ID) {
+pub(super) fn plan_group_of_moved_servers(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
+    if draft.resized.is_empty() || draft.step_of(PlanPart::ShmGroup).is_some() {
         return;
     }
-    let moves = draft.steps.iter().filter(|step| step.of.as_ref().is_some_and(|of| draft.resized.contains(of)));
-    let moves: Vec<String> = moves.map(|step| step.id.clone()).collect();
-    group(ask, draft);
-    draft.steps.iter_mut().filter(|step| step.id == ID).for_each(|step| step.relies_on.extend(moves.iter().cloned()));
+    let moves = |step: &&Drafted| step.of.as_ref().is_some_and(|id| draft.resized.contains(id));
+    let moves: Vec<String> = draft.steps.iter().filter(moves).map(|step| step.id.clone()).collect();
+    plan_shm_group(ask, draft);
+    if let Some(step) = draft.step_of(PlanPart::ShmGroup) {
+        step.relies_on.extend(moves);
+    }
 }
 
-fn is_sized(ask: &Ask<'_>, instance: &Instance) -> bool {
-    ask.sized().any(|(of, _)| std::ptr::eq(of, instance))
-}
-
-fn has_finding(ask: &Ask<'_>, instance: &Instance) -> bool {
+fn has_finding(ask: &PlanRequest<'_>, instance: &Instance) -> bool {
     let id = instance.id();
-    let about = ask.assessment.findings.iter().filter(|finding| finding.instance.as_ref() == Some(&id));
-    about
-        .flat_map(|finding| &finding.remedies)
-        .any(|remedy| matches!(remedy, Remedy::RaiseMemlock(_) | Remedy::SetGroup(_) | Remedy::SetShmLimits))
+    let about =
+        ask.assessment.findings.iter().filter(|finding| finding.instance.as_ref() == Some(&id));
+    about.flat_map(|finding| &finding.remedies).any(|remedy| {
+        matches!(remedy, Remedy::RaiseMemlock(_) | Remedy::SetGroup(_) | Remedy::SetShmLimits)
+    })
 }
 
-fn group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
-    if matches!(permission::memlock(ask.host), Memlock::Buys(_)) {
-        return keep_group(ask, draft);
+fn plan_shm_group(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
+    if matches!(permission::memlock_effect(ask.host), MemlockEffect::Buys(_)) {
+        return keep_shm_group(ask, draft);
     }
+    let lacking = find_servers_without_right(ask, draft);
+    let Some(first) = lacking.first().copied() else { return keep_shm_group(ask, draft) };
+    // With the right it would take others' pages at a boot that does not bring enough for all.
     let page = ask.host.default_huge_page.get();
-    let mut lacking = Vec::new();
-    let lacks = |instance: &&Instance| instance.huge_pages != HugePageUse::All || loses_right(ask, instance);
-    let with_pages: Vec<&Instance> = takes_sysv(ask).filter(lacks).filter(|it| has_pages(ask, draft, it)).collect();
-    for instance in with_pages {
-        match permission::without_memlock(ask.host, instance) {
-            Right::Has(_) => {}
-            Right::Lacks(_) => lacking.push(instance),
-            Right::Unknown(what) => draft.leave(
-                Remedy::SetGroup(instance.id()),
-                format!("hugewise cannot tell whether {} may use System V huge pages ({what}): vm.hugetlb_shm_group stays as it is",
-                instance.title()),
-            ),
-        }
-    }
-    let Some(first) = lacking.first().copied() else { return keep_group(ask, draft) };
-    // With the right it would take the pages of others at a boot that does not bring enough for all.
     if ask.options.boot && page.is_some_and(|page| !pools_at_boot::may_ask(draft, first, page)) {
         return;
     }
-    let title = format!("let {} use System V huge pages", first.owner);
-    let group = match ask.host.kernel_settings.hugetlb_shm_group.get() {
-        Some(0) => permission::to_give(ask.host, &lacking),
-        Some(_) => {
-            for instance in &lacking {
-                let lines = commands::permit(ask.host, instance);
-                let remedy = Remedy::SetGroup(instance.id());
-                draft.instruct_for(remedy, title.clone(), &lines, Risk::Restart, Some(instance));
-            }
-            return;
-        }
-        None => None,
+    let (group, by_hand) = match ask.host.kernel_settings.hugetlb_shm_group.get() {
+        Some(0) => (permission::to_give(ask.host, &lacking), std::slice::from_ref(&first)),
+        Some(_) => (None, lacking.as_slice()),
+        None => (None, std::slice::from_ref(&first)),
     };
     let Some(group) = group else {
-        let lines = commands::permit(ask.host, first);
-        draft.instruct_for(Remedy::SetGroup(first.id()), title, &lines, Risk::Restart, Some(first));
+        for instance in by_hand {
+            let title = format!("let {} use System V huge pages", first.owner);
+            let lines = commands::shm_group_commands(ask.host, instance);
+            let remedy = Remedy::SetGroup(instance.id());
+            draft.instruct_for(remedy, title, &lines, Risk::Restart, Some(instance));
+        }
         return;
     };
-    let name = ask.host.accounts.groups.get(&group).map_or_else(|| group.to_string(), |group| group.name.clone());
-    let why = format!("the kernel requires a group (or CAP_IPC_LOCK), and {} is in {name}", first.owner);
+    let name = group_name(ask, group);
+    let why =
+        format!("the kernel requires a group (or CAP_IPC_LOCK), and {} is in {name}", first.owner);
     let title = format!("vm.hugetlb_shm_group = {group} ({name})");
-    let mut step = Drafted::from(Step::new("shm-group", title, Risk::Restart, why));
+    let step = Step::new("shm-group", title, Risk::Restart, why);
+    let mut step = Drafted::for_part(PlanPart::ShmGroup, step);
     for instance in &lacking {
-        if permission::groups(ask.host, instance).contains(&group) {
-            step.carry(Remedy::SetGroup(instance.id()), ask.at_once());
+        let remedy = Remedy::SetGroup(instance.id());
+        if permission::owner_groups(ask.host, instance).contains(&group) {
+            step.carry_remedy(remedy, ask.setting_effect_time());
         } else {
-            draft.leave(
-                Remedy::SetGroup(instance.id()),
-                format!(
-                    "vm.hugetlb_shm_group takes one group, and {} is not in {name}: add it with usermod -aG",
-                    instance.owner
-                ),
+            let why = format!(
+                "vm.hugetlb_shm_group takes one group, and {} is not in {name}: add it with \
+                 usermod -aG",
+                instance.owner
             );
+            draft.leave_undone(remedy, why);
         }
     }
-    let settings = [Setting { key: "vm.hugetlb_shm_group", value: group.to_string(), holds_now: false }];
-    let step = set(ask, draft, step, ours::SYSCTL_SHM_GROUP, &settings);
-    draft.step(step);
+    add_group_step(ask, draft, step, group, false);
 }
 
-/// Whether a server that has huge pages has no right to them any more at its next restart.
-pub(super) fn loses_right(ask: &Ask<'_>, instance: &Instance) -> bool {
-    let restart = ask.assessment.situation.of(instance).map(|moments| &moments.restart);
-    restart.is_some_and(|restart| restart.obstacle == Some(Obstacle::Right))
+/// Servers that pages are there for and that may not have them. Says of which that cannot be told.
+fn find_servers_without_right<'a>(
+    ask: &PlanRequest<'a>,
+    draft: &mut Draft<'_>,
+) -> Vec<&'a Instance> {
+    let mut lacking = Vec::new();
+    for instance in sysv_servers(ask) {
+        let loses = ipc_privileges::loses_shm_right(&ask.assessment.situation, instance);
+        let has = instance.huge_pages == HugePageUse::All && !loses;
+        if has || !has_pages(ask, draft, instance) {
+            continue;
+        }
+        match permission::without_memlock(ask.host, instance) {
+            HugePageRight::Has(_) => {}
+            HugePageRight::Lacks(_) => lacking.push(instance),
+            HugePageRight::Unknown(what) => draft.leave_undone(
+                Remedy::SetGroup(instance.id()),
+                format!(
+                    "hugewise cannot tell whether {} may use System V huge pages ({what}): \
+                     vm.hugetlb_shm_group stays as it is",
+                    instance.title()
+                ),
+            ),
+        }
+    }
+    lacking
+}
+
+fn group_name(ask: &PlanRequest<'_>, group: u32) -> String {
+    let named = ask.host.accounts.groups.get(&group);
+    named.map_or_else(|| group.to_string(), |group| group.name.clone())
+}
+
+fn add_group_step(
+    ask: &PlanRequest<'_>,
+    draft: &mut Draft<'_>,
+    step: Drafted,
+    group: u32,
+    holds_now: bool,
+) {
+    let setting =
+        PlannedSysctl { key: "vm.hugetlb_shm_group", value: group.to_string(), holds_now };
+    let step = set_sysctls(ask, draft, step, owned_files::SYSCTL_SHM_GROUP, &[setting]);
+    draft.add_step(step);
 }
 
 /// A group that servers have their right by, and that the next boot would take back.
-fn keep_group(ask: &Ask<'_>, draft: &mut Draft<'_>) {
+fn keep_shm_group(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
     let loses = |instance: &&Instance| {
-        let boot = ask.assessment.situation.of(instance).map(|moments| &moments.boot);
-        boot.is_some_and(|boot| boot.obstacle == Some(Obstacle::Right))
+        ask.boot_forecast(instance).is_some_and(|boot| boot.obstacle == Some(Obstacle::Right))
     };
     let group = ask.host.kernel_settings.hugetlb_shm_group.get().filter(|group| *group != 0);
-    let losing: Vec<&Instance> = takes_sysv(ask).filter(loses).filter(|it| has_pages(ask, draft, it)).collect();
+    let is_member = |instance: &&Instance| {
+        group.is_some_and(|group| permission::owner_groups(ask.host, instance).contains(&group))
+    };
+    let losing: Vec<&Instance> = sysv_servers(ask)
+        .filter(loses)
+        .filter(is_member)
+        .filter(|instance| has_pages(ask, draft, instance))
+        .collect();
     let (Some(group), Some(first)) = (group, losing.first()) else { return };
     // System V segments are of the default size of that boot.
     let page = boot::default_size(ask.host);
-    if !page.is_none_or(|page| pools_at_boot::may_ask(draft, first, page)) {
+    if !page.is_none_or(|page| pools_at_boot::may_ask(draft, first, page))
+        || !permission::may_be_given(ask.host, group)
+    {
         return;
     }
-    if !permission::may_be_given(ask.host, group) {
-        return;
-    }
-    let name = ask.host.accounts.groups.get(&group).map_or_else(|| group.to_string(), |group| group.name.clone());
-    let why = format!("it gives {} the right to huge pages, and the next boot sets another", first.title());
-    let title = format!("vm.hugetlb_shm_group = {group} ({name}) at each boot");
-    let mut step = Drafted::from(Step::new("shm-group", title, Risk::Safe, why));
+    let why = format!(
+        "it gives {} the right to huge pages, and the next boot sets another",
+        first.title()
+    );
+    let title = format!("vm.hugetlb_shm_group = {group} ({}) at each boot", group_name(ask, group));
+    let step = Step::new("shm-group", title, Risk::Safe, why);
+    let mut step = Drafted::for_part(PlanPart::ShmGroup, step);
     for instance in &losing {
-        step.carry(Remedy::SetGroup(instance.id()), When::Reboot);
+        step.carry_remedy(Remedy::SetGroup(instance.id()), EffectTime::Reboot);
     }
-    let settings = [Setting { key: "vm.hugetlb_shm_group", value: group.to_string(), holds_now: true }];
-    let step = set(ask, draft, step, ours::SYSCTL_SHM_GROUP, &settings);
-    draft.step(step);
+    add_group_step(ask, draft, step, group, true);
 }
 
-fn limits(ask: &Ask<'_>, draft: &mut Draft<'_>) {
-    let segments = takes_sysv(ask).flat_map(|instance| &instance.segments);
-    let sizes: Vec<Bytes> =
-        segments.filter(|segment| segment.kind == SegmentKind::SystemV).map(|segment| segment.size).collect();
-    let planned = ask.sizing.map(|sizing| &sizing.limits);
-    if takes_sysv(ask).next().is_none() {
+fn plan_shm_limits(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
+    if sysv_servers(ask).next().is_none() {
         return;
     }
+    let sizes: Vec<Bytes> = sysv_servers(ask)
+        .flat_map(|instance| &instance.segments)
+        .filter(|segment| segment.kind == SegmentKind::SystemV)
+        .map(|segment| segment.size)
+        .collect();
+    let planned = ask.sizing.map(|sizing| &sizing.limits);
     let settings = &ask.host.kernel_settings;
-    let mut wanted = Vec::new();
-    let largest = sizes.iter().copied().max().max(planned.and_then(|limits| limits.shmmax.needed)).unwrap_or_default();
-    match &settings.shmmax {
-        Observed::Known(now) if *now < largest => {
-            let value = ShmLimit::Largest.with_room(largest.get()).to_string();
-            wanted.push(Setting { key: "kernel.shmmax", value, holds_now: false });
-        }
-        Observed::Known(now) => wanted.extend(kept(ask, draft, ShmLimit::Largest, largest.get(), now.get())),
-        other => unknown(draft, "kernel.shmmax", &other.reason().unwrap_or_default()),
-    }
+    let largest = sizes.iter().copied().max().max(planned.and_then(|limits| limits.shmmax.needed));
     let base = ask.host.base_page.get();
-    let all: Option<u64> =
-        base.map(|base| sizes.iter().fold(0, |sum, size| base.pages_for(*size).get().saturating_add(sum)));
-    let pages = all.max(planned.and_then(|limits| limits.shmall_pages.needed)).unwrap_or_default();
-    match &settings.shmall_pages {
-        Observed::Known(now) if *now < pages => {
-            let value = ShmLimit::All.with_room(pages).to_string();
-            wanted.push(Setting { key: "kernel.shmall", value, holds_now: false });
+    let all: Option<u64> = base.map(|base| {
+        sizes.iter().fold(0, |sum, size| base.pages_for(*size).get().saturating_add(sum))
+    });
+    let pages = all.max(planned.and_then(|limits| limits.shmall_pages.needed));
+    let number = u64::try_from(ask.host.sysv_segments.as_known().map_or(sizes.len(), Vec::len))
+        .unwrap_or(u64::MAX);
+    let largest_now = settings.shmmax.as_ref().map(|now| now.get());
+    let limits = [
+        (ShmLimit::Largest, largest.unwrap_or_default().get(), largest_now),
+        (ShmLimit::All, pages.unwrap_or_default(), settings.shmall_pages.clone()),
+        (ShmLimit::Number, number, settings.shmmni.clone()),
+    ];
+    let mut wanted = Vec::new();
+    for (limit, needed, now) in limits {
+        match now {
+            Observed::Known(now) => wanted.extend(raise_shm_limit(ask, draft, limit, needed, now)),
+            _ if limit == ShmLimit::Number => {}
+            unknown => draft.add_warning(format!(
+                "{} stays as it is: {}",
+                limit.sysctl_key(),
+                unknown.reason_text().unwrap_or_default()
+            )),
         }
-        Observed::Known(now) => wanted.extend(kept(ask, draft, ShmLimit::All, pages, *now)),
-        other => unknown(draft, "kernel.shmall", &other.reason().unwrap_or_default()),
-    }
-    let number = u64::try_from(ask.host.sysv_segments.known().map_or(sizes.len(), Vec::len)).unwrap_or(u64::MAX);
-    match settings.shmmni.get() {
-        Some(now) if now < number => {
-            let value = ShmLimit::Number.with_room(number).to_string();
-            wanted.push(Setting { key: "kernel.shmmni", value, holds_now: false });
-        }
-        Some(now) => wanted.extend(kept(ask, draft, ShmLimit::Number, number, now)),
-        None => {}
     }
     if wanted.is_empty() {
         return;
     }
-    let names: Vec<String> = wanted.iter().map(|setting| format!("{} = {}", setting.key, setting.value)).collect();
+    let names: Vec<String> =
+        wanted.iter().map(|setting| format!("{} = {}", setting.key, setting.value)).collect();
     let why = "shmget refuses larger segments: the server splits its memory or does not start";
     let mut step = Drafted::from(Step::new("shm-limits", names.join(", "), Risk::Safe, why));
-    step.carry(Remedy::SetShmLimits, ask.at_once());
-    let step = set(ask, draft, step, ours::SYSCTL_SHM_LIMITS, &wanted);
-    draft.step(step);
+    step.carry_remedy(Remedy::SetShmLimits, ask.setting_effect_time());
+    let step = set_sysctls(ask, draft, step, owned_files::SYSCTL_SHM_LIMITS, &wanted);
+    draft.add_step(step);
 }
 
-/// A limit that does as it is now, and that the next boot would lower below what is needed, or may, as it is in no file.
-fn kept(ask: &Ask<'_>, draft: &Draft<'_>, limit: ShmLimit, needed: u64, now: u64) -> Option<Setting> {
+/// A limit that is too low, or that the next boot would or may lower below what is needed.
+fn raise_shm_limit(
+    ask: &PlanRequest<'_>,
+    draft: &Draft<'_>,
+    limit: ShmLimit,
+    needed: u64,
+    now: u64,
+) -> Option<PlannedSysctl> {
+    let key = limit.sysctl_key();
+    if now < needed {
+        let value = limit.with_room(needed).to_string();
+        return Some(PlannedSysctl { key, value, holds_now: false });
+    }
     let after = boot::with_files(ask.host, &draft.after);
-    let falls_short = boot::shm_limit(&after, limit)
-        .map_or_else(|_| boot::shm_limit_is_by_hand(&after, limit), |at_boot| at_boot < needed);
-    let keep = ask.options.boot && falls_short;
-    keep.then(|| Setting { key: limit.key(), value: now.to_string(), holds_now: true })
-}
-
-fn unknown(draft: &mut Draft<'_>, what: &str, reason: &str) {
-    draft.warn(format!("{what} stays as it is: {reason}"));
-}
-
-/// Whether a server that takes System V memory gets the right to huge pages by this plan, or has it.
-pub(super) fn is_big(instance: &Instance) -> bool {
-    instance.segment_bytes() >= demand::BIG_SEGMENT
+    let falls_short = || {
+        boot::shm_limit(&after, limit)
+            .map_or_else(|_| boot::shm_limit_is_by_hand(&after, limit), |at_boot| at_boot < needed)
+    };
+    let keep = ask.options.boot && falls_short();
+    keep.then(|| PlannedSysctl { key, value: now.to_string(), holds_now: true })
 }

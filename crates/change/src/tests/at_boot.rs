@@ -1,9 +1,9 @@
 //! What a plan that was made elsewhere would bring at the next boot.
 
-use crate::apply::Options;
+use crate::apply::ApplyOptions;
 use crate::plan::{CommandChange, FileChange, ValueChange};
 use crate::testing::{Machine, assert_same};
-use crate::{Change, Error, Plan, Risk, Step, apply, prepare};
+use crate::{Change, Error, Plan, Risk, Step, apply_plan, prepare_plan};
 
 use super::{machine, plan};
 
@@ -23,14 +23,17 @@ fn host() -> Machine {
 }
 
 fn of(machine: &Machine, changes: Vec<Change>) -> Plan {
-    let step = changes.into_iter().fold(Step::new("any", "any", Risk::Reboot, "a test"), Step::change);
+    let step = changes
+        .into_iter()
+        .fold(Step::new("any", "any", Risk::Reboot, "a test"), Step::with_change);
     let mut plan = Plan { steps: vec![step], ..plan() };
     plan.seal();
-    prepare(plan, machine).unwrap()
+    prepare_plan(plan, machine).unwrap()
 }
 
 fn applied(machine: &Machine, plan: &Plan, force: bool) -> Result<(), Error> {
-    apply(plan, machine, Options { force, ..Options::default() }, &mut |_| {}).map(drop)
+    apply_plan(plan, machine, ApplyOptions { force, ..ApplyOptions::default() }, &mut |_| {})
+        .map(drop)
 }
 
 fn file(path: &str, text: &str) -> Change {
@@ -38,7 +41,10 @@ fn file(path: &str, text: &str) -> Change {
 }
 
 fn grub(words: &str) -> Change {
-    file("/etc/default/grub.d/zz-hugewise.cfg", &format!("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {words}\"\n"))
+    file(
+        "/etc/default/grub.d/zz-hugewise.cfg",
+        &format!("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {words}\"\n"),
+    )
 }
 
 fn sysctl(line: &str) -> Change {
@@ -52,21 +58,30 @@ fn tmpfiles(path: &str, pages: &str) -> String {
 /// Of 16,000,000 kB 5 % have to stay: 15,200,000 kB hold 7421 pages of 2 MiB, and 14 of 1 GiB.
 #[test]
 fn pools_of_the_next_boot_leave_what_has_to_stay() {
-    let node = |node: u32| format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages");
+    let node = |node: u32| {
+        format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages")
+    };
     let whole = "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages";
     let of_nodes = |pages: &str| tmpfiles(&node(0), pages) + &tmpfiles(&node(1), pages);
     let grubby = |words: &str| {
         let command = ["/usr/sbin/grubby", "--update-kernel=ALL", &format!("--args={words}")];
-        Change::from(CommandChange::new(command, "words").rewrites("/boot/grub2/grubenv"))
+        Change::from(
+            CommandChange::new(command, "words").with_rewritten_file("/boot/grub2/grubenv"),
+        )
     };
-    let tuned = |pages: u64| file("/etc/tuned/hugewise/tuned.conf", &format!("[sysctl]\nvm.nr_hugepages={pages}\n"));
+    let tuned = |pages: u64| {
+        file("/etc/tuned/hugewise/tuned.conf", &format!("[sysctl]\nvm.nr_hugepages={pages}\n"))
+    };
     let too_many = [
         vec![sysctl("vm.nr_hugepages = 18446744073709551615")],
         vec![sysctl("vm.nr_hugepages = 7422")],
         vec![tuned(7422)],
         vec![file("/etc/tmpfiles.d/zz-hugewise.conf", &tmpfiles(whole, "15"))],
         vec![file("/etc/tmpfiles.d/zz-hugewise.conf", &of_nodes("3711"))],
-        vec![file("/etc/tmpfiles.d/zz-hugewise.conf", &tmpfiles("/proc/sys/vm/nr_hugepages", "7422"))],
+        vec![file(
+            "/etc/tmpfiles.d/zz-hugewise.conf",
+            &tmpfiles("/proc/sys/vm/nr_hugepages", "7422"),
+        )],
         vec![grub("hugepagesz=1G hugepages=15")],
         vec![grub("hugepagesz=2M hugepages=0:3711,1:3711")],
         vec![grub("hugepagesz=1G hugepages=99999999999999999999999")],
@@ -103,7 +118,8 @@ fn pools_of_the_next_boot_leave_what_has_to_stay() {
         let machine = host();
         applied(&machine, &of(&machine, changes), false).unwrap();
     }
-    // Ten pages of 2 MiB are asked for now, by whatever file: ten of 1 GiB fit, and of fifteen nothing is left.
+    // Ten pages of 2 MiB are asked for now, by whatever file: ten of 1 GiB fit, and of fifteen
+    // nothing is left.
     let machine = host();
     applied(&machine, &of(&machine, vec![grub("default_hugepagesz=1G")]), false).unwrap();
     let machine = host();
@@ -128,14 +144,20 @@ fn no_plan_lowers_what_system_v_memory_may_have() {
         for force in [false, true] {
             let error = applied(&machine, &plan, force).unwrap_err();
             assert!(
-                matches!(error, Error::NotAllowed { .. }) && error.to_string().contains("no plan lowers it"),
+                matches!(error, Error::NotAllowed { .. })
+                    && error.to_string().contains("no plan lowers it"),
                 "{error}"
             );
         }
         assert_same(&machine.seen(), &before, "a refusal");
     }
     let machine = host();
-    let raised = sysctl("kernel.shmmax = 68719476736\nkernel.shmall = 33554432\nkernel.shmmni = 8192");
-    applied(&machine, &of(&machine, vec![raised, ValueChange::new("/proc/sys/kernel/shmmni", "8192").into()]), false)
-        .unwrap();
+    let raised =
+        sysctl("kernel.shmmax = 68719476736\nkernel.shmall = 33554432\nkernel.shmmni = 8192");
+    applied(
+        &machine,
+        &of(&machine, vec![raised, ValueChange::new("/proc/sys/kernel/shmmni", "8192").into()]),
+        false,
+    )
+    .unwrap();
 }

@@ -1,16 +1,19 @@
-//! Applies that build on each other, undone in any order, forced or not, whole or killed: what was there before all of
-//! them comes back.
+//! Applies that build on each other, undone in any order, forced or not, whole or killed: what was
+//! there before all of them comes back.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use crate::apply::Options;
+use crate::apply::ApplyOptions;
 use crate::journal::{self, State};
-use crate::outcome::{End, RestoreResult, Undone};
+use crate::outcome::{ApplyEnd, RestoreResult, Undone};
 use crate::plan::{CommandChange, FileChange, PoolRef, ValueChange};
 use crate::testing::{Fate, MOMENTS, Machine, Seen, assert_same};
-use crate::{Error, Plan, Risk, Step, apply, prepare, recover, undo, unfinished};
+use crate::{
+    Error, Plan, Risk, Step, apply_plan, find_unfinished_apply, prepare_plan, recover_interrupted,
+    undo_apply,
+};
 
 use super::{GRUB, GRUB_CFG, LIMITS, POOL, SYSCTL, THP, WHOLE, any, machine, plan};
 
@@ -19,22 +22,22 @@ fn step(id: &str) -> Step {
 }
 
 fn applied(machine: &Machine, steps: Vec<Step>) {
-    let plan = prepare(Plan { steps, ..plan() }, machine).unwrap();
-    let end = apply(&plan, machine, Options::default(), &mut |_| {}).unwrap().end;
-    assert!(matches!(end, End::Done | End::NothingToDo), "{end:?}");
+    let plan = prepare_plan(Plan { steps, ..plan() }, machine).unwrap();
+    let end = apply_plan(&plan, machine, ApplyOptions::default(), &mut |_| {}).unwrap().end;
+    assert!(matches!(end, ApplyEnd::Done | ApplyEnd::NothingToDo), "{end:?}");
 }
 
 /// The younger changes what the older did, and each has something of its own.
 fn three(machine: &Machine) {
-    let boot = |pages: u64| step("boot").change(grub(pages)).change(update());
+    let boot = |pages: u64| step("boot").with_change(grub(pages)).with_change(update());
     applied(
         machine,
         vec![
             step("pool")
-                .change(ValueChange::pool(WHOLE, 100))
-                .change(FileChange::write(SYSCTL, "vm.nr_hugepages = 100\n")),
-            step("thp").change(ValueChange::new(THP, "never")),
-            step("group").change(ValueChange::new("/proc/sys/vm/hugetlb_shm_group", "7")),
+                .with_change(ValueChange::for_pool(WHOLE, 100))
+                .with_change(FileChange::write(SYSCTL, "vm.nr_hugepages = 100\n")),
+            step("thp").with_change(ValueChange::new(THP, "never")),
+            step("group").with_change(ValueChange::new("/proc/sys/vm/hugetlb_shm_group", "7")),
             boot(1),
         ],
     );
@@ -42,39 +45,46 @@ fn three(machine: &Machine) {
         machine,
         vec![
             step("pool")
-                .change(ValueChange::pool(WHOLE, 300))
-                .change(FileChange::write(SYSCTL, "vm.nr_hugepages = 300\n")),
+                .with_change(ValueChange::for_pool(WHOLE, 300))
+                .with_change(FileChange::write(SYSCTL, "vm.nr_hugepages = 300\n")),
             // As it was before the first.
-            step("thp").change(ValueChange::new(THP, "madvise")),
+            step("thp").with_change(ValueChange::new(THP, "madvise")),
             boot(2),
         ],
     );
     applied(
         machine,
         vec![
-            step("pool").change(ValueChange::pool(WHOLE, 200)),
-            step("limits").change(FileChange::write(LIMITS, "postgres - memlock unlimited\n")),
-            step("thp").change(ValueChange::new(THP, "always")),
+            step("pool").with_change(ValueChange::for_pool(WHOLE, 200)),
+            step("limits").with_change(FileChange::write(LIMITS, "postgres - memlock unlimited\n")),
+            step("thp").with_change(ValueChange::new(THP, "always")),
         ],
     );
 }
 
 fn by_id(machine: &Machine, id: &str, force: bool) -> Result<Undone, Error> {
-    undo(machine, Some(id), force, &mut |_| {})
+    undo_apply(machine, Some(id), force, &mut |_| {})
 }
 
 fn states(machine: &Machine) -> BTreeMap<String, State> {
-    journal::list(machine).unwrap().0.into_iter().map(|one| (one.id, one.state)).collect()
+    journal::list_journals(machine).unwrap().0.into_iter().map(|one| (one.id, one.state)).collect()
 }
 
 fn orders() -> Vec<[&'static str; 3]> {
-    vec![["1", "2", "3"], ["1", "3", "2"], ["2", "1", "3"], ["2", "3", "1"], ["3", "1", "2"], ["3", "2", "1"]]
+    vec![
+        ["1", "2", "3"],
+        ["1", "3", "2"],
+        ["2", "1", "3"],
+        ["2", "3", "1"],
+        ["3", "1", "2"],
+        ["3", "2", "1"],
+    ]
 }
 
 /// Undoes all there is, until there is no more.
 fn undo_all(machine: &Machine) {
     for _ in 0..10 {
-        match undo(machine, None, false, &mut |_| {}) {
+        match undo_apply(machine, None, false, &mut |_| {}) {
             Ok(undone) => assert!(undone.complete, "{undone:?}"),
             Err(Error::NothingToUndo) => return,
             Err(error) => panic!("{error}"),
@@ -91,13 +101,21 @@ fn in_whatever_order_what_was_before_all_of_them_comes_back() {
             let before = machine.seen();
             three(&machine);
             for id in order {
-                let undone =
-                    by_id(&machine, id, force).unwrap_or_else(|error| panic!("{order:?} {force} {id}: {error}"));
+                let undone = by_id(&machine, id, force)
+                    .unwrap_or_else(|error| panic!("{order:?} {force} {id}: {error}"));
                 assert!(undone.complete, "{order:?} {force} {id}: {undone:?}");
-                assert_eq!(unfinished(&machine).unwrap().0, None, "{order:?} {force} {id}");
+                assert_eq!(
+                    find_unfinished_apply(&machine).unwrap().0,
+                    None,
+                    "{order:?} {force} {id}"
+                );
             }
             assert_same(&machine.seen(), &before, &format!("{order:?}, forced: {force}"));
-            assert!(states(&machine).values().all(|state| *state == State::Undone), "{:?}", states(&machine));
+            assert!(
+                states(&machine).values().all(|state| *state == State::Undone),
+                "{:?}",
+                states(&machine)
+            );
         }
     }
 }
@@ -109,20 +127,37 @@ fn what_a_younger_apply_has_set_stays_until_that_one_is_undone() {
     let undone = by_id(&machine, "1", true).unwrap();
     let waits = |path: &str| {
         undone.restored.iter().any(|one| {
-            one.what == path && matches!(&one.result, RestoreResult::Waits { for_apply } if for_apply == "3")
+            one.what == path
+                && matches!(&one.result, RestoreResult::Waits { for_apply } if for_apply == "3")
         })
     };
     assert!(waits(POOL) && waits(THP), "{undone:?}");
-    assert_eq!((machine.get(POOL).as_deref(), machine.get(THP).as_deref()), (Some("200"), Some("always")));
-    assert_eq!(machine.get("/proc/sys/vm/hugetlb_shm_group").as_deref(), Some("0"), "nobody has changed that since");
+    assert_eq!(
+        (machine.get(POOL).as_deref(), machine.get(THP).as_deref()),
+        (Some("200"), Some("always"))
+    );
+    assert_eq!(
+        machine.get("/proc/sys/vm/hugetlb_shm_group").as_deref(),
+        Some("0"),
+        "nobody has changed that since"
+    );
     assert_eq!(states(&machine)["1"], State::Waiting);
     // An apply in between finds nothing to bring to an end, and is above all of them.
-    assert_eq!(recover(&machine, &mut |_| {}), Ok(None));
+    assert_eq!(recover_interrupted(&machine, &mut |_| {}), Ok(None));
     by_id(&machine, "3", false).unwrap();
-    assert_eq!((machine.get(POOL).as_deref(), machine.get(THP).as_deref()), (Some("300"), Some("madvise")));
+    assert_eq!(
+        (machine.get(POOL).as_deref(), machine.get(THP).as_deref()),
+        (Some("300"), Some("madvise"))
+    );
     let last = by_id(&machine, "2", false).unwrap();
-    assert!(last.notes.iter().any(|note| note.contains("apply 1 was waiting for this")), "{last:?}");
-    assert_eq!((machine.get(POOL).as_deref(), machine.get(THP).as_deref()), (Some("10"), Some("madvise")));
+    assert!(
+        last.notes.iter().any(|note| note.contains("apply 1 was waiting for this")),
+        "{last:?}"
+    );
+    assert_eq!(
+        (machine.get(POOL).as_deref(), machine.get(THP).as_deref()),
+        (Some("10"), Some("madvise"))
+    );
 }
 
 #[test]
@@ -135,8 +170,9 @@ fn whenever_a_chained_undo_dies_the_host_comes_back_whole() {
                 let before = machine.seen();
                 three(&machine);
                 let fate = Fate::Dies(call, moment);
-                let lived =
-                    machine.until(fate, |machine| order.map(|id| by_id(machine, id, true).map(|_| ()))).is_some();
+                let lived = machine
+                    .until(fate, |machine| order.map(|id| by_id(machine, id, true).map(|_| ())))
+                    .is_some();
                 if lived {
                     assert_same(&machine.seen(), &before, &format!("{order:?}"));
                     break 'calls;
@@ -153,7 +189,7 @@ fn whenever_a_chained_undo_dies_the_host_comes_back_whole() {
                 }
                 undo_all(&machine);
                 assert_same(&machine.seen(), &before, &format!("{order:?} {fate:?}"));
-                assert_eq!(unfinished(&machine).unwrap().0, None, "{order:?} {fate:?}");
+                assert_eq!(find_unfinished_apply(&machine).unwrap().0, None, "{order:?} {fate:?}");
             }
         }
         assert!(deaths > 60, "{deaths} deaths in {order:?}");
@@ -190,18 +226,27 @@ fn comes_back_whatever_fails(plans: &[Vec<Step>], order: &[&str]) {
 }
 
 fn update() -> CommandChange {
-    CommandChange::new(["/usr/sbin/update-grub"], "").undone_by_itself().rewrites(GRUB_CFG)
+    CommandChange::new(["/usr/sbin/update-grub"], "")
+        .undone_by_itself()
+        .with_rewritten_file(GRUB_CFG)
 }
 
 fn grub(pages: u64) -> FileChange {
-    FileChange::write(GRUB, format!("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hugepages={pages}\"\n"))
+    FileChange::write(
+        GRUB,
+        format!("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX hugepages={pages}\"\n"),
+    )
 }
 
-/// What a boot loader's command reads may be another step's, and that one may wait for a younger apply.
+/// What a boot loader's command reads may be another step's, and that one may wait for a younger
+/// apply.
 #[test]
 fn a_command_that_failed_runs_again_when_what_it_reads_is_back() {
-    let pool = step("pool").change(FileChange::write(SYSCTL, "vm.nr_hugepages = 0\n")).change(update());
-    let plans = [vec![pool, step("boot").change(grub(1))], vec![step("boot").change(grub(0))]];
+    let pool = step("pool")
+        .with_change(FileChange::write(SYSCTL, "vm.nr_hugepages = 0\n"))
+        .with_change(update());
+    let plans =
+        [vec![pool, step("boot").with_change(grub(1))], vec![step("boot").with_change(grub(0))]];
     comes_back_whatever_fails(&plans, &["1", "2"]);
     comes_back_whatever_fails(&plans, &["2", "1"]);
 }
@@ -210,8 +255,11 @@ fn a_command_that_failed_runs_again_when_what_it_reads_is_back() {
 fn one_of_two_commands_that_failed_knows_what_was_there_before_the_other() {
     let limits = |size: u64| FileChange::write(LIMITS, format!("postgres - memlock {size}\n"));
     let plans = [
-        vec![step("boot").change(limits(1)).change(grub(2))],
-        vec![step("boot").change(update()).change(update()), step("limits").change(limits(2))],
+        vec![step("boot").with_change(limits(1)).with_change(grub(2))],
+        vec![
+            step("boot").with_change(update()).with_change(update()),
+            step("limits").with_change(limits(2)),
+        ],
     ];
     comes_back_whatever_fails(&plans, &["2", "1"]);
     comes_back_whatever_fails(&plans, &["1", "2"]);
@@ -224,11 +272,18 @@ fn what_can_never_be_put_back_is_not_tried_for_ever() {
     three(&machine);
     machine.fails.set("update-grub");
     let undone = by_id(&machine, "1", true).unwrap();
-    assert!(undone.restored.iter().any(|one| matches!(one.result, RestoreResult::Waits { .. })), "{undone:?}");
+    assert!(
+        undone.restored.iter().any(|one| matches!(one.result, RestoreResult::Waits { .. })),
+        "{undone:?}"
+    );
     by_id(&machine, "3", true).unwrap();
     let undone = by_id(&machine, "2", true).unwrap();
-    assert!(!undone.complete && undone.left().iter().any(|left| left.contains("update-grub")), "{undone:?}");
-    assert_eq!(recover(&machine, &mut |_| {}), Ok(None));
+    assert!(
+        !undone.complete
+            && undone.describe_leftovers().iter().any(|left| left.contains("update-grub")),
+        "{undone:?}"
+    );
+    assert_eq!(recover_interrupted(&machine, &mut |_| {}), Ok(None));
 }
 
 #[test]
@@ -236,11 +291,14 @@ fn pages_of_a_node_are_a_part_of_the_hosts() {
     let node = PoolRef { node: Some(0), ..WHOLE };
     let machine = machine();
     let before = machine.seen();
-    applied(&machine, vec![step("pool").change(ValueChange::pool(WHOLE, 100))]);
-    applied(&machine, vec![step("pool").change(ValueChange::pool(node, 40))]);
+    applied(&machine, vec![step("pool").with_change(ValueChange::for_pool(WHOLE, 100))]);
+    applied(&machine, vec![step("pool").with_change(ValueChange::for_pool(node, 40))]);
     assert_eq!(machine.get(POOL).as_deref(), Some("100"));
     let undone = by_id(&machine, "1", true).unwrap();
-    assert!(undone.restored.iter().all(|one| matches!(one.result, RestoreResult::Waits { .. })), "{undone:?}");
+    assert!(
+        undone.restored.iter().all(|one| matches!(one.result, RestoreResult::Waits { .. })),
+        "{undone:?}"
+    );
     by_id(&machine, "2", true).unwrap();
     assert_same(&machine.seen(), &before, "by node");
 }
@@ -248,20 +306,57 @@ fn pages_of_a_node_are_a_part_of_the_hosts() {
 #[test]
 fn what_came_between_two_applies_is_nobodys_to_take_silently() {
     let machine = machine();
-    applied(&machine, vec![step("file").change(FileChange::write(SYSCTL, "vm.nr_hugepages = 1\n"))]);
+    applied(
+        &machine,
+        vec![step("file").with_change(FileChange::write(SYSCTL, "vm.nr_hugepages = 1\n"))],
+    );
     machine.put(SYSCTL, "vm.nr_hugepages = 77\n");
-    applied(&machine, vec![step("file").change(FileChange::write(SYSCTL, "vm.nr_hugepages = 2\n"))]);
+    applied(
+        &machine,
+        vec![step("file").with_change(FileChange::write(SYSCTL, "vm.nr_hugepages = 2\n"))],
+    );
     by_id(&machine, "1", false).unwrap();
     let undone = by_id(&machine, "2", false).unwrap();
     assert_eq!(machine.get(SYSCTL).as_deref(), Some("vm.nr_hugepages = 77\n"), "{undone:?}");
-    assert!(!undone.complete && undone.left()[0].contains(SYSCTL), "{undone:?}");
+    assert!(!undone.complete && undone.describe_leftovers()[0].contains(SYSCTL), "{undone:?}");
     assert_eq!(states(&machine)["1"], State::UndoneExcept);
     assert!(by_id(&machine, "1", true).unwrap().complete);
     assert_eq!(machine.get(SYSCTL), None);
 }
 
+/// A command of an undo has made its file anew out of what a younger apply has configured, and the
+/// old bytes could not be put back: the next try knows that the file is its own doing.
+#[test]
+fn a_file_that_an_undo_has_made_and_not_put_back_is_not_taken_for_anybody_elses() {
+    let pool = |pages: u64| step("pool").with_change(ValueChange::for_pool(WHOLE, pages));
+    let plans = [
+        vec![step("boot").with_change(grub(3))],
+        vec![pool(100), step("menu").with_change(update()).with_change(update())],
+        vec![pool(0), step("boot").with_change(grub(0))],
+    ];
+    for order in orders() {
+        comes_back_whatever_fails(&plans, &order);
+    }
+}
+
+/// An older apply has configured what the command of a younger one reads, and has none of its own.
+#[test]
+fn a_file_that_a_younger_apply_has_made_comes_back_with_what_it_was_made_of() {
+    let plans = [
+        vec![
+            step("boot").with_change(grub(1)),
+            step("limits").with_change(FileChange::write(LIMITS, "postgres - memlock 0\n")),
+        ],
+        vec![step("menu").with_change(update())],
+        vec![step("boot").with_change(grub(0)), step("menu").with_change(update())],
+    ];
+    for order in orders() {
+        comes_back_whatever_fails(&plans, &order);
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(120))]
+    #![proptest_config(any::reproducible(120))]
 
     /// Any plans over the same files and values, undone in any order, some of it killed.
     #[test]
@@ -274,8 +369,8 @@ proptest! {
         let machine = machine();
         let before: BTreeMap<String, Seen> = machine.seen();
         for plan in plans {
-            let plan = prepare(plan, &machine).unwrap();
-            apply(&plan, &machine, Options::default(), &mut |_| {}).unwrap();
+            let plan = prepare_plan(plan, &machine).unwrap();
+            apply_plan(&plan, &machine, ApplyOptions::default(), &mut |_| {}).unwrap();
         }
         machine.until(fate, |machine| {
             for id in &order {
@@ -299,16 +394,19 @@ fn any_bool() -> impl Strategy<Value = bool> {
 fn an_apply_that_only_restarted_servers_is_not_what_is_undone() {
     let machine = machine();
     let before = machine.seen();
-    applied(&machine, vec![step("thp").change(ValueChange::new(THP, "never"))]);
-    applied(&machine, vec![step("thp").change(ValueChange::new(THP, "always"))]);
-    let restart = CommandChange::new(["/usr/bin/systemctl", "restart", "postgresql@15-main.service"], "a test");
-    applied(&machine, vec![step("restart").change(restart)]);
+    applied(&machine, vec![step("thp").with_change(ValueChange::new(THP, "never"))]);
+    applied(&machine, vec![step("thp").with_change(ValueChange::new(THP, "always"))]);
+    let restart = CommandChange::new(
+        ["/usr/bin/systemctl", "restart", "postgresql@15-main.service"],
+        "a test",
+    );
+    applied(&machine, vec![step("restart").with_change(restart)]);
 
-    let undone = undo(&machine, None, false, &mut |_| {}).unwrap();
+    let undone = undo_apply(&machine, None, false, &mut |_| {}).unwrap();
     assert_eq!(undone.journal, "2");
     assert_eq!(undone.notes, ["apply 1 is still in place: hugewise undo 1 reverses it"]);
-    let undone = undo(&machine, None, false, &mut |_| {}).unwrap();
+    let undone = undo_apply(&machine, None, false, &mut |_| {}).unwrap();
     assert_eq!((undone.journal.as_str(), undone.notes.len()), ("1", 0));
     assert_same(&machine.seen(), &before, "both are undone");
-    assert_eq!(undo(&machine, None, false, &mut |_| {}), Err(Error::NothingToUndo));
+    assert_eq!(undo_apply(&machine, None, false, &mut |_| {}), Err(Error::NothingToUndo));
 }

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use crate::apply::Options;
-use crate::outcome::{Applied, End};
+use crate::apply::ApplyOptions;
+use crate::outcome::{ApplyEnd, ApplyResult};
 use crate::testing::{Fate, MOMENTS, Machine, Seen, assert_same};
-use crate::{Error, Plan, apply, prepare, undo, unfinished};
+use crate::{Error, Plan, apply_plan, find_unfinished_apply, prepare_plan, undo_apply};
 
 use super::{machine, plan};
 
-fn applied(machine: &Machine, plan: &Plan) -> Result<Applied, Error> {
-    apply(plan, machine, Options::default(), &mut |_| {})
+fn applied(machine: &Machine, plan: &Plan) -> Result<ApplyResult, Error> {
+    apply_plan(plan, machine, ApplyOptions::default(), &mut |_| {})
 }
 
 fn undone(machine: &Machine) {
-    match undo(machine, None, false, &mut |_| {}) {
+    match undo_apply(machine, None, false, &mut |_| {}) {
         Ok(undone) => assert!(undone.complete, "{undone:?}"),
         Err(Error::NothingToUndo) => {}
         Err(error) => panic!("{error}"),
@@ -23,9 +23,9 @@ fn undone(machine: &Machine) {
 
 fn states() -> (Plan, BTreeMap<String, Seen>, BTreeMap<String, Seen>) {
     let machine = machine();
-    let plan = prepare(plan(), &machine).unwrap();
+    let plan = prepare_plan(plan(), &machine).unwrap();
     let before = machine.seen();
-    assert_eq!(applied(&machine, &plan).unwrap().end, End::Done);
+    assert_eq!(applied(&machine, &plan).unwrap().end, ApplyEnd::Done);
     let after = machine.seen();
     assert_ne!(before, after);
     (plan, before, after)
@@ -46,17 +46,20 @@ fn whenever_it_dies_undo_brings_everything_back_and_a_second_apply_everything_fo
             return true;
         }
         // Whoever only looks is told of it.
-        let told = unfinished(&back).unwrap().0;
+        let told = find_unfinished_apply(&back).unwrap().0;
         let whole = [&before, &after].contains(&&back.seen());
         assert!(told.is_some() || whole, "half changed after {fate:?}, and nobody says so");
         undone(&back);
-        assert_eq!(unfinished(&back).unwrap().0, None);
+        assert_eq!(find_unfinished_apply(&back).unwrap().0, None);
         assert_same(&back.seen(), &before, &format!("undo after {fate:?}"));
         let forth = machine();
         assert!(forth.until(fate, |machine| applied(machine, &plan)).is_none());
         let second = applied(&forth, &plan).unwrap();
-        assert!(matches!(second.end, End::Done | End::NothingToDo), "{second:?} after {fate:?}");
-        assert_eq!(unfinished(&forth).unwrap().0, None);
+        assert!(
+            matches!(second.end, ApplyEnd::Done | ApplyEnd::NothingToDo),
+            "{second:?} after {fate:?}"
+        );
+        assert_eq!(find_unfinished_apply(&forth).unwrap().0, None);
         assert_same(&forth.seen(), &after, &format!("second apply after {fate:?}"));
         undone(&forth);
         assert_same(&forth.seen(), &before, &format!("undo of the second apply after {fate:?}"));
@@ -107,7 +110,11 @@ fn an_undo_that_dies_after_an_apply_that_died() {
                 break;
             }
             undone(&machine);
-            assert_same(&machine.seen(), &before, &format!("apply died at {first}, undo at {second}"));
+            assert_same(
+                &machine.seen(),
+                &before,
+                &format!("apply died at {first}, undo at {second}"),
+            );
             pairs += 1;
             second += 3;
         }
@@ -129,14 +136,16 @@ fn whatever_fails_the_host_is_as_before() {
         }
         match result {
             // Compaction may fail; the pages obtained tell.
-            Ok(Applied { end: End::Done, .. }) => assert_same(&machine.seen(), &after, &format!("{fate:?}")),
-            Ok(Applied { end: End::TakenBack, .. }) | Err(_) => {
+            Ok(ApplyResult { end: ApplyEnd::Done, .. }) => {
+                assert_same(&machine.seen(), &after, &format!("{fate:?}"))
+            }
+            Ok(ApplyResult { end: ApplyEnd::TakenBack, .. }) | Err(_) => {
                 assert_same(&machine.seen(), &before, &format!("{fate:?}"))
             }
             Ok(other) => panic!("{other:?} with {fate:?}"),
         }
         // And it is nothing that a second try could not do.
-        assert_eq!(applied(&machine, &plan).unwrap().end, End::Done, "{fate:?}");
+        assert_eq!(applied(&machine, &plan).unwrap().end, ApplyEnd::Done, "{fate:?}");
         assert_same(&machine.seen(), &after, &format!("{fate:?}"));
     }
 }

@@ -6,6 +6,8 @@ mod behaviour;
 mod chain;
 mod deaths;
 mod hands;
+mod taken_pages;
+mod wishes;
 
 use hugewise_model::PageSize;
 
@@ -52,7 +54,12 @@ fn machine() -> Machine {
     };
     label("user.origin", b"\x00\xffsomewhere");
     label("security.selinux", b"system_u:object_r:etc_t:s0\0");
-    rustix::fs::fchown(&labelled, Some(rustix::fs::Uid::from_raw(0)), Some(rustix::fs::Gid::from_raw(7))).unwrap();
+    rustix::fs::fchown(
+        &labelled,
+        Some(rustix::fs::Uid::from_raw(0)),
+        Some(rustix::fs::Gid::from_raw(7)),
+    )
+    .unwrap();
     machine
 }
 
@@ -65,34 +72,43 @@ fn plan() -> Plan {
         kernel: "6.1.0".into(),
     };
     let mut plan = Plan::new(host, "2026-03-01T12:00:00Z");
-    let systemctl = CommandChange::new(["/usr/bin/systemctl", "daemon-reload"], "units are read again");
+    let systemctl =
+        CommandChange::new(["/usr/bin/systemctl", "daemon-reload"], "units are read again");
     plan.steps = vec![
-        Step::new("pool-2M-now", "300 pages", Risk::Safe, "for 15/main").change(ValueChange::pool(WHOLE, 300)),
+        Step::new("pool-2M-now", "300 pages", Risk::Safe, "for 15/main")
+            .with_change(ValueChange::for_pool(WHOLE, 300)),
         Step::new("pool-2M-boot", "after a boot", Risk::Safe, "for 15/main")
-            .change(FileChange::write(SYSCTL, "vm.nr_hugepages = 300\n")),
+            .with_change(FileChange::write(SYSCTL, "vm.nr_hugepages = 300\n")),
         Step::new("memlock", "limits", Risk::Restart, "for 15/main")
-            .change(FileChange::write(LIMITS, "postgres - memlock unlimited\n"))
-            .change(FileChange::write(UNIT, "[Service]\nLimitMEMLOCK=infinity\n"))
-            .change(systemctl.undone_by_itself()),
+            .with_change(FileChange::write(LIMITS, "postgres - memlock unlimited\n"))
+            .with_change(FileChange::write(UNIT, "[Service]\nLimitMEMLOCK=infinity\n"))
+            .with_change(systemctl.undone_by_itself()),
         Step::new("group", "group", Risk::Safe, "for oracle")
-            .change(ValueChange::new("/proc/sys/vm/hugetlb_shm_group", "7")),
+            .with_change(ValueChange::new("/proc/sys/vm/hugetlb_shm_group", "7")),
         Step::new("boot", "command line", Risk::Reboot, "for 1 GiB")
-            .change(FileChange::write(GRUB, "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX transparent_hugepage=never\"\n"))
-            .change(
+            .with_change(FileChange::write(
+                GRUB,
+                "GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX transparent_hugepage=never\"\n",
+            ))
+            .with_change(
                 CommandChange::new(["/usr/sbin/update-grub"], "the boot loader's file")
                     .undone_by_itself()
-                    .rewrites("/boot/grub/grub.*"),
+                    .with_rewritten_file("/boot/grub/grub.*"),
             ),
         Step::new("tuned", "profile", Risk::Safe, "THP")
-            .change(FileChange::write(TUNED, "[main]\ninclude=virtual-guest\n[vm]\ntransparent_hugepages=never\n"))
-            .change(
+            .with_change(FileChange::write(
+                TUNED,
+                "[main]\ninclude=virtual-guest\n[vm]\ntransparent_hugepages=never\n",
+            ))
+            .with_change(
                 CommandChange::new(["/usr/sbin/tuned-adm", "profile", "hugewise"], "THP")
                     .undone_by(["/usr/sbin/tuned-adm", "profile", "virtual-guest"])
-                    .rewrites(PROFILE)
-                    .unless(PROFILE, "hugewise"),
+                    .with_rewritten_file(PROFILE)
+                    .unless_file_holds(PROFILE, "hugewise"),
             )
-            .change(ValueChange::new(THP, "never")),
-        Step::new("cleanup", "the old limit again", Risk::Safe, "it is wrong").change(FileChange::remove(LIMITS)),
+            .with_change(ValueChange::new(THP, "never")),
+        Step::new("cleanup", "the old limit again", Risk::Safe, "it is wrong")
+            .with_change(FileChange::remove(LIMITS)),
     ];
     plan
 }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use hugewise_lab::experiments::logins::Logins;
-use hugewise_lab::standin::PreTouch;
+use hugewise_lab::fake_server::PreTouch;
 
-use super::server::Server;
-use super::{Common, measure};
-use crate::outcome::{Failure, Outcome};
+use super::server::LabServerArguments;
+use super::{Common, run_measurement};
+use crate::outcome::{CommandFailure, CommandOutcome};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -21,20 +21,21 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MS", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=600_000))]
     interval: u64,
     #[command(flatten)]
-    server: Server,
+    server: LabServerArguments,
     #[command(flatten)]
     common: Common,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    // A session that touches all of the segment is what pre_page_sga made of it.
-    let pre_touch = if arguments.server.touch == 100 { PreTouch::Sessions } else { PreTouch::Creator };
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome, CommandFailure> {
+    // Sessions that touch the whole segment are the case of pre_page_sga.
+    let pre_touch =
+        if arguments.server.touch == 100 { PreTouch::Sessions } else { PreTouch::Creator };
     let mut experiment = Logins {
-        server: arguments.server.settings(pre_touch),
+        server: arguments.server.server_settings(pre_touch),
         sessions: arguments.sessions,
         paced: arguments.paced,
         interval: Duration::from_millis(arguments.interval),
-        ..Logins::story(arguments.server.pages(&arguments.common)?)
+        ..Logins::for_story(arguments.server.compared_pages(&arguments.common)?)
     };
-    measure(&arguments.common, &mut experiment, &|_, _| Vec::new())
+    run_measurement(&arguments.common, &mut experiment, &|_, _| Vec::new())
 }

@@ -1,27 +1,27 @@
-//! What the stand-in server of the lab is to be like.
+//! The settings of the lab's stand-in server.
 
-use hugewise_lab::segment::Kind;
-use hugewise_lab::standin::{Policy, PreTouch, Settings};
-use hugewise_lab::touch::{Access, Order};
+use hugewise_lab::fake_server::{FakeServerSettings, LargePagePolicy, PreTouch};
+use hugewise_lab::segment::SegmentSource;
+use hugewise_lab::touch::{TouchAccess, TouchOrder};
 use hugewise_lab::variant::Variant;
 use hugewise_model::Bytes;
 
 use super::{Common, usual_pages};
-use crate::described::size;
-use crate::outcome::Failure;
+use crate::described_servers::parse_size;
+use crate::outcome::CommandFailure;
 
 /// The stand-in's settings.
 #[derive(clap::Args)]
-pub(crate) struct Server {
+pub(crate) struct LabServerArguments {
     /// Size of the shared segment.
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1G")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "1G")]
     pub(crate) segment: Bytes,
     /// Percentage of the segment that each session touches when it logs in.
     #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) touch: u8,
     /// Kind of segment.
-    #[arg(long, value_enum, default_value_t = SegmentKind::SystemV)]
-    kind: SegmentKind,
+    #[arg(long, value_enum, default_value_t = LabSegmentKind::SystemV)]
+    kind: LabSegmentKind,
     /// Sessions touch pages spread over the segment instead of from its start.
     #[arg(long)]
     random: bool,
@@ -31,12 +31,12 @@ pub(crate) struct Server {
     /// Spread the segment over all NUMA nodes.
     #[arg(long)]
     interleave: bool,
-    /// On pages of a pool: what the server does if the pool is too small. The values are those of Oracle's
-    /// `use_large_pages`.
+    /// On pages of a pool: what the server does if the pool is too small. The values are those of
+    /// Oracle's `use_large_pages`.
     #[arg(long, value_enum, default_value_t = PoolPolicy::Auto)]
     policy: PoolPolicy,
-    /// Who touches the segment before any work starts. Default: the server, and in lab logins with --touch 100 every
-    /// session too.
+    /// Who touches the segment before any work starts. Default: the server, and in lab logins with
+    /// --touch 100 every session too.
     #[arg(long, value_enum, value_name = "WHO")]
     pre_touch: Option<Who>,
 }
@@ -59,12 +59,13 @@ enum Who {
     None,
     /// The server once, when it makes the segment.
     Creator,
-    /// The server, and every session as it logs in: each touches all of it, like `pre_page_sga` in Oracle 11.2.
+    /// The server, and every session as it logs in: each touches all of it, like `pre_page_sga` in
+    /// Oracle 11.2.
     Session,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum SegmentKind {
+enum LabSegmentKind {
     /// System V shared memory (shmget), as Oracle uses it.
     SystemV,
     /// A shared mapping without a file, as PostgreSQL uses it.
@@ -73,26 +74,27 @@ enum SegmentKind {
     Memfd,
 }
 
-impl Server {
-    /// The pages to compare.
-    pub(crate) fn pages(&self, common: &Common) -> Result<Vec<Variant>, Failure> {
+impl LabServerArguments {
+    pub(crate) fn compared_pages(&self, common: &Common) -> Result<Vec<Variant>, CommandFailure> {
         if self.policy != PoolPolicy::False {
             return Ok(common.pages_or(usual_pages()));
         }
         let pages = common.pages_or(vec![Variant::Base]);
-        match pages.iter().find(|pages| pages.pool().is_some()) {
-            Some(huge) => Err(Failure::new(format!("--policy false leaves the segment on base pages, not on {huge}"))),
+        match pages.iter().find(|pages| pages.pool_page_size().is_some()) {
+            Some(huge) => Err(CommandFailure::new(format!(
+                "--policy false leaves the segment on base pages, not on {huge}"
+            ))),
             None => Ok(pages),
         }
     }
 
-    /// As the lab has it; sessions touch all of it where `usual` says so and nothing else was asked for.
-    pub(crate) fn settings(&self, usual: PreTouch) -> Settings {
-        Settings {
+    /// `usual` holds unless another pre-touch was asked for.
+    pub(crate) fn server_settings(&self, usual: PreTouch) -> FakeServerSettings {
+        FakeServerSettings {
             kind: match self.kind {
-                SegmentKind::SystemV => Kind::SystemV,
-                SegmentKind::Mmap => Kind::AnonymousShared,
-                SegmentKind::Memfd => Kind::Memfd,
+                LabSegmentKind::SystemV => SegmentSource::SystemV,
+                LabSegmentKind::Mmap => SegmentSource::AnonymousShared,
+                LabSegmentKind::Memfd => SegmentSource::Memfd,
             },
             pre_touch: self.pre_touch.map_or(usual, |who| match who {
                 Who::None => PreTouch::None,
@@ -100,16 +102,16 @@ impl Server {
                 Who::Session => PreTouch::Sessions,
             }),
             policy: match self.policy {
-                PoolPolicy::Auto => Policy::Auto,
-                PoolPolicy::Only => Policy::Only,
-                PoolPolicy::True => Policy::True,
-                PoolPolicy::False => Policy::False,
+                PoolPolicy::Auto => LargePagePolicy::Auto,
+                PoolPolicy::Only => LargePagePolicy::Only,
+                PoolPolicy::True => LargePagePolicy::True,
+                PoolPolicy::False => LargePagePolicy::False,
             },
             interleave: self.interleave,
             touch: self.touch,
-            order: if self.random { Order::Random } else { Order::Sequential },
-            access: if self.write { Access::Write } else { Access::Read },
-            ..Settings::new(self.segment)
+            order: if self.random { TouchOrder::Random } else { TouchOrder::Sequential },
+            access: if self.write { TouchAccess::Write } else { TouchAccess::Read },
+            ..FakeServerSettings::new(self.segment)
         }
     }
 }

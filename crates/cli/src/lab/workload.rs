@@ -2,20 +2,20 @@
 
 use std::time::Duration;
 
-use hugewise_lab::experiments::workload::{Settings, Workload};
+use hugewise_lab::experiments::workload::{Workload, WorkloadSettings};
 use hugewise_model::Bytes;
 
-use super::{Common, measure};
-use crate::described::size;
-use crate::outcome::{Failure, Outcome};
+use super::{Common, run_measurement};
+use crate::described_servers::parse_size;
+use crate::outcome::{CommandFailure, CommandOutcome};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Concurrent sessions.
-    #[arg(long, value_name = "N", default_value_t = Settings::default().sessions, value_parser = clap::value_parser!(u32).range(1..=2000))]
+    #[arg(long, value_name = "N", default_value_t = WorkloadSettings::default().sessions, value_parser = clap::value_parser!(u32).range(1..=2000))]
     sessions: u32,
     /// Size of shared_buffers; the tables fill three quarters of it.
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "2G")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "2G")]
     segment: Bytes,
     /// Seconds for each measurement.
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -24,13 +24,13 @@ pub(crate) struct Arguments {
     common: Common,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Outcome, Failure> {
-    let usual = Settings::default();
-    let mut workload = Workload::new(Settings {
+pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome, CommandFailure> {
+    let usual = WorkloadSettings::default();
+    let mut workload = Workload::new(WorkloadSettings {
         sessions: arguments.sessions,
         buffers: arguments.segment,
         time: Duration::from_secs(arguments.seconds),
         variants: arguments.common.pages_or(usual.variants),
     });
-    measure(&arguments.common, &mut workload, &|_, _| Vec::new())
+    run_measurement(&arguments.common, &mut workload, &|_, _| Vec::new())
 }

@@ -1,21 +1,25 @@
-//! `hugewise record look`: what the recorder asks once a minute, in a program of its own: one that takes its time, needs
-//! memory or fails, costs the recorder nothing.
+//! `hugewise record look`: a process of its own, so that its failures cost the recorder nothing.
 
 use std::fmt::Write;
 
 use hugewise_model::instance::SessionModel;
 
-use crate::outcome::{self, Failure, Outcome};
+use crate::outcome::{self, CommandFailure, CommandOutcome};
 
-pub(super) fn run() -> Result<Outcome, Failure> {
-    // The recorder is the last to be killed for want of memory; this one is an early one.
+pub(super) fn run() -> Result<CommandOutcome, CommandFailure> {
+    // The recorder is the last process that the OOM killer takes; this one should go early.
     let _ = hugewise_record::record::be_killed_first();
-    let source = outcome::open(None)?;
+    let source = outcome::open_source(None)?;
     let host = hugewise_host::read(source.as_ref());
     let mut text = String::new();
-    for instance in hugewise_engines::find(&host, source.as_ref()).instances.iter().filter(|one| !one.is_asleep()) {
-        let name: String = instance.title().chars().map(|one| if one.is_control() { '?' } else { one }).collect();
-        let sessions = instance.sessions.known().map_or_else(|| "-".to_owned(), u64::to_string);
+    for instance in hugewise_engines::find_instances(&host, source.as_ref())
+        .instances
+        .iter()
+        .filter(|one| !one.is_stopped())
+    {
+        let name: String =
+            instance.title().chars().map(|one| if one.is_control() { '?' } else { one }).collect();
+        let sessions = instance.sessions.as_known().map_or_else(|| "-".to_owned(), u64::to_string);
         let model = match instance.session_model {
             SessionModel::Processes => "processes",
             _ => "threads",
@@ -26,6 +30,6 @@ pub(super) fn run() -> Result<Outcome, Failure> {
         }
         text.push('\n');
     }
-    outcome::print(text.as_bytes())?;
-    Ok(Outcome::Fine)
+    outcome::print_output(text.as_bytes())?;
+    Ok(CommandOutcome::Fine)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
@@ -16,14 +17,14 @@ const HOSTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/hosts")
 /// `date -u -d 2026-11-25 +%s`
 const NOW: i64 = 1_795_564_800;
 
-fn asked(paths: Vec<std::path::PathBuf>, lake: &Path) -> Asked {
+fn asked(paths: Vec<std::path::PathBuf>, lake: &Path) -> CollectRequest {
     let lake = lake.to_owned();
-    Asked {
+    CollectRequest {
         paths,
         lake,
         clusters: Clusters::default(),
         #[cfg(feature = "store")]
-        credentials: crate::store::Credentials::default(),
+        credentials: crate::store::StoreCredentials::default(),
         expected: Vec::new(),
         stale_days: 7,
         now: NOW,
@@ -31,10 +32,13 @@ fn asked(paths: Vec<std::path::PathBuf>, lake: &Path) -> Asked {
     }
 }
 
-fn run(paths: &[&Path], lake: &Path) -> Summary {
+fn run(paths: &[&Path], lake: &Path) -> CollectSummary {
     let paths = paths.iter().map(|path| path.to_path_buf()).collect();
-    let asked = Asked { clusters: Clusters::one(Some("test".into())), ..asked(paths, lake) };
-    collect(&asked, &mut std::io::empty(), &mut |_| {}).unwrap().finished()
+    let asked = CollectRequest {
+        clusters: Clusters::for_all_hosts(Some("test".into())),
+        ..asked(paths, lake)
+    };
+    collect_captures(&asked, &mut std::io::empty(), &mut |_| {}).unwrap().into_ordered()
 }
 
 fn files(folder: &Path, found: &mut Vec<std::path::PathBuf>) {
@@ -53,7 +57,12 @@ fn rows(lake: &Path, table: &str) -> Vec<BTreeMap<String, Field>> {
     for path in found {
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         for row in reader.get_row_iter(None).unwrap() {
-            rows.push(row.unwrap().get_column_iter().map(|(name, field)| (name.clone(), field.clone())).collect());
+            rows.push(
+                row.unwrap()
+                    .get_column_iter()
+                    .map(|(name, field)| (name.clone(), field.clone()))
+                    .collect(),
+            );
         }
     }
     rows.sort_by_key(|row| format!("{row:?}"));
@@ -73,12 +82,12 @@ fn a_row_says_what_the_kernel_of_its_host_said() {
     assert_eq!((summary.read, summary.page_tables_bytes), (1, 4_254_600 << 10));
     let hosts = rows(folder.path(), "hosts");
     assert_eq!(hosts.len(), 1);
-    let of = |name: &str| hosts[0][name].clone();
-    assert_eq!(of("host"), Field::Str("db7".into()));
-    assert_eq!(of("cluster"), Field::Str("test".into()));
-    assert_eq!(of("memory_bytes"), Field::Long(131_924_316 << 10));
-    assert_eq!(of("page_tables_bytes"), Field::Long(4_254_600 << 10));
-    assert_eq!(of("torn"), Field::Null);
+    let field_of = |name: &str| hosts[0][name].clone();
+    assert_eq!(field_of("host"), Field::Str("db7".into()));
+    assert_eq!(field_of("cluster"), Field::Str("test".into()));
+    assert_eq!(field_of("memory_bytes"), Field::Long(131_924_316 << 10));
+    assert_eq!(field_of("page_tables_bytes"), Field::Long(4_254_600 << 10));
+    assert_eq!(field_of("torn"), Field::Null);
     // Each finding is of one case, and each case has one cause.
     let (cases, findings) = (rows(folder.path(), "cases"), rows(folder.path(), "findings"));
     let causes = findings.iter().filter(|row| row["is_cause"] == Field::Bool(true)).count();
@@ -91,13 +100,15 @@ fn a_row_says_what_the_kernel_of_its_host_said() {
 #[test]
 fn a_pool_is_short_of_what_servers_ask_for_and_have() {
     let folder = tempfile::tempdir().unwrap();
-    // Oracle has 8,190 pages, and nobody knows whether it asks; PostgreSQL tries for 4,208; meminfo: HugePages_Total 8210.
+    // Oracle has 8,190 pages, and nobody knows whether it asks; PostgreSQL tries for 4,208;
+    // meminfo: HugePages_Total 8210.
     let summary = run(&[&Path::new(HOSTS).join("sosreport-oracle.tar.xz")], folder.path());
     assert_eq!((summary.pools_short, summary.short_pages), (1, 8190 + 4208 - 8210));
     // A Java server that may or may not ask, for as much as its heap, is on base pages.
     let java = b"/usr/bin/java\0-Xms1g\0-Xmx1g\0-jar\0app.jar\0";
     let files: [(&str, &[u8]); 4] = [
-        ("hugewise-capture/proc/meminfo", b"MemTotal: 8388608 kB\nHugePages_Total: 16\nHugePages_Free: 16\nHugepagesize: 2048 kB\n"),
+        ("hugewise-capture/proc/meminfo", b"MemTotal: 8388608 kB\nHugePages_Total: \
+             16\nHugePages_Free: 16\nHugepagesize: 2048 kB\n"),
         ("hugewise-capture/proc/5/cmdline", java),
         ("hugewise-capture/proc/5/status", b"Name:\tjava\nPid:\t5\nPPid:\t1\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nVmSize:\t4000000 kB\nVmRSS:\t100 kB\n"),
         ("hugewise-capture/proc/sys/kernel/hostname", b"java1"),
@@ -108,7 +119,10 @@ fn a_pool_is_short_of_what_servers_ask_for_and_have() {
     let summary = run_input(&framed(&[("java1.tar", &tar.into_inner().unwrap())]), folder.path());
     let instances = rows(folder.path(), "instances");
     assert_eq!(instances[0]["asked"], Field::Str("unknown".into()));
-    assert!(matches!(instances[0]["demand_pages"], Field::Long(pages) if pages > 16), "{instances:?}");
+    assert!(
+        matches!(instances[0]["demand_pages"], Field::Long(pages) if pages > 16),
+        "{instances:?}"
+    );
     assert_eq!((summary.read, summary.pools_short, summary.pools_idle), (1, 0, 0));
 }
 
@@ -118,14 +132,18 @@ fn page_tables_that_huge_pages_would_save_are_of_servers_that_a_pool_can_hold() 
     run(&[Path::new(HOSTS)], folder.path());
     let instances = rows(folder.path(), "instances");
     let saved = |engine: &str, name: &str| {
-        let of = |row: &&BTreeMap<String, Field>| {
+        let matches = |row: &&BTreeMap<String, Field>| {
             row["engine"] == Field::Str(engine.into()) && row["instance"] == Field::Str(name.into())
         };
-        let row = instances.iter().find(of).unwrap();
+        let row = instances.iter().find(matches).unwrap();
         (row["saved_bytes"].clone(), row["saved_at_max_bytes"].clone())
     };
-    // 96,143,360 now; with all sessions 4,979,628,032 on base pages and 72,573,655 on huge ones: 98.54 % of both.
-    assert_eq!(saved("postgresql", "16/data"), (Field::Long(94_742_155), Field::Long(4_907_054_377)));
+    // 96,143,360 now; with all sessions 4,979,628,032 on base pages and 72,573,655 on huge ones:
+    // 98.54 % of both.
+    assert_eq!(
+        saved("postgresql", "16/data"),
+        (Field::Long(94_742_155), Field::Long(4_907_054_377))
+    );
     assert_eq!(saved("redis", "6379"), (Field::Long(0), Field::Long(0)));
     // On huge pages already; stopped.
     assert_eq!(saved("oracle", "FIN"), (Field::Long(0), Field::Long(0)));
@@ -145,8 +163,12 @@ fn checksums_beside_captures_are_no_failures() {
     fs::write(given.join("SHA256SUMS"), &sum).unwrap();
     let summary = run(&[&given], &lake);
     assert_eq!((summary.read, summary.failures.len()), (1, 0), "{:?}", summary.failures);
-    let summary = run_input(&framed(&[("a.md5", md5), ("a", &capture("db2")), ("b", b"no sum")]), &lake);
-    assert_eq!((summary.read, summary.failures.len(), summary.failures[0].path.as_str()), (1, 1, "-:b"));
+    let summary =
+        run_input(&framed(&[("a.md5", md5), ("a", &capture("db2")), ("b", b"no sum")]), &lake);
+    assert_eq!(
+        (summary.read, summary.failures.len(), summary.failures[0].path.as_str()),
+        (1, 1, "-:b")
+    );
     assert_eq!(rows(&lake, "failures").len(), 1);
 }
 
@@ -155,13 +177,19 @@ fn what_is_there_is_not_written_again_and_what_is_no_capture_is_a_row() {
     let folder = tempfile::tempdir().unwrap();
     let first = run(&[Path::new(HOSTS)], folder.path());
     let torn = rows(folder.path(), "failures");
-    let torn: Vec<_> = torn.iter().filter(|row| row["class"] == Field::Str("torn".into())).collect();
+    let torn: Vec<_> =
+        torn.iter().filter(|row| row["class"] == Field::Str("torn".into())).collect();
     assert_eq!((torn.len(), &torn[0]["rows_kept"]), (1, &Field::Bool(true)));
     // The notes beside the hosts are no captures, and each is named.
     let names = fs::read_dir(HOSTS).unwrap().map(|entry| entry.unwrap().file_name());
     let notes = names.filter(|name| name.to_string_lossy().ends_with(".expected.txt")).count();
-    let of = |class: &str| first.failures.iter().filter(|it| it.class == class).count();
-    assert_eq!((of("not_a_capture"), of("torn"), first.failures.len()), (notes, 1, notes + 1));
+    let count_of = |class: &str| {
+        first.failures.iter().filter(|collect_failure| collect_failure.class == class).count()
+    };
+    assert_eq!(
+        (count_of("not_a_capture"), count_of("torn"), first.failures.len()),
+        (notes, 1, notes + 1)
+    );
     assert_eq!(usize::try_from(first.read).unwrap(), notes, "a note for each host");
 
     let before = all(folder.path());
@@ -174,13 +202,20 @@ fn what_is_there_is_not_written_again_and_what_is_no_capture_is_a_row() {
 #[test]
 fn what_a_kill_leaves_is_finished_or_goes() {
     let (folder, whole) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let two = [Path::new(HOSTS).join("oracle-many-sessions"), Path::new(HOSTS).join("healthy-postgresql")];
+    let two = [
+        Path::new(HOSTS).join("oracle-many-sessions"),
+        Path::new(HOSTS).join("healthy-postgresql"),
+    ];
     run(&[&two[0]], folder.path());
     run(&[&two[0], &two[1]], whole.path());
     let mut written = Vec::new();
     files(folder.path(), &mut written);
-    let parts: Vec<_> = written.iter().filter(|path| path.extension().is_some_and(|it| it == "parquet")).collect();
-    let done = written.iter().find(|path| path.extension().is_some_and(|it| it == "done")).unwrap();
+    let parts: Vec<_> = written
+        .iter()
+        .filter(|path| path.extension().is_some_and(|name| name == "parquet"))
+        .collect();
+    let done =
+        written.iter().find(|path| path.extension().is_some_and(|name| name == "done")).unwrap();
 
     // Begun: one file has its name, the others do not yet.
     fs::rename(done, done.with_extension("begun")).unwrap();
@@ -214,7 +249,11 @@ fn the_same_capture_at_two_places_counts_once() {
 fn a_link_out_of_a_given_folder_is_not_followed() {
     let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let hosts = Path::new(HOSTS).canonicalize().unwrap();
-    std::os::unix::fs::symlink(hosts.join("sosreport-oracle.tar.xz"), given.path().join("a.tar.xz")).unwrap();
+    std::os::unix::fs::symlink(
+        hosts.join("sosreport-oracle.tar.xz"),
+        given.path().join("a.tar.xz"),
+    )
+    .unwrap();
     std::os::unix::fs::symlink(hosts.join("oracle-many-sessions"), given.path().join("b")).unwrap();
     let summary = run(&[given.path()], lake.path());
     assert_eq!((summary.read, summary.failures.len()), (0, 0));
@@ -224,7 +263,8 @@ fn a_link_out_of_a_given_folder_is_not_followed() {
 fn this_machine_and_nothing_are_failures_with_their_names() {
     let lake = tempfile::tempdir().unwrap();
     let summary = run(&[Path::new("/"), Path::new("/nowhere")], lake.path());
-    let said: Vec<_> = summary.failures.iter().map(|it| it.path.as_str()).collect();
+    let said: Vec<_> =
+        summary.failures.iter().map(|collect_failure| collect_failure.path.as_str()).collect();
     assert_eq!((summary.read, said), (0, vec!["/", "/nowhere"]));
     // Tried again on the same day, they are rows once.
     run(&[Path::new("/"), Path::new("/nowhere")], lake.path());
@@ -241,6 +281,41 @@ fn two_do_not_write_at_the_same_time() {
     Lake::open(folder.path()).unwrap();
 }
 
+/// Root writes where root alone decides what lies there: a link in a folder of somebody else's leads
+/// wherever he likes.
+#[test]
+fn tables_are_not_written_through_what_somebody_else_could_have_put_there() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    for name in ["of-root", "his", "his/lake", "mine", "mine/lake", "open"] {
+        fs::create_dir(path(name)).unwrap();
+    }
+    let give = |name: &str| std::os::unix::fs::lchown(path(name), Some(4242), Some(4242)).unwrap();
+    std::os::unix::fs::symlink(path("of-root"), path("his/link")).unwrap();
+    std::os::unix::fs::symlink(path("of-root"), path("his/lake/hosts")).unwrap();
+    std::os::unix::fs::symlink(path("of-root"), path("mine/lake/hosts")).unwrap();
+    ["his", "his/link", "his/lake", "his/lake/hosts"].into_iter().for_each(give);
+    fs::set_permissions(path("open"), fs::Permissions::from_mode(0o777)).unwrap();
+    for (lake, why) in [
+        ("his/link", "user 4242"),
+        ("his/lake", "user 4242"),
+        ("his/new/lake", "user 4242"),
+        ("mine/lake", "is a link"),
+        ("open", "every user may write"),
+        ("open/new", "every user may write"),
+    ] {
+        let refused = Lake::open(&path(lake)).unwrap_err().to_string();
+        assert!(refused.contains(why), "{lake}: {refused}");
+    }
+    assert_eq!(fs::read_dir(path("of-root")).unwrap().count(), 0);
+    std::os::unix::fs::symlink("of-root", path("own-link")).unwrap();
+    Lake::open(&path("own-link/lake")).unwrap();
+}
+
 /// Who owns the folder of captures may put a link where a host was, once it has been listed.
 #[test]
 fn a_host_that_becomes_a_link_is_not_read_where_it_leads() {
@@ -251,7 +326,8 @@ fn a_host_that_becomes_a_link_is_not_read_where_it_leads() {
     fs::create_dir(host.join("sys")).unwrap();
     fs::write(host.join("proc/meminfo"), "MemTotal: 1024 kB\n").unwrap();
     let unit = || {
-        let mut units = sources::at(folder.path(), Path::new("/nowhere")).unwrap().units;
+        let mut units =
+            capture_sources::find_captures(folder.path(), Path::new("/nowhere")).unwrap().units;
         assert_eq!(units.len(), 1, "{units:?}");
         units.remove(0)
     };
@@ -264,10 +340,14 @@ fn a_host_that_becomes_a_link_is_not_read_where_it_leads() {
 
 /// A host with two files, as `hugewise capture` packs it.
 fn capture(host: &str) -> Vec<u8> {
-    let mut tar = tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
+    let mut tar =
+        tar::Builder::new(flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()));
     for (path, text) in [
         ("hugewise-capture/etc/hostname", format!("{host}\n")),
-        ("hugewise-capture/proc/meminfo", "MemTotal: 1048576 kB\nPageTables: 1024 kB\nHugePages_Total: 0\n".to_owned()),
+        (
+            "hugewise-capture/proc/meminfo",
+            "MemTotal: 1048576 kB\nPageTables: 1024 kB\nHugePages_Total: 0\n".to_owned(),
+        ),
         ("hugewise-capture/proc/sys/kernel/hostname", format!("{host}\n")),
     ] {
         append(&mut tar, path, text.as_bytes());
@@ -302,7 +382,8 @@ fn append<W: std::io::Write>(tar: &mut tar::Builder<W>, path: &str, content: &[u
     tar.append(&header, content).unwrap();
 }
 
-/// As a program writes it that has read the documents: names and captures with their lengths before them.
+/// As a program writes it that has read the documents: names and captures with their lengths before
+/// them.
 fn framed(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut stream = b"HWSTRM1\n".to_vec();
     for (name, content) in members.iter().chain(&[("", b"".as_slice())]) {
@@ -314,14 +395,20 @@ fn framed(members: &[(&str, &[u8])]) -> Vec<u8> {
     stream
 }
 
-fn run_input(mut input: &[u8], lake: &Path) -> Summary {
+fn run_input(mut input: &[u8], lake: &Path) -> CollectSummary {
     let asked = asked(vec!["-".into()], lake);
-    collect(&asked, &mut input, &mut |_| {}).unwrap().finished()
+    collect_captures(&asked, &mut input, &mut |_| {}).unwrap().into_ordered()
 }
 
 fn hosts(lake: &Path) -> Vec<String> {
-    let name = |row: &BTreeMap<String, Field>| format!("{} {}", row["host"], row["path"]).replace('"', "");
-    rows(lake, "hosts").iter().map(name).collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+    let name =
+        |row: &BTreeMap<String, Field>| format!("{} {}", row["host"], row["path"]).replace('"', "");
+    rows(lake, "hosts")
+        .iter()
+        .map(name)
+        .collect::<std::collections::BTreeSet<_>>()
+        .into_iter()
+        .collect()
 }
 
 #[test]
@@ -329,9 +416,15 @@ fn a_stream_of_captures_is_read_as_it_comes() {
     let (one, two) = (capture("db1"), capture("db2"));
     let torn = &capture("db3")[..100];
     let folder = tempfile::tempdir().unwrap();
-    let stream = framed(&[("a", &one), ("../b", &two), ("c", torn), ("d", b"no capture"), ("e", &one)]);
+    let stream =
+        framed(&[("a", &one), ("../b", &two), ("c", torn), ("d", b"no capture"), ("e", &one)]);
     let summary = run_input(&stream, folder.path());
-    assert_eq!((summary.read, summary.already, summary.failures.len()), (2, 1, 2), "{:?}", summary.failures);
+    assert_eq!(
+        (summary.read, summary.already, summary.failures.len()),
+        (2, 1, 2),
+        "{:?}",
+        summary.failures
+    );
     let found = hosts(folder.path());
     // The same capture twice is one, whichever of the two was first.
     assert!(found[0] == "db1 -:a" || found[0] == "db1 -:e", "{found:?}");
@@ -350,16 +443,24 @@ fn a_stream_of_captures_is_read_as_it_comes() {
     assert_eq!(hosts(packed.path()), ["db1 -:in/a.tar.gz", "db2 -:../../b.tar.gz"]);
     // As a member of a stream it is opened, too: a cluster hands over whole bundles.
     let handed = tempfile::tempdir().unwrap();
-    let summary = run_input(&framed(&[("all.tar.gz", &bundle), ("c", &capture("db3"))]), handed.path());
+    let summary =
+        run_input(&framed(&[("all.tar.gz", &bundle), ("c", &capture("db3"))]), handed.path());
     assert_eq!((summary.read, summary.failures.len()), (3, 1), "{:?}", summary.failures);
-    assert_eq!(hosts(handed.path()), ["db1 -:all.tar.gz:in/a.tar.gz", "db2 -:all.tar.gz:../../b.tar.gz", "db3 -:c"]);
+    assert_eq!(
+        hosts(handed.path()),
+        ["db1 -:all.tar.gz:in/a.tar.gz", "db2 -:all.tar.gz:../../b.tar.gz", "db3 -:c"]
+    );
     // And as a file in a folder, beside a capture.
     let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     fs::write(given.path().join("all.tar.gz"), &bundle).unwrap();
     fs::write(given.path().join("db9.tar.gz"), capture("db9")).unwrap();
     let summary = run(&[given.path()], lake.path());
     assert_eq!((summary.read, summary.failures.len()), (3, 1));
-    assert!(hosts(lake.path()).iter().any(|host| host.contains("all.tar.gz:in/a.tar.gz")), "{:?}", hosts(lake.path()));
+    assert!(
+        hosts(lake.path()).iter().any(|host| host.contains("all.tar.gz:in/a.tar.gz")),
+        "{:?}",
+        hosts(lake.path())
+    );
 }
 
 #[test]
@@ -367,12 +468,19 @@ fn a_stream_that_breaks_off_keeps_what_came_whole_and_says_so() {
     let (one, two) = (capture("db1"), capture("db2"));
     let stream = framed(&[("a", &one), ("b", &two)]);
     let (first, second) = (8 + 4 + 1 + 8 + one.len(), 8 + 2 * (4 + 1 + 8) + one.len() + two.len());
-    for cut in (0..first + 30).step_by(7).chain([first, second - 1, second, second + 11, stream.len() - 1]) {
+    for cut in
+        (0..first + 30).step_by(7).chain([first, second - 1, second, second + 11, stream.len() - 1])
+    {
         let folder = tempfile::tempdir().unwrap();
         let summary = run_input(&stream[..cut], folder.path());
         let whole = u64::from(cut >= first) + u64::from(cut >= second);
         let classes: Vec<_> = summary.failures.iter().map(|failure| failure.class).collect();
-        assert_eq!((summary.read, classes), (whole, vec!["torn"]), "cut at {cut}: {:?}", summary.failures);
+        assert_eq!(
+            (summary.read, classes),
+            (whole, vec!["torn"]),
+            "cut at {cut}: {:?}",
+            summary.failures
+        );
         let said = &summary.failures[0].message;
         assert_eq!(said.contains("within a"), (21..first).contains(&cut), "cut at {cut}: {said}");
     }
@@ -388,20 +496,37 @@ fn a_hostile_member_ends_nothing() {
     append(&mut outer, "bundle.tar", &bundle);
     let nested = outer.into_inner().unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let mut stream = framed(&[("bomb", &vec![0; 4096]), ("nested", &nested), ("empty", b""), ("\u{1b}[31m", &one)]);
+    let mut stream = framed(&[
+        ("bomb", &vec![0; 4096]),
+        ("nested", &nested),
+        ("empty", b""),
+        ("\u{1b}[31m", &one),
+    ]);
     // A name without end, behind all of them.
     let end = stream.len() - 12;
     stream.truncate(end);
     stream.extend([0xff; 4]);
     let summary = run_input(&stream, folder.path());
-    let said: Vec<String> =
-        summary.failures.iter().map(|it| format!("{} {} {}", it.path, it.class, it.message)).collect();
+    let said: Vec<String> = summary
+        .failures
+        .iter()
+        .map(|collect_failure| {
+            format!(
+                "{} {} {}",
+                collect_failure.path, collect_failure.class, collect_failure.message
+            )
+        })
+        .collect();
     assert_eq!((summary.read, said.len()), (1, 4), "{said:?}");
     assert!(
-        said.iter().any(|line| line.starts_with("-:nested:bundle.tar not_a_capture is a bundle within a bundle")),
+        said.iter().any(|line| line
+            .starts_with("-:nested:bundle.tar not_a_capture is a bundle within a bundle")),
         "{said:?}"
     );
-    assert!(said.iter().any(|line| line.contains("a name of 4294967295 bytes after 4 captures")), "{said:?}");
+    assert!(
+        said.iter().any(|line| line.contains("a name of 4294967295 bytes after 4 captures")),
+        "{said:?}"
+    );
     assert!(!hosts(folder.path())[0].contains('\u{1b}'), "{:?}", hosts(folder.path()));
     // A capture of which the length says more than any has is passed over without being held.
     let mut large = b"HWSTRM1\n\0\0\0\x01a".to_vec();
@@ -417,19 +542,31 @@ fn a_host_that_was_expected_and_did_not_come_is_named() {
     let stream = framed(&[("a", &capture("db1.example.org")), ("b", &capture("DB2"))]);
     let expecting = |names: &[&str], input: &[u8]| {
         let expected = names.iter().map(|name| (*name).to_owned()).collect();
-        let asked = Asked { expected, ..asked(vec!["-".into()], folder.path()) };
-        collect(&asked, &mut &input[..], &mut |_| {}).unwrap().finished()
+        let asked = CollectRequest { expected, ..asked(vec!["-".into()], folder.path()) };
+        collect_captures(&asked, &mut &input[..], &mut |_| {}).unwrap().into_ordered()
     };
     let names = ["db1", "db2.example.org", "db1.other.org", "db3"];
     let first = expecting(&names, &stream);
-    assert_eq!((first.read, first.absent.as_slice()), (2, ["db1.other.org".to_owned(), "db3".to_owned()].as_slice()));
-    assert!(first.in_words().contains("no capture of 2 hosts: db1.other.org, db3"), "{}", first.in_words());
+    assert_eq!(
+        (first.read, first.absent.as_slice()),
+        (2, ["db1.other.org".to_owned(), "db3".to_owned()].as_slice())
+    );
+    assert!(
+        first.in_words().contains("no capture of 2 hosts: db1.other.org, db3"),
+        "{}",
+        first.in_words()
+    );
     // What came before counts, and who is absent is a row a day.
     let again = expecting(&names, &framed(&[]));
     assert_eq!((again.read, again.absent.len()), (0, 2));
     let missing = rows(folder.path(), "failures");
-    let of = |row: &BTreeMap<String, Field>| format!("{} {}", row["host"], row["class"]).replace('"', "");
-    assert_eq!(missing.iter().map(of).collect::<Vec<_>>(), ["db1.other.org absent", "db3 absent"]);
+    let text_of = |row: &BTreeMap<String, Field>| {
+        format!("{} {}", row["host"], row["class"]).replace('"', "")
+    };
+    assert_eq!(
+        missing.iter().map(text_of).collect::<Vec<_>>(),
+        ["db1.other.org absent", "db3 absent"]
+    );
 }
 
 #[test]
@@ -439,8 +576,12 @@ fn a_host_whose_last_capture_is_old_is_stale() {
     let host = Path::new(HOSTS).join("no-pool-postgresql");
     run(&[&host], folder.path());
     let expecting = |stale_days| {
-        let asked = Asked { expected: vec!["vm".into()], stale_days, ..asked(Vec::new(), folder.path()) };
-        collect(&asked, &mut std::io::empty(), &mut |_| {}).unwrap().finished()
+        let asked = CollectRequest {
+            expected: vec!["vm".into()],
+            stale_days,
+            ..asked(Vec::new(), folder.path())
+        };
+        collect_captures(&asked, &mut std::io::empty(), &mut |_| {}).unwrap().into_ordered()
     };
     assert_eq!(expecting(30).stale, Vec::<String>::new());
     let stale = expecting(2);
@@ -458,7 +599,11 @@ fn a_single_capture_on_standard_input_is_one_failure_that_says_what_to_do() {
         let lake = tempfile::tempdir().unwrap();
         let summary = run_input(&one, lake.path());
         assert_eq!((summary.read, summary.failures.len()), (0, 1), "{:?}", summary.failures);
-        assert!(summary.failures[0].message.contains("name that instead of -"), "{:?}", summary.failures);
+        assert!(
+            summary.failures[0].message.contains("name that instead of -"),
+            "{:?}",
+            summary.failures
+        );
     }
 }
 
@@ -467,10 +612,13 @@ fn a_single_capture_on_standard_input_is_one_failure_that_says_what_to_do() {
 fn a_number_that_no_machine_has_is_not_known() {
     let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let largest = i64::MAX.to_string();
-    let pool = |name: &str| format!("hugewise-capture/sys/kernel/mm/hugepages/hugepages-2048kB/{name}");
-    let others: Vec<(String, &[u8])> =
-        ["nr_hugepages", "free_hugepages", "resv_hugepages"].map(|name| (pool(name), largest.as_bytes())).into();
-    let others: Vec<(&str, &[u8])> = others.iter().map(|(path, content)| (path.as_str(), *content)).collect();
+    let pool =
+        |name: &str| format!("hugewise-capture/sys/kernel/mm/hugepages/hugepages-2048kB/{name}");
+    let others: Vec<(String, &[u8])> = ["nr_hugepages", "free_hugepages", "resv_hugepages"]
+        .map(|name| (pool(name), largest.as_bytes()))
+        .into();
+    let others: Vec<(&str, &[u8])> =
+        others.iter().map(|(path, content)| (path.as_str(), *content)).collect();
     fs::write(given.path().join("much.tar"), capture_with("much", &others)).unwrap();
     let many = "MemTotal: 9007199254740991 kB\nPageTables: 9007199254740991 kB\n";
     fs::write(
@@ -478,8 +626,13 @@ fn a_number_that_no_machine_has_is_not_known() {
         capture_with("many", &[("hugewise-capture/proc/meminfo", many.as_bytes())]),
     )
     .unwrap();
-    for (name, at) in [("t1", i64::MAX), ("t2", 9_000_000_000_000_000), ("t3", 253_402_300_800), ("t4", -5), ("t5", 0)]
-    {
+    for (name, at) in [
+        ("t1", i64::MAX),
+        ("t2", 9_000_000_000_000_000),
+        ("t3", 253_402_300_800),
+        ("t4", -5),
+        ("t5", 0),
+    ] {
         fs::write(given.path().join(format!("{name}.tar")), captured_at(name, at)).unwrap();
     }
     let summary = run(&[given.path()], lake.path());
@@ -501,10 +654,19 @@ fn a_lake_among_the_captures_is_not_read() {
     let lake = given.path().join("lake");
     for already in [0, 1] {
         let summary = run(&[given.path()], &lake);
-        assert_eq!((summary.already, summary.failures.len()), (already, 0), "{:?}", summary.failures);
+        assert_eq!(
+            (summary.already, summary.failures.len()),
+            (already, 0),
+            "{:?}",
+            summary.failures
+        );
     }
     let summary = run(&[&lake.join("hosts")], &lake);
-    assert!(summary.failures[0].message.contains("in the folder of the tables"), "{:?}", summary.failures);
+    assert!(
+        summary.failures[0].message.contains("in the folder of the tables"),
+        "{:?}",
+        summary.failures
+    );
 }
 
 #[test]
@@ -518,7 +680,8 @@ fn a_host_without_a_name_is_called_by_its_path() {
     assert_eq!(summary.most_page_tables[0].host, path.to_string_lossy());
 }
 
-/// One capture of a host whose clock was wrong would make it look fresh for as long as it is not yet that day.
+/// One capture of a host whose clock was wrong would make it look fresh for as long as it is not
+/// yet that day.
 #[test]
 fn a_capture_from_the_future_makes_no_host_fresh() {
     let folder = tempfile::tempdir().unwrap();
@@ -530,14 +693,21 @@ fn a_capture_from_the_future_makes_no_host_fresh() {
         ("d", &captured_at("ahead", NOW + 3600)),
     ]);
     let expected = ["both", "only", "ahead", "BOTH", "gone", "gone"].map(str::to_owned).into();
-    let asked = Asked { expected, ..asked(vec!["-".into()], folder.path()) };
-    let summary = collect(&asked, &mut &stream[..], &mut |_| {}).unwrap().finished();
-    assert_eq!((summary.stale, summary.absent), (vec!["both".to_owned(), "only".to_owned()], vec!["gone".to_owned()]));
+    let asked = CollectRequest { expected, ..asked(vec!["-".into()], folder.path()) };
+    let summary = collect_captures(&asked, &mut &stream[..], &mut |_| {}).unwrap().into_ordered();
+    assert_eq!(
+        (summary.stale, summary.absent),
+        (vec!["both".to_owned(), "only".to_owned()], vec!["gone".to_owned()])
+    );
     let failed = rows(folder.path(), "failures");
-    let of = |name: &str| failed.iter().find(|row| row["host"] == Field::Str(name.into())).unwrap();
-    assert_eq!(of("both")["message"], Field::Str("its last capture is from 2026-10-26".into()));
-    assert!(of("only")["message"].to_string().contains("its clock is wrong"));
-    assert_ne!(of("both")["captured_at"], Field::Null);
+    let btree_map_of =
+        |name: &str| failed.iter().find(|row| row["host"] == Field::Str(name.into())).unwrap();
+    assert_eq!(
+        btree_map_of("both")["message"],
+        Field::Str("its last capture is from 2026-10-26".into())
+    );
+    assert!(btree_map_of("only")["message"].to_string().contains("its clock is wrong"));
+    assert_ne!(btree_map_of("both")["captured_at"], Field::Null);
 }
 
 #[test]
@@ -551,7 +721,9 @@ fn what_is_told_has_one_order_whichever_capture_is_read_first() {
         ("b", &capture("db2")),
     ]);
     let summary = run_input(&stream, folder.path());
-    let most: Vec<_> = summary.most_page_tables.iter().map(|it| it.host.as_str()).collect();
-    let failed: Vec<_> = summary.failures.iter().map(|it| it.path.as_str()).collect();
+    let most: Vec<_> =
+        summary.most_page_tables.iter().map(|host_bytes| host_bytes.host.as_str()).collect();
+    let failed: Vec<_> =
+        summary.failures.iter().map(|collect_failure| collect_failure.path.as_str()).collect();
     assert_eq!((most, failed), (vec!["db1", "db2", "db3"], vec!["-:y", "-:z"]));
 }

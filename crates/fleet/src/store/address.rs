@@ -3,7 +3,7 @@
 use url::{Host, Url};
 
 /// An address to which captures may be sent; says what is wrong with another.
-pub(super) fn address(text: &str) -> Result<Url, String> {
+pub(super) fn parse_address(text: &str) -> Result<Url, String> {
     let address = Url::parse(text).map_err(|why| format!("is none: {why}"))?;
     let is_near = match address.host() {
         Some(Host::Ipv4(address)) => address.is_loopback(),

@@ -5,8 +5,8 @@ use rusty_s3::{Bucket, S3Action};
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
-use super::captures::{Captures, LARGEST_PAGE, Page};
-use super::http::{Why, agent, answered};
+use super::captures::{Captures, LARGEST_PAGE, ObjectPage};
+use super::http::{StoreError, check_response, new_agent};
 use super::target::{self, SIGNED_FOR};
 use super::{Keys, Unusable};
 
@@ -28,37 +28,58 @@ impl std::fmt::Debug for Objects {
 
 impl Objects {
     /// Of `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`.
-    pub(crate) fn of(scheme: &'static str, address: &str, keys: Option<&Keys>) -> Result<Self, Unusable> {
-        let (name, prefix) = target::parts(scheme, address).map_err(Unusable::Store)?;
+    pub(crate) fn from_address(
+        scheme: &'static str,
+        address: &str,
+        keys: Option<&Keys>,
+    ) -> Result<Self, Unusable> {
+        let (name, prefix) = target::split_address(scheme, address).map_err(Unusable::Store)?;
         let keys = keys.ok_or(Unusable::NoKeys)?;
         let keys = if scheme == "gs" { keys.of_google() } else { keys.clone() };
-        Ok(Self { scheme, bucket: target::bucket(&name, &keys)?, prefix, keys, agent: agent() })
+        Ok(Self {
+            scheme,
+            bucket: target::open_bucket(&name, &keys)?,
+            prefix,
+            keys,
+            agent: new_agent(),
+        })
     }
 }
 
 impl Captures for Objects {
-    fn page(&self, next: Option<&str>) -> Result<Page, Why> {
+    fn list_page(&self, next: Option<&str>) -> Result<ObjectPage, StoreError> {
         let mut list: ListObjectsV2<'_> = self.bucket.list_objects_v2(Some(&self.keys.credentials));
         list.with_prefix(self.prefix.as_str());
         if let Some(next) = next {
             list.with_continuation_token(next);
         }
-        let mut answer = answered(self.agent.get(list.sign(SIGNED_FOR).as_str()).call())?;
+        let mut answer = check_response(self.agent.get(list.sign(SIGNED_FOR).as_str()).call())?;
         let text = answer.body_mut().with_config().limit(LARGEST_PAGE).read_to_string();
-        let text = text.map_err(|_| Why { what: "its list is cut off".to_owned(), passes: true, denied: false })?;
+        let text = text.map_err(|_| StoreError {
+            what: "its list is cut off".to_owned(),
+            passes: true,
+            denied: false,
+        })?;
         let page = ListObjectsV2::parse_response(&text);
-        let page =
-            page.map_err(|_| Why { what: "its list is not in S3's format".to_owned(), passes: false, denied: false })?;
-        let files = page.contents.into_iter().map(|object| (object.key, object.size.unwrap_or(0))).collect();
-        Ok(Page { files, next: page.next_continuation_token })
+        let page = page.map_err(|_| StoreError {
+            what: "its list is not in S3's format".to_owned(),
+            passes: false,
+            denied: false,
+        })?;
+        let files = page
+            .contents
+            .into_iter()
+            .map(|object| (object.key, object.size.unwrap_or(0)))
+            .collect();
+        Ok(ObjectPage { files, next: page.next_continuation_token })
     }
 
-    fn ask(&self, key: &str) -> Result<Response<Body>, Why> {
+    fn request_object(&self, key: &str) -> Result<Response<Body>, StoreError> {
         let get = self.bucket.get_object(Some(&self.keys.credentials), key);
-        answered(self.agent.get(get.sign(SIGNED_FOR).as_str()).call())
+        check_response(self.agent.get(get.sign(SIGNED_FOR).as_str()).call())
     }
 
-    fn path(&self, key: &str) -> String {
+    fn display_path(&self, key: &str) -> String {
         format!("{}://{}/{key}", self.scheme, self.bucket.name())
     }
 }

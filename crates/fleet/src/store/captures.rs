@@ -1,51 +1,53 @@
-//! Captures in object storage: listed a page at a time and fetched one by one, whatever the store's protocol.
+//! Captures in object storage: listed a page at a time and fetched one by one, whatever the store's
+//! protocol.
 
 use std::fmt::Debug;
 
 use ureq::Body;
 use ureq::http::Response;
 
-use super::http::{Why, tried};
-use crate::bundle::{self, Member};
-use crate::failed::{Failed, LARGEST};
+use super::http::{StoreError, retry_request};
+use crate::bundle::{self, BundleMember};
+use crate::capture_failure::{CaptureFailure, LARGEST};
 
 /// A page of names is far smaller.
 pub(super) const LARGEST_PAGE: u64 = 16 << 20;
 
 /// Some names of a list.
-pub(crate) struct Page {
+pub(crate) struct ObjectPage {
     /// Names and sizes.
     pub(super) files: Vec<(String, u64)>,
     /// What to ask for the page after it.
     pub(super) next: Option<String>,
 }
 
-/// Takes the name and the size of an object, or why there are no more; says whether more are wanted.
-pub(crate) type Hand<'a> = dyn FnMut(Result<(String, u64), Failed>) -> bool + 'a;
+/// Takes the name and the size of an object, or why there are no more; says whether more are
+/// wanted.
+pub(crate) type ObjectHandler<'a> = dyn FnMut(Result<(String, u64), CaptureFailure>) -> bool + 'a;
 
 /// A bucket or a container, and what the names of captures in it begin with.
 pub(crate) trait Captures: Debug + Send + Sync {
     /// The page of the list that `next` of the one before stands for; the first without it.
-    fn page(&self, next: Option<&str>) -> Result<Page, Why>;
+    fn list_page(&self, next: Option<&str>) -> Result<ObjectPage, StoreError>;
 
     /// Asks for one.
-    fn ask(&self, key: &str) -> Result<Response<Body>, Why>;
+    fn request_object(&self, key: &str) -> Result<Response<Body>, StoreError>;
 
     /// How people call one.
-    fn path(&self, key: &str) -> String;
+    fn display_path(&self, key: &str) -> String;
 }
 
 impl dyn Captures {
     /// Hands on each.
-    pub(crate) fn each(&self, hand: &mut Hand<'_>) {
+    pub(crate) fn for_each_object(&self, hand: &mut ObjectHandler<'_>) {
         let mut next: Option<String> = None;
         let mut found = 0_u64;
         loop {
-            let page = match tried(|| self.page(next.as_deref())) {
+            let page = match retry_request(|| self.list_page(next.as_deref())) {
                 Ok(page) => page,
                 Err(why) => {
                     let message = format!("cannot be listed after {found} captures: {}", why.what);
-                    hand(Err(Failed::new(class(&why), message)));
+                    hand(Err(CaptureFailure::new(failure_class(&why), message)));
                     return;
                 }
             };
@@ -67,25 +69,33 @@ impl dyn Captures {
     }
 
     /// Fetches one.
-    pub(crate) fn fetch(&self, key: &str, size: u64) -> Result<Member, Failed> {
+    pub(crate) fn fetch_object(
+        &self,
+        key: &str,
+        size: u64,
+    ) -> Result<BundleMember, CaptureFailure> {
         // Such a name would be another's address.
         if key.split('/').any(|part| matches!(part, "." | "..")) {
             let message = "its name has a part of dots".to_owned();
-            return Err(Failed::new("unreadable", message));
+            return Err(CaptureFailure::new("unreadable", message));
         }
         if size > LARGEST {
-            return Err(Failed::too_large(size));
+            return Err(CaptureFailure::too_large(size));
         }
-        let fetched = tried(|| {
-            let mut answer = self.ask(key)?;
+        let fetched = retry_request(|| {
+            let mut answer = self.request_object(key)?;
             let mut body = answer.body_mut().with_config().limit(LARGEST).reader();
-            let member = bundle::held(key.to_owned(), size, &mut body);
-            member.map_err(|(_, failed)| Why { what: failed.message, passes: true, denied: false })
+            let member = bundle::read_member(key.to_owned(), size, &mut body);
+            member.map_err(|(_, failed)| StoreError {
+                what: failed.message,
+                passes: true,
+                denied: false,
+            })
         });
-        fetched.map_err(|why| Failed::new(class(&why), why.what))
+        fetched.map_err(|why| CaptureFailure::new(failure_class(&why), why.what))
     }
 }
 
-const fn class(why: &Why) -> &'static str {
+const fn failure_class(why: &StoreError) -> &'static str {
     if why.denied { "denied" } else { "unreadable" }
 }

@@ -6,22 +6,22 @@ use std::time::Duration;
 use rusty_s3::{Bucket, S3Action, UrlStyle};
 use url::Url;
 
-use super::address::address;
-use super::{Keys, Unsafe, secret};
+use super::address::parse_address;
+use super::{Keys, Unsafe, read_secret};
 
 /// How long a signature holds that is made here.
 pub(super) const SIGNED_FOR: Duration = Duration::from_secs(900);
 
 /// Where a capture goes.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Target {
+pub enum UploadTarget {
     /// An address that takes a PUT; one that ends in `/` gets the capture's name behind it.
     Address(Url),
     /// A bucket, and what comes before the capture's name.
     Bucket(String, String),
 }
 
-impl std::fmt::Debug for Target {
+impl std::fmt::Debug for UploadTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("a target")
     }
@@ -31,7 +31,9 @@ impl std::fmt::Debug for Target {
 #[derive(Debug, thiserror::Error)]
 pub enum Unusable {
     /// The words make no address.
-    #[error("{0}; --to takes https://HOST/PATH, s3://BUCKET/PREFIX, or @FILE with one of these in it")]
+    #[error(
+        "{0}; --to takes https://HOST/PATH, s3://BUCKET/PREFIX, or @FILE with one of these in it"
+    )]
     Address(String),
     /// The file that has the address.
     #[error(transparent)]
@@ -47,40 +49,47 @@ pub enum Unusable {
     Store(String),
 }
 
-impl Target {
+impl UploadTarget {
     /// Of what was given: an address, or `@` and a file that has one.
     ///
     /// # Errors
     /// It is none, or the file cannot be read, or is open to others.
-    pub fn given(text: &str) -> Result<Self, Unusable> {
+    pub fn from_argument(text: &str) -> Result<Self, Unusable> {
         match text.strip_prefix('@') {
-            Some(path) => Self::of(secret(Path::new(path))?.trim()),
-            None => Self::of(text),
+            Some(path) => Self::from_address(read_secret(Path::new(path))?.trim()),
+            None => Self::from_address(text),
         }
     }
 
-    fn of(text: &str) -> Result<Self, Unusable> {
+    fn from_address(text: &str) -> Result<Self, Unusable> {
         if text.starts_with("s3://") {
-            let (bucket, prefix) = parts("s3", text).map_err(Unusable::Address)?;
+            let (bucket, prefix) = split_address("s3", text).map_err(Unusable::Address)?;
             return Ok(Self::Bucket(bucket, prefix));
         }
-        if let Some((scheme @ ("az" | "abfs" | "abfss" | "wasb" | "wasbs" | "gs"), _)) = text.split_once("://") {
+        if let Some((scheme @ ("az" | "abfs" | "abfss" | "wasb" | "wasbs" | "gs"), _)) =
+            text.split_once("://")
+        {
             let tool = if scheme == "gs" { "gcloud storage cp" } else { "azcopy copy" };
             let why = format!(
-                "{scheme}:// addresses are not supported: write the capture with --output and send the file with {tool}"
+                "{scheme}:// addresses are not supported: write the capture with --output and \
+                     send the file with {tool}"
             );
             return Err(Unusable::Address(why));
         }
-        address(text).map(Self::Address).map_err(|why| Unusable::Address(format!("the address {why}")))
+        parse_address(text)
+            .map(Self::Address)
+            .map_err(|why| Unusable::Address(format!("the address {why}")))
     }
 
     /// The address to which the capture of that name is put. It may hold a key.
     ///
     /// # Errors
     /// A bucket without keys, or one of which no address can be made.
-    pub(super) fn resolved(&self, name: &str, keys: Option<&Keys>) -> Result<Url, Unusable> {
+    pub(super) fn resolve_address(&self, name: &str, keys: Option<&Keys>) -> Result<Url, Unusable> {
         let (bucket, prefix) = match self {
-            Self::Address(address) if address.query().is_none() && address.path().ends_with('/') => {
+            Self::Address(address)
+                if address.query().is_none() && address.path().ends_with('/') =>
+            {
                 return address
                     .join(name)
                     .map_err(|why| Unusable::Address(format!("it is not a valid address: {why}")));
@@ -89,15 +98,20 @@ impl Target {
             Self::Bucket(bucket, prefix) => (bucket, prefix),
         };
         let keys = keys.ok_or(Unusable::NoKeys)?;
-        let key = if prefix.is_empty() { name.to_owned() } else { format!("{}/{name}", prefix.trim_end_matches('/')) };
-        let bucket = self::bucket(bucket, keys)?;
+        let key = if prefix.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}/{name}", prefix.trim_end_matches('/'))
+        };
+        let bucket = self::open_bucket(bucket, keys)?;
         Ok(bucket.put_object(Some(&keys.credentials), &key).sign(SIGNED_FOR))
     }
 }
 
 /// The bucket or container that an address names, and the prefix behind it.
-pub(super) fn parts(scheme: &str, address: &str) -> Result<(String, String), String> {
-    let rest = address.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://")).unwrap_or_default();
+pub(super) fn split_address(scheme: &str, address: &str) -> Result<(String, String), String> {
+    let rest =
+        address.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://")).unwrap_or_default();
     let (name, prefix) = rest.split_once('/').unwrap_or((rest, ""));
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
     if name.is_empty() || !name.chars().all(is_part) {
@@ -111,14 +125,18 @@ pub(super) fn parts(scheme: &str, address: &str) -> Result<(String, String), Str
 }
 
 /// The bucket of that name at the store that the keys are of.
-pub(super) fn bucket(name: &str, keys: &Keys) -> Result<Bucket, Unusable> {
+pub(super) fn open_bucket(name: &str, keys: &Keys) -> Result<Bucket, Unusable> {
     let (endpoint, style) = match &keys.endpoint {
         Some(endpoint) => (endpoint.clone(), UrlStyle::Path),
         None => {
             let amazon = Url::parse(&format!("https://s3.{}.amazonaws.com", keys.region()));
             // A dot in a bucket's name fits no certificate of Amazon's.
             let style = if name.contains('.') { UrlStyle::Path } else { UrlStyle::VirtualHost };
-            (amazon.map_err(|why| Unusable::Store(format!("region {}: {why}", keys.region())))?, style)
+            (
+                amazon
+                    .map_err(|why| Unusable::Store(format!("region {}: {why}", keys.region())))?,
+                style,
+            )
         }
     };
     let bucket = Bucket::new(endpoint, style, name.to_owned(), keys.region().to_owned());
@@ -126,7 +144,6 @@ pub(super) fn bucket(name: &str, keys: &Keys) -> Result<Bucket, Unusable> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::io::Write;
     use std::os::unix::fs::PermissionsExt;
@@ -135,19 +152,22 @@ mod tests {
 
     const NAME: &str = "hugewise-db7-2026-03-01.tar.gz";
 
-    fn resolved(text: &str) -> String {
-        Target::of(text).unwrap().resolved(NAME, None).unwrap().to_string()
+    fn resolve_target_text(text: &str) -> String {
+        UploadTarget::from_address(text).unwrap().resolve_address(NAME, None).unwrap().to_string()
     }
 
     #[test]
     fn a_folder_gets_the_name_behind_it_and_a_signed_address_stays_as_it_is() {
-        assert_eq!(resolved("https://store/in/"), format!("https://store/in/{NAME}"));
+        assert_eq!(resolve_target_text("https://store/in/"), format!("https://store/in/{NAME}"));
         assert_eq!(
-            resolved("https://store/in/db7?X-Amz-Signature=ab%2Fc"),
+            resolve_target_text("https://store/in/db7?X-Amz-Signature=ab%2Fc"),
             "https://store/in/db7?X-Amz-Signature=ab%2Fc"
         );
-        assert_eq!(resolved("https://store/in/?sig=1"), "https://store/in/?sig=1");
-        assert_eq!(resolved("http://127.0.0.1:8000/"), format!("http://127.0.0.1:8000/{NAME}"));
+        assert_eq!(resolve_target_text("https://store/in/?sig=1"), "https://store/in/?sig=1");
+        assert_eq!(
+            resolve_target_text("http://127.0.0.1:8000/"),
+            format!("http://127.0.0.1:8000/{NAME}")
+        );
     }
 
     #[test]
@@ -162,11 +182,14 @@ mod tests {
             ("s3:///in", "bucket's name"),
             ("s3://bucket/a/../b", "dots"),
         ] {
-            let said = Target::of(text).unwrap_err().to_string();
+            let said = UploadTarget::from_address(text).unwrap_err().to_string();
             assert!(said.contains(why), "{text}: {said}");
             assert!(!said.contains("secret"), "{said}");
         }
-        assert!(matches!(Target::of("s3://bucket").unwrap().resolved(NAME, None), Err(Unusable::NoKeys)));
+        assert!(matches!(
+            UploadTarget::from_address("s3://bucket").unwrap().resolve_address(NAME, None),
+            Err(Unusable::NoKeys)
+        ));
     }
 
     #[test]
@@ -174,15 +197,15 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "https://store/in/x?sig=1").unwrap();
         let given = format!("@{}", file.path().display());
-        assert!(matches!(Target::given(&given).unwrap(), Target::Address(_)));
+        assert!(matches!(UploadTarget::from_argument(&given).unwrap(), UploadTarget::Address(_)));
         file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644)).unwrap();
-        let said = Target::given(&given).unwrap_err().to_string();
+        let said = UploadTarget::from_argument(&given).unwrap_err().to_string();
         assert!(said.contains("chmod 600") && !said.contains("sig=1"), "{said}");
         file.as_file().set_permissions(std::fs::Permissions::from_mode(0o600)).unwrap();
         // Only root can give a file away.
         if rustix::process::geteuid().is_root() {
             std::os::unix::fs::chown(file.path(), Some(65_534), None).unwrap();
-            let said = Target::given(&given).unwrap_err().to_string();
+            let said = UploadTarget::from_argument(&given).unwrap_err().to_string();
             assert!(said.contains("belongs to user 65534"), "{said}");
         }
     }

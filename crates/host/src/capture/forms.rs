@@ -1,34 +1,34 @@
-//! What a kind of servers says of its own command lines and files, where lists of names don't tell what to keep of them.
+//! What a kind of servers says of its own command lines and files, where lists of names don't tell
+//! what to keep of them.
 
 /// A program's name and its arguments, and what is kept of these.
 pub type KeepsArguments = fn(&str, &[&str]) -> Option<Vec<String>>;
-/// A program's name, an option, the word behind it and all arguments, and what is kept of that word.
+/// A program's name, an option, the word behind it and all arguments, and what is kept of that
+/// word.
 pub type KeepsValue = fn(&str, &str, &str, &[&str]) -> Option<String>;
 /// A file's path or name and its bytes, and what is kept of these.
 pub type KeepsFile = fn(&str, &[u8]) -> Option<Vec<u8>>;
 
-/// Each is `None` where there is nothing to say. Nothing that a user could have put there may be in what one keeps, and given
-/// its own answer it gives that again.
+/// Each is `None` where there is nothing to say. Nothing that a user could have put there may be in
+/// what one keeps, and given its own answer it gives that again.
 #[derive(Clone, Copy, Debug)]
 pub struct Forms {
-    /// What is kept of a first argument of several words, which a server wrote over it; `None` of one that is no title of
-    /// its own.
+    /// Of a first argument of several words, which a server wrote over it; `None` of other titles.
     pub title: Option<fn(&str) -> Option<String>>,
-    /// What is kept of all arguments of a program by that name; `None` of a program that is not its own.
+    /// Of all arguments of a program by that name; `None` of a program that is not its own.
     pub arguments: Option<KeepsArguments>,
-    /// Of a program by that name, an option, the word behind it, and all arguments: what is kept of that word. `None` where
-    /// it has no form of its own.
+    /// Of the word behind an option; `None` where that has no form of its own.
     pub value: Option<KeepsValue>,
     /// Programs whose options of one letter may have their value in the same word: `-D/data`.
     pub attached: &'static [&'static str],
-    /// Whether a name, in lower case and with `_`, means one of its settings without being the whole of its name.
+    /// Whether a name, in lower case and with `_`, means one of its settings without being the
+    /// whole of its name.
     pub is_setting: Option<fn(&str) -> bool>,
-    /// What is kept of a line of its files that is no setting, in a file that every engine may have written.
+    /// Of a line that is no setting, in a file that every engine may have written.
     pub line: Option<fn(&str) -> Option<String>>,
-    /// What is kept of a file in a format of its own, by its path inside its mount namespace and its bytes; `None` of a file
-    /// that is not its own.
+    /// Of a file in a format of its own, by its path in its mount namespace; `None` of others.
     pub rewrite: Option<KeepsFile>,
-    /// A binary file of its own, by its name, as lines of settings, which are then kept as those of any file.
+    /// A binary file of its own, by its name, as lines of settings, which are kept as any.
     pub text: Option<KeepsFile>,
     /// Whether a file in a folder of its servers' is read for its name alone.
     pub tells_by_name: Option<fn(&str) -> bool>,

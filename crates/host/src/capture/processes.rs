@@ -1,36 +1,54 @@
-//! Files of /proc/PID: what is read of them, and of processes that are no servers not even their names.
+//! Files of /proc/PID: what is read of them, and of processes that are no servers not even their
+//! names.
+
+use std::collections::BTreeSet;
 
 use super::arguments::command_line;
-use super::shape::{GONE, Shape};
-use super::{Keeps, lines};
-use crate::process::{maps, status};
+use super::shape::{GONE, ValueShape};
+use super::{Keeps, line_filter};
+use hugewise_procfs::process::{maps, status};
 
 /// The bytes to keep of a file of one process; `None` where nobody vouches for the kind.
-pub(super) fn process_file(process: &str, rest: &[&str], bytes: &[u8], keeps: &Keeps) -> Option<Vec<u8>> {
-    let server = keeps.servers.has(process);
+pub(super) fn process_file(
+    process: &str,
+    rest: &[&str],
+    bytes: &[u8],
+    keeps: &Keeps,
+) -> Option<Vec<u8>> {
+    let server = includes(&keeps.servers.processes, process);
     match rest {
         ["cmdline"] if server => Some(command_line(bytes, keeps)),
         // One that has none is none.
-        ["cmdline"] => Some(if bytes.iter().all(|byte| *byte == 0) { Vec::new() } else { b"-\0".to_vec() }),
+        ["cmdline"] if bytes.iter().all(|byte| *byte == 0) => Some(Vec::new()),
+        ["cmdline"] => Some(b"-\0".to_vec()),
         ["status"] => {
-            let named = server || keeps.servers.is_starter(process);
-            Some(lines::lines(bytes, |line| status_line(line, named)))
+            let named = server || includes(&keeps.servers.starters, process);
+            Some(line_filter::filter_lines(bytes, |line| status_line(line, named)))
         }
-        ["limits"] => Some(lines::lines(bytes, limits_line)),
+        ["limits"] => Some(line_filter::filter_lines(bytes, limits_line)),
         ["cgroup"] if server => Some(bytes.to_vec()),
-        ["cgroup"] if keeps.servers.is_neighbour(process) => Some(lines::lines(bytes, service_line)),
+        ["cgroup"] if includes(&keeps.servers.neighbours, process) => {
+            Some(line_filter::filter_lines(bytes, service_line))
+        }
         ["cgroup"] => Some(b"0::/\n".to_vec()),
-        ["comm"] => Some(if bytes.trim_ascii() == b"systemd" { b"systemd\n".to_vec() } else { b"-\n".to_vec() }),
-        ["mounts" | "mountinfo"] => Some(lines::mounts(bytes)),
-        ["maps"] => Some(lines::lines(bytes, |line| maps_line(line, keeps))),
-        // Sizes in pages.
-        ["statm"] => Some(lines::lines(bytes, |line| {
+        ["comm"] if bytes.trim_ascii() == b"systemd" => Some(b"systemd\n".to_vec()),
+        ["comm"] => Some(b"-\n".to_vec()),
+        ["mountinfo"] if process != "self" => {
+            Some(line_filter::filter_lines(bytes, hugetlbfs_line))
+        }
+        ["mounts" | "mountinfo"] => Some(line_filter::redact_mounts(bytes)),
+        ["maps"] => Some(line_filter::filter_lines(bytes, |line| maps_line(line, keeps))),
+        ["statm"] => Some(line_filter::filter_lines(bytes, |line| {
             line.bytes().all(|sign| sign.is_ascii_digit() || sign == b' ').then(|| line.to_owned())
         })),
-        ["numa_maps"] => Some(lines::lines(bytes, numa_maps_line)),
-        ["smaps"] => Some(lines::lines(bytes, |line| smaps_line(line, keeps))),
+        ["numa_maps"] => Some(line_filter::filter_lines(bytes, numa_maps_line)),
+        ["smaps"] => Some(line_filter::filter_lines(bytes, |line| smaps_line(line, keeps))),
         _ => None,
     }
+}
+
+fn includes(processes: &BTreeSet<u32>, process: &str) -> bool {
+    process.parse().is_ok_and(|pid| processes.contains(&pid))
 }
 
 fn status_line(line: &str, named: bool) -> Option<String> {
@@ -48,6 +66,12 @@ fn is_plain_name(name: &str) -> bool {
     name.bytes().all(|sign| sign.is_ascii_alphanumeric() || b"_-+.$#:@/".contains(&sign))
 }
 
+/// What else a container has mounted says where its secrets are.
+fn hugetlbfs_line(line: &str) -> Option<String> {
+    let (_, behind) = line.split_once(" - ")?;
+    behind.starts_with("hugetlbfs ").then(|| line.to_owned())
+}
+
 fn limits_line(line: &str) -> Option<String> {
     line.starts_with("Max locked memory").then(|| line.to_owned())
 }
@@ -59,42 +83,43 @@ fn service_line(line: &str) -> Option<String> {
     line.get(..end).filter(|_| whole).map(str::to_owned)
 }
 
-/// A mapping that is read, with what its name tells.
 fn maps_line(line: &str, keeps: &Keeps) -> Option<String> {
-    let read = maps::one(line.as_bytes())?;
-    if !read.matters() && !read.could_be_hugetlb() {
+    let read = maps::parse_single_line(line.as_bytes())?;
+    if !read.may_matter() && !read.could_be_hugetlb() {
         return None;
     }
-    let name = String::from_utf8_lossy(read.name);
-    let before = line.get(..line.len().checked_sub(read.name.len())?)?.trim_end();
-    Some(format!("{before} {}", mapping_name(&name, keeps)).trim_end().to_owned())
+    redact_mapping(line, read.name, keeps)
 }
 
 /// What a mapping's name tells of its memory; all else in it was somebody's choice.
 fn mapping_name(name: &str, keeps: &Keeps) -> String {
-    let (plain, deleted) = name.strip_suffix(" (deleted)").map_or((name, ""), |plain| (plain, " (deleted)"));
+    let (plain, deleted) =
+        name.strip_suffix(" (deleted)").map_or((name, ""), |plain| (plain, " (deleted)"));
     let kernels = matches!(plain, "" | "[heap]" | "[stack]" | "/dev/zero" | "/anon_hugepage");
-    let system_v = plain.strip_prefix("/SYSV").is_some_and(|key| key.bytes().all(|sign| sign.is_ascii_hexdigit()));
+    let system_v = plain
+        .strip_prefix("/SYSV")
+        .is_some_and(|key| key.bytes().all(|sign| sign.is_ascii_hexdigit()));
     if kernels || system_v || keeps.servers.files.contains(name) {
         return name.to_owned();
     }
-    let mount = keeps
-        .servers
-        .hugetlbfs
-        .iter()
-        .filter(|mount| plain.strip_prefix(mount.as_str()).is_some_and(|rest| rest.starts_with('/')));
+    let mount = keeps.servers.hugetlbfs.iter().filter(|mount| {
+        plain.strip_prefix(mount.as_str()).is_some_and(|rest| rest.starts_with('/'))
+    });
     let kept = if plain.starts_with('[') {
         "[-]".to_owned()
     } else if let Some(mount) = mount.max_by_key(|mount| mount.len()) {
         format!("{mount}/{GONE}")
     } else if let Some(known) = keeps.mappings.iter().find(|known| plain.starts_with(**known)) {
-        format!("{known}{}", plain.strip_prefix(*known).filter(|rest| is_number(rest)).unwrap_or_default())
-    } else if let Some(known) =
-        ["/memfd:", "/dev/shm/", "/hugepages", "/hugetlbfs"].into_iter().find(|known| plain.starts_with(known))
+        let number = plain.strip_prefix(*known).filter(|rest| is_number(rest));
+        format!("{known}{}", number.unwrap_or_default())
+    } else if let Some(known) = ["/memfd:", "/dev/shm/", "/hugepages", "/hugetlbfs"]
+        .into_iter()
+        .find(|known| plain.starts_with(known))
     {
         format!("{known}{GONE}")
-    } else if let Some(known) =
-        ["/hsperfdata_", "/hugepages", "/hugetlbfs", "huge"].into_iter().find(|known| plain.contains(known))
+    } else if let Some(known) = ["/hsperfdata_", "/hugepages", "/hugetlbfs", "huge"]
+        .into_iter()
+        .find(|known| plain.contains(known))
     {
         format!("/{GONE}{known}")
     } else {
@@ -109,8 +134,11 @@ fn is_number(text: &str) -> bool {
 
 fn numa_maps_line(line: &str) -> Option<String> {
     let mut words = line.split_ascii_whitespace();
-    let mut kept = vec![words.next().filter(|start| start.bytes().all(|sign| sign.is_ascii_hexdigit()))?];
-    let size = |word: &&str| word.strip_prefix("kernelpagesize_kB=").is_some_and(is_number) || *word == "huge";
+    let mut kept =
+        vec![words.next().filter(|start| start.bytes().all(|sign| sign.is_ascii_hexdigit()))?];
+    let size = |word: &&str| {
+        word.strip_prefix("kernelpagesize_kB=").is_some_and(is_number) || *word == "huge"
+    };
     kept.extend(words.filter(size));
     Some(kept.join(" "))
 }
@@ -120,25 +148,29 @@ fn smaps_line(line: &str, keeps: &Keeps) -> Option<String> {
         let number = size.trim().strip_suffix("kB")?.trim();
         return is_number(number).then(|| line.to_owned());
     }
-    let read = maps::one(line.as_bytes())?;
-    let before = line.get(..line.len().checked_sub(read.name.len())?)?.trim_end();
-    let name = String::from_utf8_lossy(read.name);
-    Some(format!("{before} {}", mapping_name(&name, keeps)).trim_end().to_owned())
+    let read = maps::parse_single_line(line.as_bytes())?;
+    redact_mapping(line, read.name, keeps)
 }
 
-/// Where a link of a process points, as far as that is read.
-pub(super) fn link(path: &str, target: &str, keeps: &Keeps) -> Option<String> {
-    let Some((process, name)) = path.strip_prefix("/proc/").and_then(|rest| rest.split_once('/')) else {
+fn redact_mapping(line: &str, name: &[u8], keeps: &Keeps) -> Option<String> {
+    let before = line.get(..line.len().checked_sub(name.len())?)?.trim_end();
+    let name = mapping_name(&String::from_utf8_lossy(name), keeps);
+    Some(format!("{before} {name}").trim_end().to_owned())
+}
+
+pub(super) fn redact_process_link(path: &str, target: &str, keeps: &Keeps) -> Option<String> {
+    let Some((process, name)) = path.strip_prefix("/proc/").and_then(|rest| rest.split_once('/'))
+    else {
         return Some(target.to_owned());
     };
     if !process.bytes().all(|digit| digit.is_ascii_digit()) {
         return Some(target.to_owned());
     }
     match name {
-        "exe" if keeps.servers.has(process) => program(target),
-        "exe" if keeps.servers.is_neighbour(process) => shell(target),
-        "cwd" if keeps.servers.reads_folder_of(process) => Some(target.to_owned()),
-        "root" if keeps.servers.has(process) => Some(target.to_owned()),
+        "exe" if includes(&keeps.servers.processes, process) => redact_program_path(target),
+        "exe" if includes(&keeps.servers.neighbours, process) => redact_shell_path(target),
+        "cwd" if includes(&keeps.servers.folders, process) => Some(target.to_owned()),
+        "root" if includes(&keeps.servers.processes, process) => Some(target.to_owned()),
         "root" => (target == "/").then(|| target.to_owned()),
         "exe" | "cwd" => None,
         name if name.starts_with("fd/") => open_file(target),
@@ -146,22 +178,28 @@ pub(super) fn link(path: &str, target: &str, keeps: &Keeps) -> Option<String> {
     }
 }
 
-/// An open file: a socket, by whose number its peer is told, and a trace file of Oracle's, by which the folder of its logs is.
+/// A socket, whose number tells its peer; a trace file of Oracle's, which tells its logs' folder.
 fn open_file(target: &str) -> Option<String> {
-    let is_trace = || Shape::Path.fits(target) && target.contains("/diag/") && target.contains("/trace/");
+    let is_trace = || {
+        ValueShape::Path.matches_value(target)
+            && target.contains("/diag/")
+            && target.contains("/trace/")
+    };
     (target.starts_with("socket:[") || is_trace()).then(|| target.to_owned())
 }
 
 /// The script that starts a server and waits for it is run by one of these.
-fn shell(path: &str) -> Option<String> {
+fn redact_shell_path(path: &str) -> Option<String> {
     const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ksh", "ksh93", "busybox"];
     let name = path.rsplit('/').next()?;
     SHELLS.contains(&name).then(|| format!("/bin/{name}"))
 }
 
 /// A program's path; one that could be more than a path is its name alone.
-fn program(path: &str) -> Option<String> {
-    let (plain, deleted) = path.strip_suffix(" (deleted)").map_or((path, ""), |plain| (plain, " (deleted)"));
-    let name = plain.rsplit('/').next().filter(|name| Shape::Path.fits(name))?;
-    Some(if Shape::Path.fits(plain) { path.to_owned() } else { format!("/{GONE}/{name}{deleted}") })
+fn redact_program_path(path: &str) -> Option<String> {
+    let (plain, deleted) =
+        path.strip_suffix(" (deleted)").map_or((path, ""), |plain| (plain, " (deleted)"));
+    let name = plain.rsplit('/').next().filter(|name| ValueShape::Path.matches_value(name))?;
+    let is_path = ValueShape::Path.matches_value(plain);
+    Some(if is_path { path.to_owned() } else { format!("/{GONE}/{name}{deleted}") })
 }

@@ -1,9 +1,9 @@
-//! What all experiments have in common: a plan that is stated before anything happens, variants in random order
-//! within each round, warm-up, raw samples, progress, an end at any moment, and a host that is left as it was.
+//! What all experiments share: a plan, variants in random order within each round, warm-up, raw
+//! samples, progress, an end at any moment, and a host that is left as it was.
 
-mod order;
 mod outline;
 mod runner;
+mod variant_order;
 
 use std::io;
 use std::time::Duration;
@@ -12,40 +12,40 @@ use hugewise_model::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::order::Random;
-pub(crate) use self::order::shuffled;
-pub use self::outline::{Outline, Planned, outline};
+pub use self::outline::{Outline, PlannedVariant, plan_experiment};
 use self::runner::Runner;
-use crate::budget::{Gauge, NotTold, Watch};
+pub use self::variant_order::Random;
+pub(crate) use self::variant_order::shuffle_variants;
+use crate::budget::{MemoryWatch, NotTold, ResourceGauge};
 use crate::cancel::{Cancel, Stopped};
-use crate::guard::{PoolGuard, Skip};
-use crate::load::Unseen;
-use crate::results::{Ratio, Reading, Run};
-use crate::thp;
+use crate::cpu_load::Unseen;
+use crate::guard::{PoolGuard, PoolRefusal};
+use crate::results::{MetricReading, MetricRun, Ratio};
+use crate::thp_switches;
 use crate::variant::Variant;
 
-/// What one variant of an experiment takes of the host at its peak.
+/// Peak needs of one variant of an experiment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Needs {
-    /// Memory beside the pool: segments on base pages, page tables, private memory.
+    /// Memory besides the pool: segments on base pages, page tables, private memory.
     pub memory: Bytes,
-    /// Memory on pages of the variant's pool. The pool is grown by what it lacks of that.
+    /// Memory on pages of the variant's pool, which is grown by what it lacks.
     pub huge: Bytes,
-    /// Processes that are there at once.
+    /// Concurrent processes.
     pub processes: u32,
-    /// For transparent huge pages: which switches the memory obeys.
-    pub obeys: thp::Memory,
-    /// How long one measurement takes, estimated.
+    /// For transparent huge pages: the switches that apply to the memory.
+    pub obeys: thp_switches::ThpMemoryKind,
+    /// Estimated time of one measurement.
     pub time: Duration,
 }
 
 /// Why a measurement gave no readings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// The whole experiment ends here; what was measured stands.
+pub enum ExperimentFailure {
+    /// The whole experiment ends; earlier measurements stand.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// This variant cannot be had on this host now. The others go on without it.
+    /// This variant is not available here now; the others go on.
     #[error("{0}")]
     Unavailable(String),
     /// Something that should work did not.
@@ -53,62 +53,58 @@ pub enum Failure {
     Failed(String),
 }
 
-impl From<Skip> for Failure {
-    fn from(Skip(reason): Skip) -> Self {
+impl From<PoolRefusal> for ExperimentFailure {
+    fn from(PoolRefusal(reason): PoolRefusal) -> Self {
         Self::Unavailable(reason)
     }
 }
 
-impl From<io::Error> for Failure {
+impl From<io::Error> for ExperimentFailure {
     fn from(error: io::Error) -> Self {
         Self::Failed(error.to_string())
     }
 }
 
-impl From<NotTold> for Failure {
+impl From<NotTold> for ExperimentFailure {
     fn from(fact: NotTold) -> Self {
         Self::Failed(fact.to_string())
     }
 }
 
-impl From<Unseen> for Failure {
+impl From<Unseen> for ExperimentFailure {
     fn from(unseen: Unseen) -> Self {
         Self::Failed(unseen.to_string())
     }
 }
 
-impl From<hugewise_system::Failure> for Failure {
-    fn from(failure: hugewise_system::Failure) -> Self {
+impl From<hugewise_system::SystemFailure> for ExperimentFailure {
+    fn from(failure: hugewise_system::SystemFailure) -> Self {
         Self::Failed(failure.to_string())
     }
 }
 
-/// What a measurement may use while it runs.
+/// What a measurement may use.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// To be asked at every step that takes longer than a blink.
+    /// Has to be asked at every step that takes longer than a blink.
     pub cancel: &'a Cancel,
     /// Memory and counters of the host.
-    pub gauge: &'a Gauge,
-    /// The pools, for experiments that set them by themselves. `None` for a user who may not change them.
+    pub gauge: &'a ResourceGauge,
+    /// The pools, for experiments that set them; `None` without the right to.
     pub guard: Option<&'a PoolGuard>,
     /// What must stay free.
     pub floor: Bytes,
 }
 
 impl Context<'_> {
-    /// Goes on when `bytes` more can be had without going below the floor.
-    ///
-    /// # Errors
-    /// Where they cannot.
-    pub(crate) fn room_for(&self, bytes: Bytes) -> Result<(), Failure> {
+    pub(crate) fn room_for(&self, bytes: Bytes) -> Result<(), ExperimentFailure> {
         let room = self.gauge.read()?;
         if bytes > room.available.saturating_sub(self.floor) {
             let reason = format!(
                 "{bytes} needed, but only {} available, and {} of that must stay free",
                 room.available, self.floor
             );
-            return Err(Failure::Unavailable(reason));
+            return Err(ExperimentFailure::Unavailable(reason));
         }
         Ok(())
     }
@@ -116,7 +112,7 @@ impl Context<'_> {
 
 /// One experiment with its settings.
 pub trait Experiment {
-    /// As on the command line: `page-tables`.
+    /// Its name on the command line: `page-tables`.
     fn name(&self) -> &'static str;
 
     /// What runs it: `standin`, `postgresql`, `memory`.
@@ -126,34 +122,33 @@ pub trait Experiment {
     fn variants(&self) -> Vec<Variant>;
 
     /// What a variant takes of the host.
-    fn needs(&self, variant: Variant) -> Needs;
+    fn resource_needs(&self, variant: Variant) -> Needs;
 
-    /// Why it cannot be done here at all, beside what the needs say: a program that is missing.
-    fn refusal(&self) -> Option<String> {
+    /// Why it is impossible here besides its needs: a missing program.
+    fn refusal_reason(&self) -> Option<String> {
         None
     }
 
     /// What it changes on the host by itself, for the plan.
-    fn changes(&self) -> Vec<String> {
+    fn host_changes(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What is done once, before the first variant.
-    ///
-    /// # Errors
-    /// Where the experiment cannot begin.
-    fn prepare(&mut self, _context: &Context<'_>) -> Result<(), Failure> {
+    /// Runs once, before the first variant. Errors: the experiment cannot begin.
+    fn prepare_host(&mut self, _context: &Context<'_>) -> Result<(), ExperimentFailure> {
         Ok(())
     }
 
-    /// Measures one variant once. The pool holds what [`Needs::huge`] asked for.
-    ///
-    /// # Errors
-    /// Why there are no readings.
-    fn measure(&mut self, variant: Variant, context: &Context<'_>) -> Result<Vec<Reading>, Failure>;
+    /// Measures one variant once; the pool has the pages for [`Needs::huge`].
+    /// Errors: why there are no readings.
+    fn measure_variant(
+        &mut self,
+        variant: Variant,
+        context: &Context<'_>,
+    ) -> Result<Vec<MetricReading>, ExperimentFailure>;
 
-    /// What a reader of the results has to know; asked at the end.
-    fn notes(&self) -> Vec<String> {
+    /// Notes for readers of the results; asked at the end.
+    fn result_notes(&self) -> Vec<String> {
         Vec::new()
     }
 }
@@ -161,13 +156,13 @@ pub trait Experiment {
 /// How often, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Rounds that count. Each measures every variant once.
+    /// Rounds that count; each measures every variant once.
     pub rounds: u32,
     /// Rounds before them that do not count.
     pub warm_ups: u32,
-    /// The order of the variants within each round follows from it.
+    /// Determines the order of the variants in each round.
     pub seed: u64,
-    /// Memory that must stay free; the host's own floor where it is higher.
+    /// Memory that must stay free, unless the host's own floor is higher.
     pub floor: Bytes,
 }
 
@@ -177,34 +172,34 @@ impl Default for Options {
     }
 }
 
-/// Where an experiment stands.
+/// The progress of an experiment.
 #[derive(Clone, Debug)]
-pub struct Progress {
-    /// The variant that is measured now.
+pub struct ExperimentProgress {
+    /// The variant that is being measured.
     pub pages: Variant,
-    /// The round, from 1; warm-up rounds are counted apart.
+    /// The round, from 1; warm-up rounds are counted separately.
     pub round: u32,
-    /// Of so many.
+    /// Number of rounds.
     pub rounds: u32,
     /// Whether this round does not count.
     pub warm_up: bool,
-    /// Measurements done so far,
+    /// Measurements so far.
     pub done: u32,
-    /// of so many.
+    /// Number of measurements.
     pub of: u32,
     /// Time since the start.
     pub elapsed: Duration,
-    /// Time that is left, guessed from what the measurements took so far.
+    /// Estimated time left, by the measurements so far.
     pub left: Duration,
 }
 
 /// What an experiment found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Outcome {
+pub struct ExperimentOutcome {
     /// What it planned to do.
     pub plan: Outline,
     /// One for each variant and metric.
-    pub runs: Vec<Run>,
+    pub runs: Vec<MetricRun>,
     /// Every variant compared with the first.
     pub ratios: Vec<Ratio>,
     /// What a reader has to know: variants left out, things that this host does not have.
@@ -217,36 +212,36 @@ pub struct Outcome {
     pub lowest_available_bytes: Option<u64>,
 }
 
-/// Does what `plan` says.
-///
-/// # Errors
-/// The plan's refusal; a guard that cannot be had; an experiment that cannot begin. What goes wrong later is in the
-/// outcome, beside what was measured before.
+/// Does what `plan` says. Errors: the plan's refusal, no guard, or an experiment that cannot begin;
+/// later failures are in the outcome.
 pub fn run(
     experiment: &mut dyn Experiment,
     options: &Options,
     plan: Outline,
     cancel: &Cancel,
-    progress: &mut dyn FnMut(&Progress),
-) -> Result<Outcome, Failure> {
+    progress: &mut dyn FnMut(&ExperimentProgress),
+) -> Result<ExperimentOutcome, ExperimentFailure> {
     if let Some(refusal) = &plan.refusal {
-        return Err(Failure::Unavailable(refusal.clone()));
+        return Err(ExperimentFailure::Unavailable(refusal.clone()));
     }
     let guard = if PoolGuard::may_change() { Some(PoolGuard::beside_others()?) } else { None };
-    let gauge = Gauge::new();
+    let gauge = ResourceGauge::new();
     let floor = Bytes(plan.floor_bytes);
-    let watch = Watch::start(floor, cancel)?;
-    let swapped = gauge.counter("pswpout");
+    let watch = MemoryWatch::start(floor, cancel)?;
+    let swapped = gauge.read_vmstat_counter("pswpout");
     let context = Context { cancel, gauge: &gauge, guard: guard.as_ref(), floor };
 
     let mut runner = Runner::new(experiment, options, &plan, &context);
-    let ended = runner.go(progress);
+    let ended = runner.run_rounds(progress);
     let Runner { collector, mut notes, begun, .. } = runner;
-    if ended.is_err() && collector.is_empty() && !matches!(ended, Err(Failure::Stopped(_))) {
+    if ended.is_err()
+        && collector.is_empty()
+        && !matches!(ended, Err(ExperimentFailure::Stopped(_)))
+    {
         ended.clone()?;
     }
-    notes.extend(experiment.notes());
-    if gauge.counter("pswpout") > swapped {
+    notes.extend(experiment.result_notes());
+    if gauge.read_vmstat_counter("pswpout") > swapped {
         notes.push("the host swapped out memory while this ran".to_owned());
     }
     if let Some(guard) = &guard {
@@ -254,14 +249,14 @@ pub fn run(
     }
     let variants: Vec<_> = plan.variants.iter().map(|variant| variant.pages).collect();
     let (runs, ratios) = collector.finish(&variants);
-    Ok(Outcome {
+    Ok(ExperimentOutcome {
         plan,
         runs,
         ratios,
         notes,
         stopped: ended.err().map(|failure| failure.to_string()),
         seconds: begun.elapsed().as_secs_f64(),
-        lowest_available_bytes: watch.lowest().map(Bytes::get),
+        lowest_available_bytes: watch.lowest_available().map(Bytes::get),
     })
 }
 

@@ -6,15 +6,15 @@ use hugewise_model::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Experiment, Failure, Needs, Options};
-use crate::budget::{Available, Gauge};
+use super::{Experiment, ExperimentFailure, Needs, Options};
+use crate::budget::{AvailableResources, ResourceGauge};
 use crate::guard::PoolGuard;
-use crate::thp;
+use crate::thp_switches;
 use crate::variant::Variant;
 
 /// One variant in a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Planned {
+pub struct PlannedVariant {
     /// The pages.
     pub pages: Variant,
     /// Memory outside the pool.
@@ -35,7 +35,7 @@ pub struct Outline {
     /// What runs it.
     pub engine: String,
     /// Its variants; the others are compared with the first.
-    pub variants: Vec<Planned>,
+    pub variants: Vec<PlannedVariant>,
     /// Rounds that count.
     pub rounds: u32,
     /// Warm-up rounds, which do not count.
@@ -57,21 +57,25 @@ pub struct Outline {
 }
 
 /// States what `experiment` will do, and refuses where the host has no room for it.
-///
-/// # Errors
-/// Where the kernel does not say how much room there is.
-pub fn outline(experiment: &dyn Experiment, options: &Options, gauge: &Gauge) -> Result<Outline, Failure> {
+/// Errors: the kernel does not say how much room there is.
+pub fn plan_experiment(
+    experiment: &dyn Experiment,
+    options: &Options,
+    gauge: &ResourceGauge,
+) -> Result<Outline, ExperimentFailure> {
     let room = gauge.read()?;
-    let floor = room.floor().max(options.floor);
+    let floor = room.memory_floor().max(options.floor);
     let may_change = PoolGuard::may_change();
     let mut variants = Vec::new();
-    let (mut peak, mut time, mut refusal) = (Bytes::ZERO, Duration::ZERO, experiment.refusal());
-    let mut changes = experiment.changes();
+    let (mut peak, mut time, mut refusal) =
+        (Bytes::ZERO, Duration::ZERO, experiment.refusal_reason());
+    let mut changes = experiment.host_changes();
     for pages in experiment.variants() {
-        let needs = experiment.needs(pages);
-        let left_out = unavailable(pages, &needs, may_change);
+        let needs = experiment.resource_needs(pages);
+        let left_out = unavailable_reason(pages, &needs, may_change);
         if left_out.is_none() {
-            let (growth, switches) = (growth(pages, &needs), switches(pages, needs.obeys));
+            let (growth, switches) =
+                (pool_growth(pages, &needs), switches_needed(pages, needs.obeys));
             let takes = needs.memory + growth;
             peak = peak.max(takes);
             time += needs.time;
@@ -79,9 +83,11 @@ pub fn outline(experiment: &dyn Experiment, options: &Options, gauge: &Gauge) ->
             if growth > Bytes::ZERO {
                 changes.push(format!("{pages}: grows the pool by {growth}"));
             }
-            changes.extend(switches.into_iter().map(|(path, value)| format!("{pages}: {path} = {value}")));
+            changes.extend(
+                switches.into_iter().map(|(path, value)| format!("{pages}: {path} = {value}")),
+            );
         }
-        variants.push(Planned {
+        variants.push(PlannedVariant {
             pages,
             memory_bytes: needs.memory.get(),
             pool_bytes: needs.huge.get(),
@@ -89,7 +95,7 @@ pub fn outline(experiment: &dyn Experiment, options: &Options, gauge: &Gauge) ->
             left_out,
         });
     }
-    let free = gauge.free().unwrap_or_default().saturating_sub(floor);
+    let free = gauge.read_free_memory().unwrap_or_default().saturating_sub(floor);
     if peak > free {
         changes.insert(0, format!("drops up to {} of page cache", peak.saturating_sub(free)));
     }
@@ -112,10 +118,9 @@ pub fn outline(experiment: &dyn Experiment, options: &Options, gauge: &Gauge) ->
     })
 }
 
-/// Why a variant cannot be had, as far as can be told without asking the kernel for the pages.
-fn unavailable(pages: Variant, needs: &Needs, may_change: bool) -> Option<String> {
-    if let Some(page) = pages.pool() {
-        let Some(available) = crate::values::available(page) else {
+fn unavailable_reason(pages: Variant, needs: &Needs, may_change: bool) -> Option<String> {
+    if let Some(page) = pages.pool_page_size() {
+        let Some(available) = crate::kernel_values::available_pages(page) else {
             return Some(format!("this kernel has no {page} pages"));
         };
         let wanted = page.pages_for(needs.huge);
@@ -125,16 +130,19 @@ fn unavailable(pages: Variant, needs: &Needs, may_change: bool) -> Option<String
                 1 => "only 1 is available".to_owned(),
                 _ => format!("only {available} are available"),
             };
-            return Some(format!("it needs {}, but {there}: run as root", wanted.in_pages_of(page)));
+            return Some(format!(
+                "it needs {}, but {there}: run as root",
+                wanted.in_pages_of(page)
+            ));
         }
         return None;
     }
     if !pages.is_transparent() {
         return None;
     }
-    match switches(pages, needs.obeys) {
+    match switches_needed(pages, needs.obeys) {
         changes if changes.is_empty() => None,
-        _ if !thp::offers(pages, needs.obeys) => {
+        _ if !thp_switches::can_offer_pages(pages, needs.obeys) => {
             Some("this kernel does not offer these transparent huge pages".to_owned())
         }
         _ if !may_change => Some("this host's THP settings forbid it: run as root".to_owned()),
@@ -142,28 +150,39 @@ fn unavailable(pages: Variant, needs: &Needs, may_change: bool) -> Option<String
     }
 }
 
-/// What the pool lacks of the pages that a variant wants.
-pub(super) fn growth(pages: Variant, needs: &Needs) -> Bytes {
-    pages.pool().map_or(Bytes::ZERO, |page| {
+pub(super) fn pool_growth(pages: Variant, needs: &Needs) -> Bytes {
+    pages.pool_page_size().map_or(Bytes::ZERO, |page| {
         let wanted = page.pages_for(needs.huge);
-        wanted.saturating_sub(crate::values::available(page).unwrap_or_default()).of(page)
+        wanted
+            .saturating_sub(crate::kernel_values::available_pages(page).unwrap_or_default())
+            .to_bytes(page)
     })
 }
 
-/// The switches that a variant needs turned, with the values they need.
-pub(super) fn switches(pages: Variant, obeys: thp::Memory) -> Vec<(String, &'static str)> {
-    if pages.is_transparent() { thp::wanted(pages, obeys) } else { Vec::new() }
+pub(super) fn switches_needed(
+    pages: Variant,
+    obeys: thp_switches::ThpMemoryKind,
+) -> Vec<(String, &'static str)> {
+    if pages.is_transparent() { thp_switches::switches_to_turn(pages, obeys) } else { Vec::new() }
 }
 
-fn too_large(pages: Variant, takes: Bytes, processes: u32, room: &Available, floor: Bytes) -> Option<String> {
+fn too_large(
+    pages: Variant,
+    takes: Bytes,
+    processes: u32,
+    room: &AvailableResources,
+    floor: Bytes,
+) -> Option<String> {
     if takes > room.available.saturating_sub(floor) {
         let available = room.available;
         return Some(format!(
-            "{pages} needs {takes}, but only {available} are available, and {floor} of that must stay free"
+            "{pages} needs {takes}, but only {available} are available, and {floor} of that must \
+             stay free"
         ));
     }
     let allowed = room.processes?;
     let processes = u64::from(processes);
-    (processes > allowed)
-        .then(|| format!("{pages} needs {processes} processes, but this cgroup allows only {allowed} more"))
+    (processes > allowed).then(|| {
+        format!("{pages} needs {processes} processes, but this cgroup allows only {allowed} more")
+    })
 }

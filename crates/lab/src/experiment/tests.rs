@@ -4,12 +4,16 @@ use super::*;
 struct Counting {
     measured: Vec<Variant>,
     needs: Needs,
-    does: fn(usize, &Context<'_>) -> Result<Vec<Reading>, Failure>,
+    does: fn(usize, &Context<'_>) -> Result<Vec<MetricReading>, ExperimentFailure>,
 }
 
 impl Counting {
-    fn new(does: fn(usize, &Context<'_>) -> Result<Vec<Reading>, Failure>) -> Self {
-        Self { measured: Vec::new(), needs: Needs { time: Duration::from_secs(2), ..Needs::default() }, does }
+    fn new(does: fn(usize, &Context<'_>) -> Result<Vec<MetricReading>, ExperimentFailure>) -> Self {
+        Self {
+            measured: Vec::new(),
+            needs: Needs { time: Duration::from_secs(2), ..Needs::default() },
+            does,
+        }
     }
 }
 
@@ -26,23 +30,31 @@ impl Experiment for Counting {
         vec![Variant::Base, Variant::Huge(hugewise_model::PageSize::new(1 << 40).unwrap())]
     }
 
-    fn needs(&self, _: Variant) -> Needs {
+    fn resource_needs(&self, _: Variant) -> Needs {
         self.needs
     }
 
-    fn measure(&mut self, variant: Variant, context: &Context<'_>) -> Result<Vec<Reading>, Failure> {
+    fn measure_variant(
+        &mut self,
+        variant: Variant,
+        context: &Context<'_>,
+    ) -> Result<Vec<MetricReading>, ExperimentFailure> {
         self.measured.push(variant);
         (self.does)(self.measured.len(), context)
     }
 }
 
 fn planned(experiment: &dyn Experiment, options: &Options) -> Outline {
-    outline(experiment, options, &Gauge::new()).unwrap()
+    plan_experiment(experiment, options, &ResourceGauge::new()).unwrap()
 }
 
 /// The experiment has the lock of the pools: other tests wait with theirs.
-fn done(experiment: &mut Counting, options: &Options, cancel: &Cancel) -> Result<(Outcome, u32), Failure> {
-    let _alone = crate::guard::alone().unwrap();
+fn done(
+    experiment: &mut Counting,
+    options: &Options,
+    cancel: &Cancel,
+) -> Result<(ExperimentOutcome, u32), ExperimentFailure> {
+    let _alone = crate::guard::lock_host_for_test().unwrap();
     let plan = planned(experiment, options);
     let mut reports = 0;
     run(experiment, options, plan, cancel, &mut |_| reports += 1).map(|outcome| (outcome, reports))
@@ -50,8 +62,9 @@ fn done(experiment: &mut Counting, options: &Options, cancel: &Cancel) -> Result
 
 #[test]
 fn warm_up_does_not_count_and_what_cannot_be_had_is_left_out() {
-    let mut counting =
-        Counting::new(|at, _| Ok(vec![Reading::lower("time", "s", f64::from(u32::try_from(at).unwrap()))]));
+    let mut counting = Counting::new(|at, _| {
+        Ok(vec![MetricReading::lower_is_better("time", "s", f64::from(u32::try_from(at).unwrap()))])
+    });
     let options = Options { rounds: 3, warm_ups: 2, ..Options::default() };
     let (outcome, reports) = done(&mut counting, &options, &Cancel::never()).unwrap();
     assert_eq!((reports, counting.measured.len()), (5, 5));
@@ -68,7 +81,7 @@ fn an_end_keeps_what_was_measured() {
         if at == 2 {
             context.cancel.stop("enough");
         }
-        Ok(vec![Reading::lower("time", "s", 1.0)])
+        Ok(vec![MetricReading::lower_is_better("time", "s", 1.0)])
     });
     let options = Options { rounds: 9, warm_ups: 0, ..Options::default() };
     let (outcome, _) = done(&mut counting, &options, &Cancel::never()).unwrap();
@@ -80,8 +93,14 @@ fn what_the_host_has_no_room_for_is_refused() {
     let mut counting = Counting::new(|_, _| panic!("measured"));
     counting.needs.memory = Bytes(1 << 62);
     let plan = planned(&counting, &Options::default());
-    assert!(plan.refusal.as_ref().is_some_and(|why| why.contains("of that must stay free")), "{plan:?}");
-    assert!(matches!(done(&mut counting, &Options::default(), &Cancel::never()), Err(Failure::Unavailable(_))));
+    assert!(
+        plan.refusal.as_ref().is_some_and(|why| why.contains("of that must stay free")),
+        "{plan:?}"
+    );
+    assert!(matches!(
+        done(&mut counting, &Options::default(), &Cancel::never()),
+        Err(ExperimentFailure::Unavailable(_))
+    ));
     // A floor above all memory leaves no room for anything.
     counting.needs.memory = Bytes(1);
     let options = Options { floor: Bytes(u64::MAX), ..Options::default() };
@@ -90,12 +109,12 @@ fn what_the_host_has_no_room_for_is_refused() {
 
 #[test]
 fn a_failure_is_told_and_what_caused_it_comes_first() {
-    let mut failing = Counting::new(|_, _| Err(Failure::Failed("broken".to_owned())));
+    let mut failing = Counting::new(|_, _| Err(ExperimentFailure::Failed("broken".to_owned())));
     let failed = done(&mut failing, &Options::default(), &Cancel::never());
-    assert_eq!(failed.unwrap_err(), Failure::Failed("broken".to_owned()));
+    assert_eq!(failed.unwrap_err(), ExperimentFailure::Failed("broken".to_owned()));
     let mut failing = Counting::new(|_, context| {
         context.cancel.stop("interrupted");
-        Err(Failure::Failed("a session ended".to_owned()))
+        Err(ExperimentFailure::Failed("a session ended".to_owned()))
     });
     let (outcome, _) = done(&mut failing, &Options::default(), &Cancel::never()).unwrap();
     assert_eq!(outcome.stopped.as_deref(), Some("interrupted"));

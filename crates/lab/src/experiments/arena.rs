@@ -9,84 +9,85 @@ use hugewise_model::PageSize;
 
 use crate::variant::Variant;
 
-/// Address space that is reserved at a time, and then handed out extent by extent.
 const RESERVED: usize = 16 << 20;
 
-/// Memory that grows by extents and is given back as a whole.
 #[derive(Debug)]
 pub(crate) struct Arena {
     pages: Variant,
     extent: usize,
     mapped: Vec<(NonNull<u8>, usize)>,
-    /// Not handed out yet of the last reservation, or of the last huge page.
+    /// The rest of the last reservation or huge page.
     left: Option<(NonNull<u8>, usize)>,
     calls: u64,
     pooled: u64,
 }
 
 impl Arena {
-    /// Nothing yet. Extents of `extent` bytes, a power of two from 4 KiB up.
+    /// Extents of `extent` bytes, a power of two from 4 KiB up.
     pub(crate) const fn new(pages: Variant, extent: usize) -> Self {
         Self { pages, extent, mapped: Vec::new(), left: None, calls: 0, pooled: 0 }
     }
 
-    /// How often mmap has been called.
-    pub(crate) const fn calls(&self) -> u64 {
+    pub(crate) const fn mmap_calls(&self) -> u64 {
         self.calls
     }
 
-    /// Bytes on pages of a pool: all of it is taken from the pool, touched or not.
-    pub(crate) const fn pooled(&self) -> u64 {
+    /// Bytes taken from a pool, touched or not.
+    pub(crate) const fn pooled_bytes(&self) -> u64 {
         self.pooled
     }
 
-    /// One more extent, zeroed, valid as long as the arena is.
-    pub(crate) fn extent(&mut self) -> io::Result<(NonNull<u8>, usize)> {
+    pub(crate) fn next_extent(&mut self) -> io::Result<(NonNull<u8>, usize)> {
         let extent = self.extent;
-        self.take(extent).map(|start| (start, extent))
+        self.carve_bytes(extent).map(|start| (start, extent))
     }
 
     /// So many bytes in one piece, zeroed, valid as long as the arena is.
-    pub(crate) fn piece(&mut self, bytes: usize) -> io::Result<NonNull<u8>> {
+    pub(crate) fn allocate_piece(&mut self, bytes: usize) -> io::Result<NonNull<u8>> {
         let bytes = bytes.div_ceil(self.extent) * self.extent;
         if bytes <= RESERVED {
-            return self.take(bytes);
+            return self.carve_bytes(bytes);
         }
-        // Larger than what is reserved at a time: on its own.
-        match self.pages.pool() {
+        // Larger than a reservation: on its own.
+        match self.pages.pool_page_size() {
             Some(page) => self.pool_pages(bytes, page).map(|(start, _)| start),
             None => {
-                let start = self.map(None, bytes, libc::PROT_READ | libc::PROT_WRITE, 0)?;
+                let start = self.map_memory(None, bytes, libc::PROT_READ | libc::PROT_WRITE, 0)?;
                 self.mapped.push((start, bytes));
-                self.advise(start, bytes)?;
+                self.advise_thp(start, bytes)?;
                 Ok(start)
             }
         }
     }
 
-    fn take(&mut self, bytes: usize) -> io::Result<NonNull<u8>> {
+    fn carve_bytes(&mut self, bytes: usize) -> io::Result<NonNull<u8>> {
         let (start, left) = match self.left.take().filter(|(_, left)| *left >= bytes) {
             Some(left) => left,
-            None => self.reserve(bytes)?,
+            None => self.reserve_memory(bytes)?,
         };
-        if self.pages.pool().is_none() {
-            // As the database in the story does it: the extent is laid over the reserved address space.
-            self.map(Some(start), bytes, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_FIXED)?;
-            self.advise(start, bytes)?;
+        if self.pages.pool_page_size().is_none() {
+            // Like the database in the story: the extent is mapped over the reservation.
+            self.map_memory(
+                Some(start),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_FIXED,
+            )?;
+            self.advise_thp(start, bytes)?;
         }
-        // SAFETY: `bytes` is at most `left`, the length of what begins at `start`: the sum stays inside the mapping or
-        // stands at its end.
+        // SAFETY: `bytes` is at most `left`, the length of what begins at `start`: the sum stays
+        // inside the mapping or at its end.
         let rest = unsafe { start.add(bytes) };
         self.left = Some((rest, left - bytes));
         Ok(start)
     }
 
-    fn reserve(&mut self, bytes: usize) -> io::Result<(NonNull<u8>, usize)> {
-        match self.pages.pool() {
+    fn reserve_memory(&mut self, bytes: usize) -> io::Result<(NonNull<u8>, usize)> {
+        match self.pages.pool_page_size() {
             Some(page) => self.pool_pages(bytes, page),
             None => {
                 let length = bytes.max(RESERVED);
-                let start = self.map(None, length, libc::PROT_NONE, libc::MAP_NORESERVE)?;
+                let start = self.map_memory(None, length, libc::PROT_NONE, libc::MAP_NORESERVE)?;
                 self.mapped.push((start, length));
                 Ok((start, length))
             }
@@ -96,14 +97,14 @@ impl Arena {
     fn pool_pages(&mut self, bytes: usize, page: PageSize) -> io::Result<(NonNull<u8>, usize)> {
         let size = usize::try_from(page.bytes().get()).map_err(io::Error::other)?;
         let length = bytes.div_ceil(size) * size;
-        let flags = crate::segment::Pages::Huge(page).flags(libc::MAP_HUGETLB);
-        let start = self.map(None, length, libc::PROT_READ | libc::PROT_WRITE, flags)?;
+        let flags = crate::segment::SegmentPages::Huge(page).huge_page_flags(libc::MAP_HUGETLB);
+        let start = self.map_memory(None, length, libc::PROT_READ | libc::PROT_WRITE, flags)?;
         self.mapped.push((start, length));
         self.pooled += u64::try_from(length).unwrap_or(0);
         Ok((start, length))
     }
 
-    fn map(
+    fn map_memory(
         &mut self,
         at: Option<NonNull<u8>>,
         length: usize,
@@ -113,8 +114,8 @@ impl Arena {
         self.calls += 1;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags;
         let at = at.map_or(ptr::null_mut(), NonNull::as_ptr);
-        // SAFETY: an address is given only with MAP_FIXED, and then it is of this arena's own reservation, of which
-        // this part has not been handed out: nobody's memory is mapped over.
+        // SAFETY: an address is given only with MAP_FIXED, and then is in this arena's own
+        // reservation, in a part that was not handed out: nobody's memory is mapped over.
         let start = unsafe { libc::mmap(at.cast(), length, rights, flags, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -122,13 +123,15 @@ impl Arena {
         NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mmap gave address 0"))
     }
 
-    fn advise(&self, start: NonNull<u8>, length: usize) -> io::Result<()> {
-        let advice = if self.pages.is_transparent() { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
-        // SAFETY: the range has just been mapped by this arena, and advice changes nothing of what is in it.
+    fn advise_thp(&self, start: NonNull<u8>, length: usize) -> io::Result<()> {
+        let advice =
+            if self.pages.is_transparent() { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+        // SAFETY: this arena has just mapped the range, and advice does not change its content.
         let done = unsafe { libc::madvise(start.as_ptr().cast(), length, advice) };
         let error = io::Error::last_os_error();
         // A kernel without THP has none to keep away.
-        if done == 0 || (!self.pages.is_transparent() && error.raw_os_error() == Some(libc::EINVAL)) {
+        if done == 0 || (!self.pages.is_transparent() && error.raw_os_error() == Some(libc::EINVAL))
+        {
             return Ok(());
         }
         Err(error)
@@ -138,8 +141,8 @@ impl Arena {
 impl Drop for Arena {
     fn drop(&mut self) {
         for (start, length) in &self.mapped {
-            // SAFETY: mapped by this arena with this length; whoever was handed a part of it has its lifetime bound to
-            // the arena's.
+            // SAFETY: mapped by this arena with this length; whoever has a part of it is bound to
+            // the arena's lifetime.
             unsafe { libc::munmap(start.as_ptr().cast(), *length) };
         }
     }
@@ -152,17 +155,17 @@ mod tests {
     #[test]
     fn extents_come_one_after_the_other_and_calls_are_counted() {
         let mut arena = Arena::new(Variant::Base, 64 << 10);
-        let (first, length) = arena.extent().unwrap();
-        let (second, _) = arena.extent().unwrap();
+        let (first, length) = arena.next_extent().unwrap();
+        let (second, _) = arena.next_extent().unwrap();
         assert_eq!((length, second.as_ptr().addr() - first.as_ptr().addr()), (64 << 10, 64 << 10));
         // One reservation and an extent laid over it, each time.
-        assert_eq!(arena.calls(), 3);
+        assert_eq!(arena.mmap_calls(), 3);
         // SAFETY: an extent is readable and writable for its whole length.
         unsafe {
             second.as_ptr().write(7);
             assert_eq!((first.as_ptr().read(), second.as_ptr().read()), (0, 7));
         }
-        let _ = arena.piece(RESERVED + 1).unwrap();
-        assert_eq!((arena.calls(), arena.pooled()), (4, 0));
+        let _ = arena.allocate_piece(RESERVED + 1).unwrap();
+        assert_eq!((arena.mmap_calls(), arena.pooled_bytes()), (4, 0));
     }
 }

@@ -1,11 +1,10 @@
-//! Takes the host's huge-page pools and switches for an experiment or a test, and gives them back as they were.
+//! Takes the host's huge-page pools and switches for an experiment or a test, and restores them.
 //!
-//! Only one holder at a time: an experiment holds the host's one lock, as apply and undo do, and a test that of the
-//! tests. What was there before, and what was made of it, is written down before each change, so that the next taker
-//! puts right what a killed run left behind.
+//! There is one holder at a time: an experiment takes the host's lock, as apply and undo do, a test
+//! the tests' lock. The former values and our changes are saved before each change, so that the
+//! next holder can restore what a killed run left.
 
-mod skip;
-mod state;
+mod guarded_files;
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,76 +12,84 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hugewise_model::{PageCount, PageSize};
-use hugewise_system::{Failure, Held, Live, NotTaken, System};
+use hugewise_system::{HeldLock, LiveSystem, LockNotTaken, System, SystemFailure};
 
-pub use self::skip::Skip;
-use self::state::{Kept, Made, SHM_GROUP, Scope, from_text, restore, save, state};
-use crate::budget::Gauge;
-use crate::thp;
-pub use crate::values::available;
-use crate::values::{POOLS, is_there, number, pool_file, value};
+use self::guarded_files::{
+    GuardedFile, GuardedFileChange, SHM_GROUP, Scope, from_text, read_guarded_files,
+    restore_guarded_files, save_guarded_files,
+};
+use crate::budget::ResourceGauge;
+pub use crate::kernel_values::available_pages;
+use crate::kernel_values::{POOLS, is_there, pool_file, read_number, read_value};
+use crate::thp_switches;
 use crate::watchdog::Watchdog;
 
-/// How long others may take to give their pages back, or to end.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Tests alone take this one: they may have a host all for themselves, and run what takes the host's lock.
+/// The lock of tests, which have a host to themselves and run what takes the host's lock.
 const TESTS: &str = "/run/lock/hugewise-test.lock";
-/// Gone with the next boot, as the kernel's settings are.
+/// Gone with the next boot, like the kernel's settings.
 const FOLDER: &str = "/run/hugewise";
-/// What experiments have found and made.
 const SAVED: &str = "/run/hugewise/lab.saved";
-/// What tests have.
 const SAVED_BY_TESTS: &str = "/run/hugewise/test.saved";
 
-/// Holds the lock; restores and verifies when dropped, after a panic too.
+/// Why pools or switches cannot be taken or set here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PoolRefusal(pub String);
+
+impl From<SystemFailure> for PoolRefusal {
+    fn from(failure: SystemFailure) -> Self {
+        Self(failure.to_string())
+    }
+}
+
+/// Holds the lock; restores and verifies when dropped, even after a panic.
 #[derive(Debug)]
 pub struct PoolGuard {
-    live: Live,
-    kept: Mutex<Vec<Kept>>,
+    live: LiveSystem,
+    kept: Mutex<Vec<GuardedFile>>,
     saved: String,
     scope: Scope,
     /// Declared before the locks, so that it is gone when they are free.
     watchdog: Option<Watchdog>,
-    lock: Option<Held>,
+    lock: Option<HeldLock>,
     tests: Option<File>,
 }
 
 impl PoolGuard {
-    /// For a test: waits for the lock, puts right what a killed run has left, and remembers the state.
-    ///
-    /// # Errors
-    /// Where this is no root, or a kernel without huge pages, and where others hold pages.
-    pub fn take() -> Result<Self, Skip> {
-        let tests = alone()?;
-        let live = live()?;
+    /// For a test: waits for the lock, restores what a killed run left, and saves the state.
+    /// Errors: without root, without huge pages in the kernel, and where others hold pages.
+    pub fn take_for_test() -> Result<Self, PoolRefusal> {
+        let tests = lock_host_for_test()?;
+        let live = open_live_system()?;
         experiments_are_over(&live)?;
-        let guard = Self::with(live, SAVED_BY_TESTS, Scope::Everything, None, Some(tests))?;
+        let guard =
+            Self::from_saved_state(live, SAVED_BY_TESTS, Scope::Everything, None, Some(tests))?;
         nobody_holds_pages()?;
         guard.clear_memory();
         Ok(guard)
     }
 
-    /// For an experiment on a host where others work: what they hold and change stays as it is. Nobody else changes
-    /// this host through hugewise meanwhile.
-    ///
-    /// # Errors
-    /// Where this is no root, a kernel without huge pages, or where another process changes this host.
-    pub(crate) fn beside_others() -> Result<Self, Skip> {
+    /// For an experiment beside others, whose pages and changes stay; no other hugewise process may
+    /// change this host meanwhile. Fails without root, without huge pages in the kernel, and where
+    /// another process changes this host.
+    pub(crate) fn beside_others() -> Result<Self, PoolRefusal> {
         may_write()?;
-        let live = live()?;
-        let lock = hugewise_system::take(&live).map_err(|why| Skip(why.to_string()))?;
-        let guard = Self::with(live, SAVED, Scope::Ours, Some(lock), None)?;
-        // Where there can be no watchdog, the next one to take the guard puts right what a kill has left.
-        Ok(guard.watched())
+        let live = open_live_system()?;
+        let lock = hugewise_system::take_machine_lock(&live)
+            .map_err(|why| PoolRefusal(why.to_string()))?;
+        let guard = Self::from_saved_state(live, SAVED, Scope::Ours, Some(lock), None)?;
+        // Without a watchdog, the next holder restores what a kill left.
+        Ok(guard.with_watchdog())
     }
 
-    /// From now on another process puts everything back should this one be killed. It has open what this one has open
-    /// now, and ends with the guard: take it before there are pipes whose end somebody waits for.
+    /// From now on another process restores everything should this one be killed. It inherits open
+    /// files and ends with the guard: take it before there are pipes whose end somebody waits for.
     #[must_use]
-    pub fn watched(mut self) -> Self {
-        // Nothing is left to do after an ordinary end, which leaves no saved state.
-        let work = || drop(Live::new().and_then(|live| put_right(&live, &self.saved, Scope::Ours)));
+    pub fn with_watchdog(mut self) -> Self {
+        // An ordinary end leaves no saved state, and so no work.
+        let work =
+            || drop(LiveSystem::new().and_then(|live| put_right(&live, &self.saved, Scope::Ours)));
         self.watchdog = Watchdog::start(work).ok();
         self
     }
@@ -92,32 +99,49 @@ impl PoolGuard {
         may_write().is_ok()
     }
 
-    fn with(live: Live, saved: &str, scope: Scope, lock: Option<Held>, tests: Option<File>) -> Result<Self, Failure> {
-        // A run was killed. What it had not touched is not in its file as touched, so nothing of others is lost.
+    fn from_saved_state(
+        live: LiveSystem,
+        saved: &str,
+        scope: Scope,
+        lock: Option<HeldLock>,
+        tests: Option<File>,
+    ) -> Result<Self, SystemFailure> {
+        // A run was killed. Its saved state has only what it had touched.
         put_right(&live, saved, scope)?;
-        let kept = state()?;
-        save(&live, saved, &kept)?;
-        Ok(Self { live, kept: Mutex::new(kept), saved: saved.to_owned(), scope, watchdog: None, lock, tests })
+        let kept = read_guarded_files()?;
+        save_guarded_files(&live, saved, &kept)?;
+        Ok(Self {
+            live,
+            kept: Mutex::new(kept),
+            saved: saved.to_owned(),
+            scope,
+            watchdog: None,
+            lock,
+            tests,
+        })
     }
 
-    /// Makes the pool of that page size `pages` large, and reads back: the kernel gives what it can without a word.
-    ///
-    /// # Errors
-    /// Where it gave fewer, and where there is no such page size.
-    pub fn set_pool(&self, page_size: PageSize, pages: PageCount) -> Result<(), Skip> {
+    /// Sets the size of a pool, and checks it: the kernel silently gives what it can.
+    /// Errors: the kernel gave fewer pages, or has no such page size.
+    pub fn set_pool(&self, page_size: PageSize, pages: PageCount) -> Result<(), PoolRefusal> {
         let path = pool_file(page_size, "nr_hugepages");
         let got = self.try_pool(page_size, pages)?;
-        if got == pages { Ok(()) } else { Err(Skip(format!("{path}: asked for {pages} pages, got {got}"))) }
+        if got == pages {
+            Ok(())
+        } else {
+            Err(PoolRefusal(format!("{path}: asked for {pages} pages, got {got}")))
+        }
     }
 
-    /// Makes the pool of that page size `pages` large as far as the kernel can, with compaction in between, and
-    /// tells how large it became. Surplus pages, which belong to others, are not counted.
-    ///
-    /// # Errors
-    /// Where the file cannot be written.
-    pub(crate) fn try_pool(&self, page_size: PageSize, pages: PageCount) -> Result<PageCount, Skip> {
+    /// Sets the size of a pool as far as the kernel can, with compaction in between; the resulting
+    /// size without surplus pages, which belong to others. Fails where the file cannot be written.
+    pub(crate) fn try_pool(
+        &self,
+        page_size: PageSize,
+        pages: PageCount,
+    ) -> Result<PageCount, PoolRefusal> {
         let mut got = self.ask_once(page_size, pages)?;
-        // Memory may be fragmented: once more after compaction. While something is compiled beside a test, its pages move.
+        // Memory may be fragmented: once more after compaction, several times beside a compilation.
         let tries = if self.tests.is_some() { 5 } else { 1 };
         for _ in 0..tries {
             if got >= pages {
@@ -130,8 +154,7 @@ impl PoolGuard {
         Ok(got)
     }
 
-    /// Before a test, memory that a page cache full of what was just compiled leaves in pieces is made whole. On a host where others
-    /// work nobody's cache is dropped.
+    /// On a host where others work, no cache is dropped.
     fn clear_memory(&self) {
         if self.tests.is_some() {
             rustix::fs::sync();
@@ -140,203 +163,222 @@ impl PoolGuard {
         }
     }
 
-    /// The same without compaction in between.
-    ///
-    /// # Errors
-    /// Where the file cannot be written.
-    pub fn ask_once(&self, page_size: PageSize, pages: PageCount) -> Result<PageCount, Skip> {
+    /// Sets the size of a pool once, without compaction; the resulting size without surplus pages.
+    /// Errors: the file cannot be written.
+    pub(crate) fn ask_once(
+        &self,
+        page_size: PageSize,
+        pages: PageCount,
+    ) -> Result<PageCount, PoolRefusal> {
         let path = pool_file(page_size, "nr_hugepages");
         let write = || self.live.write_value(&path, &pages.get().to_string());
-        self.changing(write, |kept| is_pool(&kept.path, page_size))?;
-        Ok(PageCount(number(&path)?))
+        self.change_guarded_files(write, |kept| is_pool(&kept.path, page_size))?;
+        Ok(PageCount(read_number(&path)?))
     }
 
-    /// How large the pool is, surplus pages not counted.
-    ///
-    /// # Errors
-    /// Where the kernel has no such page size.
-    pub fn pool(&self, page_size: PageSize) -> Result<PageCount, Skip> {
-        Ok(PageCount(number(&pool_file(page_size, "nr_hugepages"))?))
+    /// The size of a pool without surplus pages. Errors: the kernel has no such page size.
+    pub fn pool_size(&self, page_size: PageSize) -> Result<PageCount, PoolRefusal> {
+        Ok(PageCount(read_number(&pool_file(page_size, "nr_hugepages"))?))
     }
 
-    /// Grows the pool until `pages` can be had from it, beside what others hold and have reserved.
-    ///
-    /// # Errors
-    /// Where the kernel has not so many; the pool is as before then. Where memory is not enough the kernel is not
-    /// even asked: it would take all that there is before it gave up.
-    pub fn provide(&self, page_size: PageSize, pages: PageCount) -> Result<(), Skip> {
-        let available =
-            available(page_size).ok_or_else(|| Skip(format!("this kernel offers no pages of {page_size}")))?;
+    /// Grows the pool until `pages` are available, besides those that others hold or reserved.
+    /// Errors: the kernel cannot make so many; the pool is restored. Without enough memory the
+    /// kernel is not asked: it would take everything before it gave up.
+    pub fn provide_pages(&self, page_size: PageSize, pages: PageCount) -> Result<(), PoolRefusal> {
+        let available = available_pages(page_size)
+            .ok_or_else(|| PoolRefusal(format!("this kernel offers no pages of {page_size}")))?;
         let missing = pages.saturating_sub(available);
         if missing == PageCount::ZERO {
             return Ok(());
         }
-        let room = Gauge::new().read().map_err(|why| Skip(why.to_string()))?.spare();
-        if missing.of(page_size) > room {
-            return Err(Skip(format!(
-                "{missing} more pages of {page_size} are needed, but memory has room for only {room}"
+        let room =
+            ResourceGauge::new().read().map_err(|why| PoolRefusal(why.to_string()))?.spare_memory();
+        if missing.to_bytes(page_size) > room {
+            return Err(PoolRefusal(format!(
+                "{missing} more pages of {page_size} are needed, but memory has room for only \
+                 {room}"
             )));
         }
-        let now = self.pool(page_size)?;
+        let now = self.pool_size(page_size)?;
         let got = self.try_pool(page_size, now + missing)?.saturating_sub(now);
         if got >= missing {
             return Ok(());
         }
         self.give_back()?;
-        Err(Skip(format!("{missing} more pages of {page_size} were requested, but the kernel could make only {got}")))
+        Err(PoolRefusal(format!(
+            "{missing} more pages of {page_size} were requested, but the kernel could make only \
+             {got}"
+        )))
     }
 
     /// Allows `pages` surplus pages beyond the pool.
-    ///
-    /// # Errors
-    /// Where the file cannot be written or does not take the value.
-    pub fn set_overcommit(&self, page_size: PageSize, pages: PageCount) -> Result<(), Skip> {
-        self.set(&pool_file(page_size, "nr_overcommit_hugepages"), &pages.get().to_string())
+    /// Errors: the file cannot be written or does not take the value.
+    pub fn set_overcommit(&self, page_size: PageSize, pages: PageCount) -> Result<(), PoolRefusal> {
+        self.set_guarded_value(
+            &pool_file(page_size, "nr_overcommit_hugepages"),
+            &pages.get().to_string(),
+        )
     }
 
-    /// Sets one of the guarded switches: those of transparent huge pages, or `vm.hugetlb_shm_group`.
-    ///
-    /// # Errors
-    /// Where the file is not among them, cannot be written, or does not take the value.
-    pub fn set_switch(&self, path: &str, value: &str) -> Result<(), Skip> {
-        if path != SHM_GROUP && !path.starts_with(thp::FOLDER) {
-            return Err(Skip(format!("{path} is not guarded")));
+    /// Sets a guarded switch: of transparent huge pages, or `vm.hugetlb_shm_group`.
+    /// Errors: the file is not guarded, cannot be written, or does not take the value.
+    pub fn set_switch(&self, path: &str, value: &str) -> Result<(), PoolRefusal> {
+        if path != SHM_GROUP && !path.starts_with(thp_switches::FOLDER) {
+            return Err(PoolRefusal(format!("{path} is not guarded")));
         }
-        self.set(path, value)
+        self.set_guarded_value(path, value)
     }
 
-    fn set(&self, path: &str, wanted: &str) -> Result<(), Skip> {
-        self.changing(|| self.live.write_value(path, wanted), |kept| kept.path == path)?;
-        let got = value(path)?;
-        if got == wanted { Ok(()) } else { Err(Skip(format!("{path}: wrote {wanted}, reads {got}"))) }
+    fn set_guarded_value(&self, path: &str, wanted: &str) -> Result<(), PoolRefusal> {
+        self.change_guarded_files(
+            || self.live.write_value(path, wanted),
+            |kept| kept.path == path,
+        )?;
+        let got = read_value(path)?;
+        if got == wanted {
+            Ok(())
+        } else {
+            Err(PoolRefusal(format!("{path}: wrote {wanted}, reads {got}")))
+        }
     }
 
-    /// Puts everything back as it was, and goes on holding the lock.
-    ///
-    /// # Errors
-    /// Where a file does not take its value again.
-    pub fn give_back(&self) -> Result<(), Failure> {
-        let mut kept = self.lock();
-        let restored = restore(&self.live, &mut kept, self.scope);
-        save(&self.live, &self.saved, &kept)?;
+    /// Restores everything, and keeps the lock. Errors: a file does not take its value again.
+    pub fn give_back(&self) -> Result<(), SystemFailure> {
+        let mut kept = self.lock_guarded_files();
+        let restored = restore_guarded_files(&self.live, &mut kept, self.scope);
+        save_guarded_files(&self.live, &self.saved, &kept)?;
         restored
     }
 
-    /// Writes down that the files of `which` are changing, lets `change` do it, and writes down what they read then.
-    fn changing(
+    /// Saves that the files of `which` are changing, lets `change` do it, and saves their new
+    /// values.
+    fn change_guarded_files(
         &self,
-        change: impl FnOnce() -> Result<(), Failure>,
-        which: impl Fn(&Kept) -> bool,
-    ) -> Result<(), Skip> {
-        let mut kept = self.lock();
+        change: impl FnOnce() -> Result<(), SystemFailure>,
+        which: impl Fn(&GuardedFile) -> bool,
+    ) -> Result<(), PoolRefusal> {
+        let mut kept = self.lock_guarded_files();
         if !kept.iter().any(&which) {
-            return Err(Skip("this kernel has no such pool or switch".to_owned()));
+            return Err(PoolRefusal("this kernel has no such pool or switch".to_owned()));
         }
         for one in kept.iter_mut().filter(|one| which(one)) {
-            one.made = Made::Writing;
+            one.made = GuardedFileChange::Writing;
         }
-        save(&self.live, &self.saved, &kept)?;
+        save_guarded_files(&self.live, &self.saved, &kept)?;
         let changed = change();
         for one in kept.iter_mut().filter(|one| which(one)) {
-            let now = value(&one.path)?;
-            one.made = if now == one.before { Made::Untouched } else { Made::Value(now) };
+            let now = read_value(&one.path)?;
+            one.made = if now == one.before {
+                GuardedFileChange::Untouched
+            } else {
+                GuardedFileChange::Value(now)
+            };
         }
-        save(&self.live, &self.saved, &kept)?;
+        save_guarded_files(&self.live, &self.saved, &kept)?;
         Ok(changed?)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn lock_guarded_files(&self) -> MutexGuard<'_, Vec<GuardedFile>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// For a test of what takes the guard by itself: no other test has the host as long as the file is open.
-///
-/// # Errors
-/// Where this is no root.
-pub fn alone() -> Result<File, Skip> {
+/// For a test of what takes the guard by itself: no other test has the host as long as the file is
+/// open. Errors: without root.
+pub fn lock_host_for_test() -> Result<File, PoolRefusal> {
     may_write()?;
-    let failed = |error: std::io::Error| Skip(format!("{TESTS}: {error}; run as root"));
-    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(TESTS).map_err(failed)?;
+    let failed = |error: std::io::Error| PoolRefusal(format!("{TESTS}: {error}; run as root"));
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .mode(0o600)
+        .open(TESTS)
+        .map_err(failed)?;
     file.lock().map_err(failed)?;
     Ok(file)
 }
 
-/// What a run has left that was killed is put right.
-fn put_right(live: &Live, saved: &str, scope: Scope) -> Result<(), Failure> {
-    let Some(text) = live.text(saved)? else { return Ok(()) };
-    restore(live, &mut from_text(&text), scope)?;
+fn put_right(live: &LiveSystem, saved: &str, scope: Scope) -> Result<(), SystemFailure> {
+    let Some(text) = live.read_text(saved)? else { return Ok(()) };
+    restore_guarded_files(live, &mut from_text(&text), scope)?;
     live.remove_file(saved)
 }
 
-/// Waits for an experiment that is running, and puts right what one has left that was killed.
-fn experiments_are_over(live: &Live) -> Result<(), Skip> {
-    if live.text(SAVED)?.is_some() {
-        let lock = patiently(live)?;
+fn experiments_are_over(live: &LiveSystem) -> Result<(), PoolRefusal> {
+    if live.read_text(SAVED)?.is_some() {
+        let lock = wait_for_host_lock(live)?;
         put_right(live, SAVED, Scope::Ours)?;
         lock.let_go();
     }
     Ok(())
 }
 
-fn live() -> Result<Live, Failure> {
-    let live = Live::new()?;
+fn open_live_system() -> Result<LiveSystem, SystemFailure> {
+    let live = LiveSystem::new()?;
     live.make_folder(FOLDER, false)?;
     Ok(live)
 }
 
-/// The host's lock, for which a test waits.
-fn patiently(live: &Live) -> Result<Held, Skip> {
+fn wait_for_host_lock(live: &LiveSystem) -> Result<HeldLock, PoolRefusal> {
     let until = Instant::now() + PATIENCE;
     loop {
-        match hugewise_system::take(live) {
+        match hugewise_system::take_machine_lock(live) {
             Ok(lock) => return Ok(lock),
-            Err(NotTaken::Busy(_)) if Instant::now() < until => std::thread::sleep(Duration::from_millis(50)),
-            Err(why) => return Err(Skip(why.to_string())),
+            Err(LockNotTaken::Busy(_)) if Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(50))
+            }
+            Err(why) => return Err(PoolRefusal(why.to_string())),
         }
     }
 }
 
-/// Whether a file is a pool of that page size, of whichever node.
 fn is_pool(path: &str, page_size: PageSize) -> bool {
     path.ends_with(&format!("/hugepages-{}kB/nr_hugepages", page_size.bytes().get() >> 10))
 }
 
-fn may_write() -> Result<(), Skip> {
+fn may_write() -> Result<(), PoolRefusal> {
     if !is_there(POOLS) {
-        return Err(Skip(format!("{POOLS}: this kernel has no huge pages")));
+        return Err(PoolRefusal(format!("{POOLS}: this kernel has no huge pages")));
     }
     let pool = pool_file(PageSize::MIB_2, "nr_hugepages");
-    let pool = if value(&pool).is_ok() { pool } else { "/proc/sys/vm/nr_hugepages".to_owned() };
+    let pool =
+        if read_value(&pool).is_ok() { pool } else { "/proc/sys/vm/nr_hugepages".to_owned() };
     match File::options().write(true).open(&pool) {
         Ok(_) => Ok(()),
-        Err(error) => Err(Skip(format!("{pool}: {error}; run as root"))),
+        Err(error) => Err(PoolRefusal(format!("{pool}: {error}; run as root"))),
     }
 }
 
-/// A server that is still ending, or one that has nothing to do with us, would have a part of every pool we set.
-fn nobody_holds_pages() -> Result<(), Skip> {
-    let number = |name: &str| number(&pool_file(PageSize::MIB_2, name)).unwrap_or(0);
+/// Other servers, or one that is still ending, would have a part of every pool we set.
+fn nobody_holds_pages() -> Result<(), PoolRefusal> {
+    let number = |name: &str| read_number(&pool_file(PageSize::MIB_2, name)).unwrap_or(0);
     let until = Instant::now() + PATIENCE;
     loop {
-        let held = number("nr_hugepages").saturating_sub(number("free_hugepages")) + number("resv_hugepages");
+        let held = number("nr_hugepages").saturating_sub(number("free_hugepages"))
+            + number("resv_hugepages");
         if held == 0 {
             return Ok(());
         }
         if Instant::now() > until {
-            return Err(Skip(format!("other processes hold {held} pages of 2 MiB")));
+            return Err(PoolRefusal(format!("other processes hold {held} pages of 2 MiB")));
         }
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
 impl Drop for PoolGuard {
-    #[allow(clippy::panic, clippy::print_stderr, reason = "a host that is not as before must not go unnoticed")]
+    #[allow(
+        clippy::panic,
+        clippy::print_stderr,
+        reason = "a host that is not as before must not go unnoticed"
+    )]
     fn drop(&mut self) {
-        let restored = restore(&self.live, &mut self.lock(), self.scope);
+        let restored =
+            restore_guarded_files(&self.live, &mut self.lock_guarded_files(), self.scope);
         let finish = |guard: &mut Self| {
             guard.watchdog = None;
-            // A process that was forked meanwhile and has not ended yet has these files open too: closing ours would
+            // A forked process that has not ended yet has these files open too: closing ours would
             // leave them locked.
             if let Some(tests) = &guard.tests {
                 let _ = tests.unlock();

@@ -1,6 +1,9 @@
-//! What a program is: its C library, its allocator, its runtime. All of it decides how it can be told to use huge pages.
+//! What a program is: C library, allocator, runtime. These decide how it is told to use huge pages.
 
-#![allow(clippy::disallowed_methods, reason = "programs of this machine are looked at, never those of a captured one")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "programs of this machine are looked at, never those of a captured one"
+)]
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -14,33 +17,30 @@ use object::elf::{DT_NEEDED, DT_NULL, DT_STRSZ, DT_STRTAB, FileHeader32, FileHea
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, FileKind, ReadCache};
 
-/// The name of the tunable, which stands in every loader that knows it (glibc 2.35 and later, and back-ports).
+/// The tunable's name is in every loader that knows it (glibc 2.35 and later, and back-ports).
 const TUNABLE: &[u8] = b"glibc.malloc.hugetlb";
-
-/// The largest program that is searched for an allocator inside it.
 const LARGEST_SEARCHED: u64 = 1 << 30;
-
-/// What the kernel allows of scripts that name scripts (`BINPRM_BUF_SIZE` and its depth, fs/exec.c).
+/// The kernel's limits of scripts that name scripts (`BINPRM_BUF_SIZE` and its depth, fs/exec.c).
 const DEEPEST_SCRIPT: usize = 5;
 const FIRST_LINE: usize = 256;
 
 /// The C library of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CLibrary {
-    /// glibc, loaded or linked in; whether its malloc knows of huge pages.
+    /// glibc, dynamic or static.
     Glibc {
         /// Whether it has the tunable `glibc.malloc.hugetlb`.
         tunable: bool,
-        /// Its release, such as 2.36; `None` where it does not say so of itself.
+        /// Its release, such as 2.36; `None` where it does not say.
         release: Option<(u16, u16)>,
     },
     /// musl.
     Musl,
-    /// Linked in and none of these, or none at all.
+    /// Static with something else, or none at all.
     Other,
 }
 
-/// An allocator in the place of the C library's.
+/// An allocator in place of the C library's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allocator {
     /// jemalloc, and the environment variable that it reads.
@@ -51,12 +51,12 @@ pub enum Allocator {
     Tcmalloc,
 }
 
-/// A runtime that manages memory by itself.
+/// A runtime with its own memory management.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Runtime {
     /// The Java launcher.
     Java,
-    /// CPython: small objects come from arenas of its own.
+    /// CPython, whose small objects come from its own arenas.
     Python,
     /// Node.js.
     Node,
@@ -66,34 +66,33 @@ pub enum Runtime {
 
 /// A program that can be started.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Program {
+pub struct ExaminedProgram {
     /// The file that is started.
     pub path: PathBuf,
-    /// The file that runs in the end: the interpreter where `path` is a script.
+    /// The file that finally runs: the interpreter where `path` is a script.
     pub runs: PathBuf,
     /// Its C library.
     pub c_library: CLibrary,
-    /// An allocator of its own, linked in or loaded.
+    /// An allocator of its own, linked or preloaded.
     pub allocator: Option<Allocator>,
-    /// A runtime that is known.
+    /// A known runtime.
     pub runtime: Option<Runtime>,
-    /// The kernel clears its environment of tunables: it runs with others' rights.
+    /// Whether it runs with others' rights: the loader then ignores tunables.
     pub privileged: bool,
 }
 
-/// The file that a command names, found as the shell finds it.
-///
-/// # Errors
-/// `NotFound`, and `PermissionDenied` where there is one that cannot be executed.
-pub fn find(command: &OsStr, path: Option<&OsStr>) -> io::Result<PathBuf> {
+/// The file of a command, found as the shell does.
+/// Errors: `NotFound`, or `PermissionDenied` where it cannot be executed.
+pub fn find_program(command: &OsStr, path: Option<&OsStr>) -> io::Result<PathBuf> {
     if command.as_bytes().contains(&b'/') {
         let found = PathBuf::from(command);
-        return executable(&found).map(|()| found);
+        return check_executable(&found).map(|()| found);
     }
     let mut failed = io::Error::from(io::ErrorKind::NotFound);
-    for folder in std::env::split_paths(path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"))) {
+    for folder in std::env::split_paths(path.unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin")))
+    {
         let found = folder.join(command);
-        match executable(&found) {
+        match check_executable(&found) {
             Ok(()) => return Ok(found),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => failed = error,
@@ -102,44 +101,48 @@ pub fn find(command: &OsStr, path: Option<&OsStr>) -> io::Result<PathBuf> {
     Err(failed)
 }
 
-fn executable(path: &Path) -> io::Result<()> {
+fn check_executable(path: &Path) -> io::Result<()> {
     let facts = std::fs::metadata(path)?;
     let is = facts.is_file() && facts.permissions().mode() & 0o111 != 0;
     if is { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
-/// Looks at a program. `preload` is the environment's `LD_PRELOAD`, `path` its `PATH`.
-///
-/// # Errors
-/// The file's: a program that may be executed and not read cannot be told of.
-pub fn examine(file: &Path, path: Option<&OsStr>, preload: Option<&OsStr>) -> io::Result<Program> {
-    let runs = interpreter(file, path)?;
+/// Examines a program. `preload` is the environment's `LD_PRELOAD`, `path` its `PATH`.
+/// Errors: the file cannot be read, even if it could be executed.
+pub fn examine_program(
+    file: &Path,
+    path: Option<&OsStr>,
+    preload: Option<&OsStr>,
+) -> io::Result<ExaminedProgram> {
+    let runs = follow_interpreter(file, path)?;
     let privileged = std::fs::metadata(&runs)?.permissions().mode() & 0o6000 != 0;
     let elf = read_elf(&runs)?;
-    let inside = search(&runs)?;
+    let inside = search_binary(&runs)?;
     let c_library = match &elf {
-        Elf { loader: Some(loader), .. } if loader.file_name().is_some_and(|name| contains(name, b"ld-musl")) => {
+        Elf { loader: Some(loader), .. }
+            if loader.file_name().is_some_and(|name| contains_bytes(name, b"ld-musl")) =>
+        {
             CLibrary::Musl
         }
-        Elf { loader: Some(loader), .. } => search(loader)?.into(),
+        Elf { loader: Some(loader), .. } => search_binary(loader)?.into(),
         Elf { loader: None, .. } if inside.tunable || inside.glibc => inside.clone().into(),
         Elf { loader: None, .. } => CLibrary::Other,
     };
     let preloaded = preload.map(|list| list.as_bytes().split(|byte| matches!(byte, b':' | b' ')));
-    let libraries = preloaded.into_iter().flatten().chain(elf.needed.iter().map(|name| name.as_bytes()));
-    let allocator = libraries.into_iter().find_map(library).or(inside.allocator);
+    let libraries =
+        preloaded.into_iter().flatten().chain(elf.needed.iter().map(|name| name.as_bytes()));
+    let allocator = libraries.into_iter().find_map(allocator_from_library).or(inside.allocator);
     let names = [file, &runs].map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
-    let named = [file.to_owned()].iter().chain(&names).find_map(|path| runtime(path));
+    let named = [file.to_owned()].iter().chain(&names).find_map(|path| runtime_from_path(path));
     let runtime = named.or(inside.go.then_some(Runtime::Go));
-    Ok(Program { path: file.to_owned(), runs, c_library, allocator, runtime, privileged })
+    Ok(ExaminedProgram { path: file.to_owned(), runs, c_library, allocator, runtime, privileged })
 }
 
-fn contains(name: &OsStr, part: &[u8]) -> bool {
+fn contains_bytes(name: &OsStr, part: &[u8]) -> bool {
     memmem::find(name.as_bytes(), part).is_some()
 }
 
-/// The allocator that a library is.
-fn library(name: &[u8]) -> Option<Allocator> {
+fn allocator_from_library(name: &[u8]) -> Option<Allocator> {
     let is = |part: &str| memmem::find(name, part.as_bytes()).is_some();
     match () {
         () if is("jemalloc") => Some(Allocator::Jemalloc("MALLOC_CONF")),
@@ -149,8 +152,8 @@ fn library(name: &[u8]) -> Option<Allocator> {
     }
 }
 
-/// The runtime by its usual name: `python3.11` is one, `python-config` is none.
-fn runtime(path: &Path) -> Option<Runtime> {
+/// The runtime by its usual name: `python3.11` is one, `python-config` is not.
+fn runtime_from_path(path: &Path) -> Option<Runtime> {
     let name = path.file_name()?.to_str()?;
     if name == "java" {
         return Some(Runtime::Java);
@@ -162,27 +165,30 @@ fn runtime(path: &Path) -> Option<Runtime> {
     version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.').then_some(Runtime::Python)
 }
 
-/// Follows `#!` to the program that runs in the end.
-fn interpreter(file: &Path, path: Option<&OsStr>) -> io::Result<PathBuf> {
+/// Follows `#!` to the program that finally runs.
+fn follow_interpreter(file: &Path, path: Option<&OsStr>) -> io::Result<PathBuf> {
     let mut file = file.to_owned();
     for _ in 0..DEEPEST_SCRIPT {
         let mut first = Vec::new();
-        File::open(&file)?.take(u64::try_from(FIRST_LINE).unwrap_or(256)).read_to_end(&mut first)?;
+        File::open(&file)?
+            .take(u64::try_from(FIRST_LINE).unwrap_or(256))
+            .read_to_end(&mut first)?;
         let Some(line) = first.strip_prefix(b"#!") else { return Ok(file) };
         let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        let mut words = line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
-        let program = words.next().ok_or_else(|| io::Error::other("its first line names no interpreter"))?;
+        let mut words =
+            line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+        let program =
+            words.next().ok_or_else(|| io::Error::other("its first line names no interpreter"))?;
         file = PathBuf::from(OsString::from_vec(program.to_vec()));
         if file.file_name() == Some(OsStr::new("env"))
             && let Some(name) = words.find(|word| !word.starts_with(b"-") && !word.contains(&b'='))
         {
-            file = find(OsStr::from_bytes(name), path)?;
+            file = find_program(OsStr::from_bytes(name), path)?;
         }
     }
     Err(io::Error::other("its interpreter is a script, whose interpreter is a script, and so on"))
 }
 
-/// What an executable asks of the loader.
 #[derive(Debug, Default)]
 struct Elf {
     loader: Option<PathBuf>,
@@ -192,14 +198,16 @@ struct Elf {
 fn read_elf(file: &Path) -> io::Result<Elf> {
     let data = ReadCache::new(File::open(file)?);
     let parsed = match FileKind::parse(&data) {
-        Ok(FileKind::Elf64) => dynamic::<FileHeader64<Endianness>>(&data),
-        Ok(FileKind::Elf32) => dynamic::<FileHeader32<Endianness>>(&data),
+        Ok(FileKind::Elf64) => read_dynamic_section::<FileHeader64<Endianness>>(&data),
+        Ok(FileKind::Elf32) => read_dynamic_section::<FileHeader32<Endianness>>(&data),
         _ => return Err(io::Error::other("the kernel cannot run it")),
     };
     parsed.map_err(|error| io::Error::other(format!("damaged: {error}")))
 }
 
-fn dynamic<Header: FileHeader<Endian = Endianness>>(data: &ReadCache<File>) -> object::Result<Elf> {
+fn read_dynamic_section<Header: FileHeader<Endian = Endianness>>(
+    data: &ReadCache<File>,
+) -> object::Result<Elf> {
     let header = Header::parse(data)?;
     let endian = header.endian()?;
     let segments = header.program_headers(endian, data)?;
@@ -220,7 +228,9 @@ fn dynamic<Header: FileHeader<Endian = Endianness>>(data: &ReadCache<File>) -> o
             }
         }
     }
-    let table = segments.iter().find_map(|segment| segment.data_range(endian, data, strings, size).ok().flatten());
+    let table = segments
+        .iter()
+        .find_map(|segment| segment.data_range(endian, data, strings, size).ok().flatten());
     for at in names {
         let name = usize::try_from(at).ok().and_then(|at| table?.get(at..)).unwrap_or_default();
         let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -229,7 +239,6 @@ fn dynamic<Header: FileHeader<Endian = Endianness>>(data: &ReadCache<File>) -> o
     Ok(elf)
 }
 
-/// What stands in a program's text and data.
 #[derive(Clone, Debug, Default)]
 struct Inside {
     tunable: bool,
@@ -245,8 +254,8 @@ impl From<Inside> for CLibrary {
     }
 }
 
-/// The release in glibc's words about itself: `ld.so (...) stable release version 2.36.`
-fn release(bytes: &[u8]) -> Option<(u16, u16)> {
+/// From glibc's version message: `ld.so (...) stable release version 2.36.`
+fn parse_glibc_release(bytes: &[u8]) -> Option<(u16, u16)> {
     const WORDS: &[u8] = b" release version ";
     memmem::find_iter(bytes, WORDS).find_map(|at| {
         let rest = bytes.get(at + WORDS.len()..)?;
@@ -256,8 +265,8 @@ fn release(bytes: &[u8]) -> Option<(u16, u16)> {
     })
 }
 
-/// Searches a file piece by piece, so that a large one takes no memory.
-fn search(file: &Path) -> io::Result<Inside> {
+/// Searches a file piece by piece, to save memory.
+fn search_binary(file: &Path) -> io::Result<Inside> {
     const PIECE: usize = 1 << 20;
     // Longer than any of the words.
     const OVERLAP: usize = 64;
@@ -267,19 +276,23 @@ fn search(file: &Path) -> io::Result<Inside> {
     loop {
         let kept = buffer.len().min(OVERLAP);
         buffer.drain(..buffer.len() - kept);
-        let read = file.by_ref().take(u64::try_from(PIECE).unwrap_or(u64::MAX)).read_to_end(&mut buffer)?;
+        let read = file
+            .by_ref()
+            .take(u64::try_from(PIECE).unwrap_or(u64::MAX))
+            .read_to_end(&mut buffer)?;
         if read == 0 {
             return Ok(inside);
         }
         let has = |word: &[u8]| memmem::find(&buffer, word).is_some();
         inside.tunable |= has(TUNABLE);
         inside.glibc |= has(b"GLIBC_TUNABLES");
-        inside.release = inside.release.or_else(|| release(&buffer));
+        inside.release = inside.release.or_else(|| parse_glibc_release(&buffer));
         inside.go |= has(b"\xff Go buildinf:");
         if inside.allocator.is_none() {
-            // jemalloc's prefixes: Rust's, Redis's and Debian's are built with these.
+            // jemalloc's prefixes in Rust's, Redis's and Debian's builds.
             let prefixes = ["_RJEM_MALLOC_CONF", "JE_MALLOC_CONF", "MALLOC_CONF"];
-            let jemalloc = prefixes.into_iter().find(|name| has(&[name.as_bytes(), b"\0"].concat()));
+            let jemalloc =
+                prefixes.into_iter().find(|name| has(&[name.as_bytes(), b"\0"].concat()));
             let mimalloc = has(b"mimalloc: ").then_some(Allocator::Mimalloc);
             inside.allocator = jemalloc.map(Allocator::Jemalloc).or(mimalloc);
         }
@@ -290,18 +303,21 @@ fn search(file: &Path) -> io::Result<Inside> {
 mod tests {
     use super::*;
 
-    fn look(file: &Path) -> Program {
-        examine(file, Some(OsStr::new("/usr/bin:/bin")), None).unwrap()
+    fn look(file: &Path) -> ExaminedProgram {
+        examine_program(file, Some(OsStr::new("/usr/bin:/bin")), None).unwrap()
     }
 
     #[test]
     fn a_shell_is_an_ordinary_program_of_glibc() {
-        let found = find(OsStr::new("sort"), Some(OsStr::new("/nowhere:/usr/bin:/bin"))).unwrap();
+        let found =
+            find_program(OsStr::new("sort"), Some(OsStr::new("/nowhere:/usr/bin:/bin"))).unwrap();
         let sort = look(&found);
-        // glibc's own word, such as `ldd (Debian GLIBC 2.36-9+deb12u14) 2.36`. 2.35 brought the tunable.
+        // glibc's own word, such as `ldd (Debian GLIBC 2.36-9+deb12u14) 2.36`. 2.35 brought the
+        // tunable.
         let says = std::process::Command::new("ldd").arg("--version").output().unwrap();
         let says = String::from_utf8(says.stdout).unwrap();
-        let (major, minor) = says.lines().next().unwrap().rsplit_once(' ').unwrap().1.split_once('.').unwrap();
+        let (major, minor) =
+            says.lines().next().unwrap().rsplit_once(' ').unwrap().1.split_once('.').unwrap();
         let release = Some((major.parse().unwrap(), minor.parse().unwrap()));
         assert_eq!(sort.c_library, CLibrary::Glibc { tunable: true, release });
         assert_eq!((sort.allocator, sort.runtime, sort.privileged), (None, None, false));
@@ -322,24 +338,30 @@ mod tests {
         assert!(look(&through_env).runs.ends_with("sh"));
         let round = folder.path().join("round");
         script("round", &format!("#!{}\n", round.display()));
-        assert!(examine(&round, None, None).is_err());
+        assert!(examine_program(&round, None, None).is_err());
         let nonsense = script("nonsense", "no program\n");
-        assert!(examine(&nonsense, None, None).is_err());
+        assert!(examine_program(&nonsense, None, None).is_err());
         let denied = folder.path().join("denied");
         std::fs::write(&denied, "").unwrap();
-        assert_eq!(find(denied.as_os_str(), None).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
-        assert_eq!(find(OsStr::new("no-such-program"), None).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            find_program(denied.as_os_str(), None).unwrap_err().kind(),
+            io::ErrorKind::PermissionDenied
+        );
+        assert_eq!(
+            find_program(OsStr::new("no-such-program"), None).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
     }
 
     #[test]
     fn allocators_are_known_by_library_preload_and_text() {
-        let sort = find(OsStr::new("sort"), Some(OsStr::new("/usr/bin:/bin"))).unwrap();
+        let sort = find_program(OsStr::new("sort"), Some(OsStr::new("/usr/bin:/bin"))).unwrap();
         for (preload, allocator) in [
             ("/usr/lib/libjemalloc.so.2", Allocator::Jemalloc("MALLOC_CONF")),
             ("libc.so libmimalloc.so.2.0", Allocator::Mimalloc),
             ("a.so:libtcmalloc_minimal.so.4", Allocator::Tcmalloc),
         ] {
-            let seen = examine(&sort, None, Some(OsStr::new(preload))).unwrap();
+            let seen = examine_program(&sort, None, Some(OsStr::new(preload))).unwrap();
             assert_eq!(seen.allocator, Some(allocator), "{preload}");
         }
         let folder = tempfile::tempdir().unwrap();
@@ -348,27 +370,39 @@ mod tests {
         let mut bytes = vec![b'x'; (1 << 20) - 9];
         bytes.extend_from_slice(b"_RJEM_MALLOC_CONF\0");
         std::fs::write(&file, &bytes).unwrap();
-        assert_eq!(search(&file).unwrap().allocator, Some(Allocator::Jemalloc("_RJEM_MALLOC_CONF")));
+        assert_eq!(
+            search_binary(&file).unwrap().allocator,
+            Some(Allocator::Jemalloc("_RJEM_MALLOC_CONF"))
+        );
     }
 
     #[test]
     fn a_release_is_read_where_one_is_told() {
-        let of = |text: &str| release(text.as_bytes());
-        assert_eq!(of("\0ld.so (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36.\n"), Some((2, 36)));
-        assert_eq!(of("GNU C Library (GNU libc) development release version 2.38.9000.\n"), Some((2, 38)));
-        assert_eq!(of("its release version is; a release version x.1, a release version 99999.1."), None);
-        assert_eq!(of(" release version 2.36"), None);
+        let number_of = |text: &str| parse_glibc_release(text.as_bytes());
+        assert_eq!(
+            number_of("\0ld.so (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36.\n"),
+            Some((2, 36))
+        );
+        assert_eq!(
+            number_of("GNU C Library (GNU libc) development release version 2.38.9000.\n"),
+            Some((2, 38))
+        );
+        assert_eq!(
+            number_of("its release version is; a release version x.1, a release version 99999.1."),
+            None
+        );
+        assert_eq!(number_of(" release version 2.36"), None);
     }
 
     #[test]
     fn runtimes_are_known_by_their_names() {
-        let of = |name: &str| runtime(Path::new(name));
-        assert_eq!(of("/usr/lib/jvm/jdk/bin/java"), Some(Runtime::Java));
-        assert_eq!(of("/usr/bin/python3.11"), Some(Runtime::Python));
-        assert_eq!(of("python"), Some(Runtime::Python));
-        assert_eq!(of("node"), Some(Runtime::Node));
-        assert_eq!(of("python3-config"), None);
-        assert_eq!(of("javac"), None);
+        let runtime_of = |name: &str| runtime_from_path(Path::new(name));
+        assert_eq!(runtime_of("/usr/lib/jvm/jdk/bin/java"), Some(Runtime::Java));
+        assert_eq!(runtime_of("/usr/bin/python3.11"), Some(Runtime::Python));
+        assert_eq!(runtime_of("python"), Some(Runtime::Python));
+        assert_eq!(runtime_of("node"), Some(Runtime::Node));
+        assert_eq!(runtime_of("python3-config"), None);
+        assert_eq!(runtime_of("javac"), None);
     }
 
     proptest::proptest! {

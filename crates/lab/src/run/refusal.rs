@@ -3,4 +3,4 @@
 /// Why it cannot be done, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Refusal(pub String);
+pub struct LaunchRefusal(pub String);

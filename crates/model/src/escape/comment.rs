@@ -1,15 +1,15 @@
-//! Comments that begin with `#` and end with their line: shells, YAML, and most files of settings.
+//! Comments from `#` to the end of the line: shells, YAML, most configuration files.
 
 use super::plain;
 
-/// A text as one line of a comment.
-pub fn line(indent: &str, text: &str) -> String {
-    format!("{indent}# {}", plain::clean(text)).trim_end().to_owned() + "\n"
+/// One line of a comment.
+pub fn comment_line(indent: &str, text: &str) -> String {
+    format!("{indent}# {}", plain::escape_line(text)).trim_end().to_owned() + "\n"
 }
 
-/// A text that has lines, each a line of a comment.
-pub fn lines(indent: &str, text: &str) -> String {
-    text.lines().map(|text| line(indent, text)).collect()
+/// A line of a comment for each line of the text.
+pub fn comment_lines(indent: &str, text: &str) -> String {
+    text.lines().map(|text| comment_line(indent, text)).collect()
 }
 
 #[cfg(test)]
@@ -18,7 +18,10 @@ mod tests {
 
     #[test]
     fn a_comment_stays_one() {
-        assert_eq!(line("  ", "a\nrm -rf /\r\u{85}\u{2028}b"), "  # a\\x0arm -rf /\\x0d\\x85\\u{2028}b\n");
-        assert_eq!(lines("", "a\n\nb\rc\n"), "# a\n#\n# b\\x0dc\n");
+        assert_eq!(
+            comment_line("  ", "a\nrm -rf /\r\u{85}\u{2028}b"),
+            "  # a\\x0arm -rf /\\x0d\\x85\\u{2028}b\n"
+        );
+        assert_eq!(comment_lines("", "a\n\nb\rc\n"), "# a\n#\n# b\\x0dc\n");
     }
 }

@@ -1,24 +1,36 @@
-//! Cells of CSV: RFC 4180, and for spreadsheets, which take a text that begins like a formula for one.
+//! Cells of CSV (RFC 4180), for spreadsheets that calculate what begins like a formula.
 
 use std::borrow::Cow;
 
-/// A text as a cell. One that a spreadsheet would calculate is given an apostrophe in front, which makes it text there.
-pub fn cell(text: &str) -> Cow<'_, str> {
-    let defused = if is_formula(text) { Cow::Owned(format!("'{text}")) } else { Cow::Borrowed(text) };
+/// A text as a cell; an apostrophe keeps spreadsheets from calculating it.
+pub fn escape_csv_cell(text: &str) -> Cow<'_, str> {
+    let defused =
+        if is_formula(text) { Cow::Owned(format!("'{text}")) } else { Cow::Borrowed(text) };
     let ends = text.starts_with(char::is_whitespace) || text.ends_with(char::is_whitespace);
-    // Some readers take other characters for the end of a line than RFC 4180 does.
+    // Some readers end a line at more characters than RFC 4180 does.
     let parts = |character: char| {
-        matches!(character, ',' | ';' | '"') || character.is_control() || "\u{2028}\u{2029}".contains(character)
+        matches!(character, ',' | ';' | '"')
+            || character.is_control()
+            || "\u{2028}\u{2029}".contains(character)
     };
-    if defused.contains(parts) || ends { Cow::Owned(format!("\"{}\"", defused.replace('"', "\"\""))) } else { defused }
+    if defused.contains(parts) || ends {
+        Cow::Owned(format!("\"{}\"", defused.replace('"', "\"\"")))
+    } else {
+        defused
+    }
 }
 
-/// Blanks in front do not keep every spreadsheet from it, nor do wide forms of the signs.
+/// Spreadsheets skip blanks in front, and some take wide forms of the signs.
 fn is_formula(text: &str) -> bool {
     text.starts_with(['\t', '\r', '\n', '\0'])
         || text
-            .trim_start_matches(|character: char| character.is_whitespace() || character.is_control())
-            .starts_with(['=', '+', '-', '@', '|', '%', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}', '\u{2212}'])
+            .trim_start_matches(|character: char| {
+                character.is_whitespace() || character.is_control()
+            })
+            .starts_with([
+                '=', '+', '-', '@', '|', '%', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
+                '\u{2212}',
+            ])
 }
 
 #[cfg(test)]
@@ -27,12 +39,15 @@ mod tests {
 
     #[test]
     fn what_parts_cells_is_quoted_and_formulas_are_text() {
-        assert_eq!(cell("/var/log/sa/sa02"), "/var/log/sa/sa02");
-        assert_eq!(cell("a,b\n\"c\""), "\"a,b\n\"\"c\"\"\"");
-        assert_eq!(cell("=cmd()"), "'=cmd()");
-        assert_eq!(cell("@SUM(1,2)"), "\"'@SUM(1,2)\"");
+        assert_eq!(escape_csv_cell("/var/log/sa/sa02"), "/var/log/sa/sa02");
+        assert_eq!(escape_csv_cell("a,b\n\"c\""), "\"a,b\n\"\"c\"\"\"");
+        assert_eq!(escape_csv_cell("=cmd()"), "'=cmd()");
+        assert_eq!(escape_csv_cell("@SUM(1,2)"), "\"'@SUM(1,2)\"");
         for formula in ["+1", "-1", "@x", "=x", "\t=x", "\r=x", " =x", "\u{ff1d}x", "|x", "%x"] {
-            assert!(cell(formula).trim_start_matches('"').starts_with('\''), "{formula:?}");
+            assert!(
+                escape_csv_cell(formula).trim_start_matches('"').starts_with('\''),
+                "{formula:?}"
+            );
         }
     }
 }

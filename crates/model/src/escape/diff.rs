@@ -1,22 +1,23 @@
-//! Unified diffs, which tell by a line's first signs what it is.
+//! Unified diffs, where a line's first characters tell what it is.
 
 use std::borrow::Cow;
 
 use super::plain;
 
 /// A path in a heading.
-pub fn path(path: &str) -> Cow<'_, str> {
-    plain::name(path)
+pub fn escape_diff_path(path: &str) -> Cow<'_, str> {
+    plain::escape_name(path)
 }
 
-/// A line of a file behind `-`, `+` or a blank: one that would then read like a heading has its first sign written out.
-/// Tabs are four blanks.
-pub fn line(sign: char, text: &str) -> Cow<'_, str> {
-    let heading = matches!(sign, '-' | '+') && text.strip_prefix(sign).is_some_and(|rest| rest.starts_with(sign));
+/// A line of a file behind `-`, `+` or a blank: one that would read like a heading has its first
+/// character escaped. Tabs become four blanks.
+pub fn escape_diff_line(sign: char, text: &str) -> Cow<'_, str> {
+    let heading = matches!(sign, '-' | '+')
+        && text.strip_prefix(sign).is_some_and(|rest| rest.starts_with(sign));
     let tabs = text.contains('\t').then(|| text.replace('\t', "    "));
     let clean = match &tabs {
-        Some(text) => Cow::Owned(plain::clean(text).into_owned()),
-        None => plain::clean(text),
+        Some(text) => Cow::Owned(plain::escape_line(text).into_owned()),
+        None => plain::escape_line(text),
     };
     match clean.strip_prefix(sign) {
         Some(rest) if heading => Cow::Owned(format!("\\x{:02x}{rest}", u32::from(sign))),
@@ -30,12 +31,12 @@ mod tests {
 
     #[test]
     fn no_line_reads_like_a_heading() {
-        assert_eq!(line('-', "-- a/etc/passwd"), "\\x2d- a/etc/passwd");
-        assert_eq!(line('+', "++ b/etc/passwd"), "\\x2b+ b/etc/passwd");
+        assert_eq!(escape_diff_line('-', "-- a/etc/passwd"), "\\x2d- a/etc/passwd");
+        assert_eq!(escape_diff_line('+', "++ b/etc/passwd"), "\\x2b+ b/etc/passwd");
         for (sign, text) in [('-', "- a"), ('+', "-- a"), (' ', "-- a"), ('-', "a")] {
-            assert_eq!(line(sign, text), text);
+            assert_eq!(escape_diff_line(sign, text), text);
         }
-        assert_eq!(line('+', "\ta\rb"), "    a\\x0db");
-        assert_eq!(path("/srv/a\n+++ b/etc/passwd"), "/srv/a\\x0a+++ b/etc/passwd");
+        assert_eq!(escape_diff_line('+', "\ta\rb"), "    a\\x0db");
+        assert_eq!(escape_diff_path("/srv/a\n+++ b/etc/passwd"), "/srv/a\\x0a+++ b/etc/passwd");
     }
 }

@@ -1,25 +1,25 @@
-//! JSON on a terminal: RFC 8259 lets a string hold what terminals and editors act on, and serde_json writes it as it is.
+//! JSON on a terminal: RFC 8259 and serde_json leave control characters in strings.
 
 use std::fmt::Write as _;
 use std::io;
 
 use super::plain::is_active;
 
-/// Passes JSON on, with what acts on whoever shows it spelled `\u009b`. Outside of its strings JSON has none of that, so
-/// what is read from it is the same.
-pub struct Writer<W>(W);
+/// Passes JSON on, with what terminals act on spelled `\u009b`; it parses to the same.
+pub struct EscapingJsonWriter<W>(W);
 
-impl<W: io::Write> Writer<W> {
-    /// Around what takes the JSON, as whole characters at a time.
+impl<W: io::Write> EscapingJsonWriter<W> {
+    /// A writer to `out`; it has to be given whole characters.
     pub const fn new(out: W) -> Self {
         Self(out)
     }
 }
 
-impl<W: io::Write> io::Write for Writer<W> {
+impl<W: io::Write> io::Write for EscapingJsonWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let text = std::str::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        self.0.write_all(escaped(text).as_bytes())?;
+        let text = std::str::from_utf8(bytes)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        self.0.write_all(escape_json(text).as_bytes())?;
         Ok(bytes.len())
     }
 
@@ -28,11 +28,10 @@ impl<W: io::Write> io::Write for Writer<W> {
     }
 }
 
-/// JSON as [`Writer`] passes it on.
-pub fn escaped(json: &str) -> String {
+/// JSON as [`EscapingJsonWriter`] passes it on.
+pub fn escape_json(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for character in json.chars() {
-        // Blanks between tokens are ASCII.
         if character < '\u{7f}' || !is_active(character) {
             safe.push(character);
             continue;
@@ -54,17 +53,21 @@ mod tests {
 
     #[test]
     fn what_a_terminal_acts_on_is_spelled() {
-        // CSI in one character, DEL, an override of direction, a blank of no width, a tag beyond the first plane.
-        assert_eq!(escaped("{\"a\": \"\u{9b}2J\"}\n"), "{\"a\": \"\\u009b2J\"}\n");
-        assert_eq!(escaped("\u{7f}\u{202e}\u{200b}\u{e0041}"), "\\u007f\\u202e\\u200b\\udb40\\udc41");
-        assert_eq!(escaped("Übung 数据 {}\n\t"), "Übung 数据 {}\n\t");
+        // CSI in one character, DEL, an override of direction, a blank of no width, a tag beyond
+        // the first plane.
+        assert_eq!(escape_json("{\"a\": \"\u{9b}2J\"}\n"), "{\"a\": \"\\u009b2J\"}\n");
+        assert_eq!(
+            escape_json("\u{7f}\u{202e}\u{200b}\u{e0041}"),
+            "\\u007f\\u202e\\u200b\\udb40\\udc41"
+        );
+        assert_eq!(escape_json("Übung 数据 {}\n\t"), "Übung 数据 {}\n\t");
     }
 
     #[test]
     fn no_character_is_left_that_acts() {
         let all: String = ('\u{7f}'..=char::MAX).collect();
         let mut out = Vec::new();
-        Writer::new(&mut out).write_all(all.as_bytes()).unwrap();
+        EscapingJsonWriter::new(&mut out).write_all(all.as_bytes()).unwrap();
         assert!(plain::is_clean(std::str::from_utf8(&out).unwrap()));
     }
 }

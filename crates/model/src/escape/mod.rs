@@ -1,8 +1,7 @@
-//! Texts of the host in other languages, one file a language: whoever writes a name, path or value into one calls it here.
+//! Escapes for each language that a text of the host is written into, one file a language.
 //!
-//! A text of the host is whatever somebody on it could choose: names of processes, servers, units, accounts and hosts,
-//! paths, arguments, settings, lines of logs and files. HTML is written by maud, which escapes by itself; `report` tests that
-//! it does.
+//! Names of processes, servers, units and accounts, paths, arguments, settings and log lines are
+//! whatever somebody on the host chose. HTML is escaped by maud; `report` tests that.
 
 pub mod comment;
 pub mod csv;

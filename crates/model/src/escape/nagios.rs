@@ -1,8 +1,8 @@
-//! The line of a monitoring plugin: what stands behind its first bar is numbers.
+//! The line of a monitoring plugin: behind its first bar stand numbers.
 
 use super::plain;
 
 /// A text in front of the bar.
-pub fn text(text: &str) -> String {
-    plain::clean(text).replace('|', "/")
+pub fn escape_nagios_text(text: &str) -> String {
+    plain::escape_line(text).replace('|', "/")
 }

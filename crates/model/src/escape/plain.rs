@@ -3,36 +3,39 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// `text` on one line, with everything that a terminal or an editor would act on, or would not show, written out
-/// instead: control characters as `\x1b`, those that reorder, hide or part text as `\u{202e}`.
-pub fn clean(text: &str) -> Cow<'_, str> {
-    spelled(text, is_active)
+/// `text` on one line; control characters become `\x1b`, those that reorder, hide or break text
+/// `\u{202e}`.
+pub fn escape_line(text: &str) -> Cow<'_, str> {
+    escape_matching(text, is_active)
 }
 
-/// The same for a name where it ends is seen, and where lines that a terminal breaks cannot be painted with it: a path in
-/// the heading of a diff. Of blanks at an end and beside each other only single ones inside are left.
-pub fn name(text: &str) -> Cow<'_, str> {
+/// The same for a name whose end has to be seen, as a path in a diff's heading: blanks are escaped
+/// unless they are single and inside.
+pub fn escape_name(text: &str) -> Cow<'_, str> {
     let odd = text.starts_with(' ') || text.ends_with(' ') || text.contains("  ");
-    if odd { spelled(text, |character| character == ' ' || is_active(character)) } else { clean(text) }
+    if odd {
+        escape_matching(text, |character| character == ' ' || is_active(character))
+    } else {
+        escape_line(text)
+    }
 }
 
-/// Every line of a text that has lines, each as [`clean`] has it.
-pub fn lines(text: &str) -> String {
-    text.lines().map(|line| format!("{}\n", clean(line))).collect()
+/// Every line of a text as [`escape_line`] has it.
+pub fn escape_lines(text: &str) -> String {
+    text.lines().map(|line| format!("{}\n", escape_line(line))).collect()
 }
 
-/// A whole document, whose lines and tabs are its own.
-pub fn document(text: &str) -> Cow<'_, str> {
-    spelled(text, |character| !matches!(character, '\n' | '\t') && is_active(character))
+/// A whole document, which keeps its lines and tabs.
+pub fn escape_document(text: &str) -> Cow<'_, str> {
+    escape_matching(text, |character| !matches!(character, '\n' | '\t') && is_active(character))
 }
 
-/// Whether nothing of a text acts on what shows it.
+/// Whether nothing in a text acts on a terminal.
 pub fn is_clean(text: &str) -> bool {
     !text.chars().any(is_active)
 }
 
-/// `text` with these characters written out.
-pub(super) fn spelled(text: &str, which: impl Fn(char) -> bool) -> Cow<'_, str> {
+pub(super) fn escape_matching(text: &str, which: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.chars().any(&which) {
         return Cow::Borrowed(text);
     }
@@ -49,7 +52,7 @@ pub(super) fn spelled(text: &str, which: impl Fn(char) -> bool) -> Cow<'_, str> 
     Cow::Owned(safe)
 }
 
-/// What acts on a terminal or an editor, what no line may have, and what shows as nothing or as a blank.
+/// What acts on a terminal or an editor, breaks a line, or shows as nothing or as a blank.
 pub(super) fn is_active(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_control();
@@ -57,12 +60,12 @@ pub(super) fn is_active(character: char) -> bool {
     character.is_control()
         || character.is_whitespace()
         || is_hidden(character)
-        // Noncharacters: YAML and XML have no place for them.
+                // Noncharacters, which YAML and XML forbid.
         || u32::from(character) & 0xfffe == 0xfffe
         || matches!(character, '\u{fdd0}'..='\u{fdef}')
 }
 
-/// Marks of direction, and what is drawn as nothing (Unicode's Default_Ignorable_Code_Point, and a few that look blank).
+/// Unicode's Default_Ignorable_Code_Point, and a few that look blank.
 fn is_hidden(character: char) -> bool {
     matches!(
         character,
@@ -91,28 +94,31 @@ mod tests {
 
     #[test]
     fn escape_sequences_are_written_out() {
-        assert_eq!(clean("ora_pmon_PROD"), "ora_pmon_PROD");
-        assert_eq!(clean("\x1b[2J"), "\\x1b[2J");
-        assert_eq!(clean("a\nb\x7f\u{9b}c"), "a\\x0ab\\x7f\\x9bc");
-        assert_eq!(clean("\u{202e}gpj"), "\\u{202e}gpj");
-        assert_eq!(clean("a\u{85}b\u{2028}c\u{a0}d\u{3000}e"), "a\\x85b\\u{2028}c\\xa0d\\u{3000}e");
-        assert_eq!(clean("Bücher"), "Bücher");
+        assert_eq!(escape_line("ora_pmon_PROD"), "ora_pmon_PROD");
+        assert_eq!(escape_line("\x1b[2J"), "\\x1b[2J");
+        assert_eq!(escape_line("a\nb\x7f\u{9b}c"), "a\\x0ab\\x7f\\x9bc");
+        assert_eq!(escape_line("\u{202e}gpj"), "\\u{202e}gpj");
+        assert_eq!(
+            escape_line("a\u{85}b\u{2028}c\u{a0}d\u{3000}e"),
+            "a\\x85b\\u{2028}c\\xa0d\\u{3000}e"
+        );
+        assert_eq!(escape_line("Bücher"), "Bücher");
     }
 
     #[test]
     fn blanks_of_a_name_do_not_move_what_comes_after_it() {
-        assert_eq!(name("/srv/my data/x"), "/srv/my data/x");
-        assert_eq!(name("/srv/a  b c"), "/srv/a\\x20\\x20b\\x20c");
-        assert_eq!((name(" a").as_ref(), name("a ").as_ref()), ("\\x20a", "a\\x20"));
+        assert_eq!(escape_name("/srv/my data/x"), "/srv/my data/x");
+        assert_eq!(escape_name("/srv/a  b c"), "/srv/a\\x20\\x20b\\x20c");
+        assert_eq!((escape_name(" a").as_ref(), escape_name("a ").as_ref()), ("\\x20a", "a\\x20"));
     }
 
     proptest! {
         #[test]
         fn nothing_active_is_left(text in any::<String>()) {
-            let safe = clean(&text).into_owned();
+            let safe = escape_line(&text).into_owned();
             prop_assert!(is_clean(&safe) && safe.lines().count() <= 1);
-            prop_assert_eq!(clean(&safe), safe.as_str());
-            prop_assert!(is_clean(&name(&text)) && !name(&text).contains("  "));
+            prop_assert_eq!(escape_line(&safe), safe.as_str());
+            prop_assert!(is_clean(&escape_name(&text)) && !escape_name(&text).contains("  "));
         }
     }
 }

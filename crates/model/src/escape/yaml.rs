@@ -3,10 +3,9 @@
 use std::fmt::Write;
 
 /// A text as a scalar in double quotes, in ASCII.
-pub fn quoted(text: &str) -> String {
+pub fn quote_scalar(text: &str) -> String {
     let mut out = String::from("\"");
     for character in text.chars() {
-        // Writing to a String cannot fail.
         let _ = match character {
             '"' | '\\' => write!(out, "\\{character}"),
             '\n' => write!(out, "\\n"),
@@ -22,15 +21,17 @@ pub fn quoted(text: &str) -> String {
 }
 
 /// A list of texts on one line.
-pub fn list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
-    let texts: Vec<String> = texts.into_iter().map(quoted).collect();
+pub fn quote_list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+    let texts: Vec<String> = texts.into_iter().map(quote_scalar).collect();
     format!("[{}]", texts.join(", "))
 }
 
-/// A text as a literal block where people can read it as it is, else in quotes. Lines of the block begin `indent`
-/// columns in.
-pub fn text(text: &str, indent: usize) -> String {
-    let printable = |line: &str| line.chars().all(|c| matches!(c, ' '..='~')) && !line.ends_with(' ');
+/// A text as a literal block, its lines `indent` columns in; in quotes where people could not read
+/// it as it is.
+pub fn format_text(text: &str, indent: usize) -> String {
+    let printable = |line: &str| {
+        line.chars().all(|character| matches!(character, ' '..='~')) && !line.ends_with(' ')
+    };
     let first = text.lines().next().unwrap_or_default();
     let readable = text.ends_with('\n')
         && !text.ends_with("\n\n")
@@ -38,7 +39,7 @@ pub fn text(text: &str, indent: usize) -> String {
         && !first.starts_with(' ')
         && text.split('\n').all(printable);
     if !readable {
-        return quoted(text);
+        return quote_scalar(text);
     }
     let mut block = String::from("|");
     for line in text.lines() {
@@ -56,15 +57,18 @@ mod tests {
 
     #[test]
     fn odd_characters_are_written_out() {
-        assert_eq!(quoted("a\"b\\c\n\td\u{85}\u{2028}\u{1f600}é"), r#""a\"b\\c\n\td\x85\u2028\U0001f600\xe9""#);
-        assert_eq!(list(["a", "b c"]), r#"["a", "b c"]"#);
+        assert_eq!(
+            quote_scalar("a\"b\\c\n\td\u{85}\u{2028}\u{1f600}é"),
+            r#""a\"b\\c\n\td\x85\u2028\U0001f600\xe9""#
+        );
+        assert_eq!(quote_list(["a", "b c"]), r#"["a", "b c"]"#);
     }
 
     #[test]
     fn only_what_stays_as_it_is_becomes_a_block() {
-        assert_eq!(text("a\n\n  b\n", 2), "|\n  a\n\n    b");
+        assert_eq!(format_text("a\n\n  b\n", 2), "|\n  a\n\n    b");
         for odd in ["a", "a\n\n", " a\n", "\na\n", "a \n", "a\tb\n", "é\n", ""] {
-            assert_eq!(text(odd, 2), quoted(odd), "{odd:?}");
+            assert_eq!(format_text(odd, 2), quote_scalar(odd), "{odd:?}");
         }
     }
 }

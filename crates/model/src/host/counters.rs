@@ -1,9 +1,8 @@
 //! Counters that are known by their names.
 
-/// The counters of /proc/vmstat: two hundred, which differ from kernel to kernel, and of which a few are looked at.
+/// The two hundred counters of /proc/vmstat, which differ from kernel to kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// All names behind each other.
     names: String,
     /// Where each name ends, and what it counts.
     counts: Vec<(usize, u64)>,
@@ -16,7 +15,7 @@ impl Counters {
         self.counts.push((self.names.len(), count));
     }
 
-    /// What it has counted; `None` where the kernel has no such counter.
+    /// The count; `None` where the kernel has no such counter.
     pub fn get(&self, name: &str) -> Option<u64> {
         self.iter().find(|(other, _)| *other == name).map(|(_, count)| count)
     }

@@ -1,9 +1,8 @@
 //! The one parser of sizes on the command line.
 
-/// Sizes are kept below this: what a server or the kernel takes as a signed number.
+/// Servers and the kernel take sizes as signed numbers.
 const TOO_LARGE: u64 = 1 << 63;
-
-/// Digits behind the point that count.
+/// Digits of the fraction that count.
 const DIGITS: usize = 12;
 
 /// Why a text is not a size.
@@ -32,15 +31,17 @@ pub(super) fn parse(text: &str) -> Result<u64, NoSize> {
             Err(_) => no_size(),
         });
     }
-    let end = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
+    let end = trimmed
+        .find(|character: char| !(character.is_ascii_digit() || character == '.'))
+        .unwrap_or(trimmed.len());
     let (number, unit) = trimmed.split_at(end);
-    let factor = factor(unit.trim_start()).ok_or_else(no_size)?;
+    let factor = unit_factor(unit.trim_start()).ok_or_else(no_size)?;
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     if whole.is_empty() || part.is_empty() || part.contains('.') {
         return Err(no_size());
     }
     let too_large = || NoSize::TooLarge(text.to_owned());
-    // What is left is digits alone, so that nothing but their number can be wrong with them.
+    // Only digits are left: nothing but their number can be wrong.
     let whole: u64 = whole.parse().map_err(|_| too_large())?;
     let part = part.get(..DIGITS).unwrap_or(part);
     let scale = 10_u128.pow(u32::try_from(part.len()).unwrap_or_default());
@@ -53,7 +54,7 @@ pub(super) fn parse(text: &str) -> Result<u64, NoSize> {
     }
 }
 
-fn factor(unit: &str) -> Option<u64> {
+fn unit_factor(unit: &str) -> Option<u64> {
     let power = match unit.to_ascii_lowercase().as_str() {
         "" | "b" => 0,
         "k" | "kb" | "kib" => 1,
@@ -122,13 +123,17 @@ mod tests {
             ("99999999999999999999999G", "too large"),
         ] {
             let error = Bytes::parse(text).expect_err(text).to_string();
-            assert!(error.contains(why) && error.contains(&format!("{text:?}")), "{text:?}: {error}");
+            assert!(
+                error.contains(why) && error.contains(&format!("{text:?}")),
+                "{text:?}: {error}"
+            );
         }
     }
 
     proptest! {
         #[test]
-        fn what_is_no_size_is_named_and_what_is_one_is_not_nothing(text in "-?[0-9.]{0,60} ?[kmgtpKMGTP]?i?B?") {
+        fn what_is_no_size_is_named_and_what_is_one_is_not_nothing(text in "-?[0-9.]{0,60} \
+            ?[kmgtpKMGTP]?i?B?") {
             match Bytes::parse(&text) {
                 Ok(size) => prop_assert!((1..1 << 63).contains(&size.get())),
                 Err(why) => prop_assert!(why.to_string().contains(&format!("{text:?}")), "{why}"),

@@ -1,40 +1,40 @@
-//! Huge pages by size and node (Documentation/admin-guide/mm/hugetlbpage.rst). Folders are looked through once, at the start.
+//! Huge pages by size and node (Documentation/admin-guide/mm/hugetlbpage.rst); the folders are
+//! listed once, at the start.
 
 use hugewise_host::Source;
-use hugewise_host::source::Live;
+use hugewise_host::source::LiveSource;
 
-use super::Held;
-use crate::sample::{MOST_POOLS, Pool, Sample};
+use super::OpenKernelFile;
+use crate::sample::{HostSample, MOST_POOLS, RecordedPool};
 
 const HOST: &str = "/sys/kernel/mm/hugepages";
 const NODES: &str = "/sys/devices/system/node";
 
 #[derive(Debug)]
-struct Files {
+struct PoolFiles {
     page_kib: u64,
     node: Option<u16>,
-    total: Held,
-    free: Held,
-    reserved: Held,
-    surplus: Held,
-    overcommit: Held,
+    total: OpenKernelFile,
+    free: OpenKernelFile,
+    reserved: OpenKernelFile,
+    surplus: OpenKernelFile,
+    overcommit: OpenKernelFile,
 }
 
-/// The files of all pools.
 #[derive(Debug)]
-pub(crate) struct Pools(Vec<Files>);
+pub(crate) struct PoolFileSet(Vec<PoolFiles>);
 
-impl Pools {
+impl PoolFileSet {
     pub(crate) fn open(missing: &mut Vec<String>) -> Self {
-        let live = Live::new();
-        let names = |folder: &str| live.list(folder).into_known().unwrap_or_default();
+        let live = LiveSource::new();
+        let names = |folder: &str| live.list_folder(folder).into_known().unwrap_or_default();
         let mut pools = Vec::new();
         let mut folder = |path: &str, node: Option<u16>| {
             for name in names(path) {
                 let page = name.strip_prefix("hugepages-").and_then(|rest| rest.strip_suffix("kB"));
                 let Some(page_kib) = page.and_then(|page| page.parse().ok()) else { continue };
-                let held = |file: &str| Held::open(&format!("{path}/{name}/{file}"));
-                pools.push(Files {
+                let held = |file: &str| OpenKernelFile::open(&format!("{path}/{name}/{file}"));
+                pools.push(PoolFiles {
                     page_kib,
                     node,
                     total: held("nr_hugepages"),
@@ -55,11 +55,12 @@ impl Pools {
         if pools.is_empty() {
             missing.push(format!("{HOST}: this kernel has no huge page pools"));
         }
-        // The host's own come first whatever the folders' order: they are kept where there is no room for all.
+        // The host's own come first, in case there is no room for all.
         pools.sort_by_key(|files| (files.node, files.page_kib));
         if pools.len() > MOST_POOLS {
             missing.push(format!(
-                "there are {} pools (one per size and node): only the first {MOST_POOLS} are recorded",
+                "there are {} pools (one per size and node): only the first {MOST_POOLS} are \
+                     recorded",
                 pools.len()
             ));
             pools.truncate(MOST_POOLS);
@@ -67,17 +68,17 @@ impl Pools {
         Self(pools)
     }
 
-    pub(crate) fn read(&self, buffer: &mut [u8], nodes: bool, sample: &mut Sample) {
+    pub(crate) fn read(&self, buffer: &mut [u8], nodes: bool, sample: &mut HostSample) {
         let buffer = buffer.get_mut(..64).unwrap_or_default();
         for files in self.0.iter().filter(|files| nodes || files.node.is_none()) {
-            sample.push_pool(Pool {
+            sample.push_pool(RecordedPool {
                 page_kib: files.page_kib,
                 node: files.node,
-                total: files.total.value(buffer),
-                free: files.free.value(buffer),
-                reserved: files.reserved.value(buffer),
-                surplus: files.surplus.value(buffer),
-                overcommit: files.overcommit.value(buffer),
+                total: files.total.read_value(buffer),
+                free: files.free.read_value(buffer),
+                reserved: files.reserved.read_value(buffer),
+                surplus: files.surplus.read_value(buffer),
+                overcommit: files.overcommit.read_value(buffer),
             });
         }
     }

@@ -1,25 +1,24 @@
-//! One block: as it is filled, record by record, and as it is read.
+//! One block, while it is filled and when it is read.
 
 use super::{BLOCK, BLOCK_HEAD, PAYLOAD, put_at, u16_at, u32_at, u64_at};
-use crate::crc::crc32c;
-use crate::notes::{Event, Instances, Processes};
+use crate::CRC32C;
+use crate::notes::{Instances, RecordedEvent, RecordedProcesses};
 use crate::ring::About;
-use crate::sample::Sample;
-use crate::varint::{Put, Take};
+use crate::sample::HostSample;
+use crate::varint::{VarintReader, VarintWriter};
 
 const BLOCK_MAGIC: [u8; 4] = *b"HWRB";
 
-/// What is put into a block.
-pub(crate) enum Record<'a> {
-    Sample(&'a Sample),
+pub(crate) enum RingRecord<'a> {
+    Sample(&'a HostSample),
     About(&'a About),
-    Processes(&'a Processes),
+    Processes(&'a RecordedProcesses),
     Instances(&'a Instances),
-    Event(&'a Event),
+    Event(&'a RecordedEvent),
 }
 
-impl Record<'_> {
-    const fn number(&self) -> u8 {
+impl RingRecord<'_> {
+    const fn kind_number(&self) -> u8 {
         match self {
             Self::Sample(_) => 1,
             Self::About(_) => 2,
@@ -30,22 +29,19 @@ impl Record<'_> {
     }
 }
 
-/// The block that is being filled.
-pub(crate) struct Writer {
+pub(crate) struct BlockWriter {
     bytes: Box<[u8; BLOCK]>,
     ring: u64,
     run: u64,
     sequence: u64,
     used: usize,
     records: u16,
-    /// The sample before, where it is in this block.
-    before: Box<Sample>,
+    before: Box<HostSample>,
     has_before: bool,
-    /// Uptime of the first sample.
     since: Option<u64>,
 }
 
-impl Writer {
+impl BlockWriter {
     pub(crate) fn new(ring: u64, run: u64, sequence: u64) -> Self {
         Self {
             bytes: Box::new([0; BLOCK]),
@@ -68,31 +64,32 @@ impl Writer {
         self.records == 0
     }
 
-    /// Milliseconds from its first sample to the one with that uptime.
-    pub(crate) fn age(&self, uptime: u64) -> u64 {
+    pub(crate) fn age_at_uptime(&self, uptime: u64) -> u64 {
         self.since.map_or(0, |since| uptime.saturating_sub(since))
     }
 
-    /// Adds a record; whether there was room. Where there was none, the block is as before.
-    pub(crate) fn push(&mut self, wall: i64, record: &Record<'_>) -> bool {
+    /// False where there is no room, which leaves the block unchanged.
+    pub(crate) fn push(&mut self, wall: i64, record: &RingRecord<'_>) -> bool {
         let begin = BLOCK_HEAD + self.used;
-        // Kind and length, which takes two bytes whatever it is.
+        // Kind, and two bytes of length.
         let used = self.bytes.get_mut(begin + 3..).and_then(|room| {
-            let mut put = Put::new(room);
+            let mut put = VarintWriter::new(room);
             match record {
-                Record::Sample(sample) => sample.encode(self.has_before.then_some(&*self.before), &mut put),
-                Record::About(about) => about.encode(&mut put),
-                Record::Processes(processes) => processes.encode(&mut put),
-                Record::Instances(instances) => instances.encode(&mut put),
-                Record::Event(event) => event.encode(&mut put),
+                RingRecord::Sample(sample) => {
+                    sample.encode(self.has_before.then_some(&*self.before), &mut put)
+                }
+                RingRecord::About(about) => about.encode(&mut put),
+                RingRecord::Processes(processes) => processes.encode(&mut put),
+                RingRecord::Instances(instances) => instances.encode(&mut put),
+                RingRecord::Event(event) => event.encode(&mut put),
             }
-            put.used()
+            put.bytes_written()
         });
         let Some(used) = used else { return false };
-        put_at(&mut *self.bytes, begin, &[record.number()]);
+        put_at(&mut *self.bytes, begin, &[record.kind_number()]);
         put_at(&mut *self.bytes, begin + 1, &u16::try_from(used).unwrap_or(0).to_le_bytes());
-        if let Record::Sample(sample) = record {
-            // In place: nothing is allocated.
+        if let RingRecord::Sample(sample) = record {
+            // In place, without an allocation.
             (*self.before).clone_from(sample);
             self.has_before = true;
             self.since.get_or_insert(sample.uptime);
@@ -105,10 +102,9 @@ impl Writer {
         true
     }
 
-    /// The block as it is now.
-    pub(crate) fn sealed(&mut self, closed: bool) -> &[u8; BLOCK] {
+    pub(crate) fn seal_block(&mut self, closed: bool) -> &[u8; BLOCK] {
         let bytes = &mut *self.bytes;
-        // What a record that did not fit has left.
+        // Remains of a record that did not fit.
         if let Some(rest) = bytes.get_mut(BLOCK_HEAD + self.used..) {
             rest.fill(0);
         }
@@ -119,12 +115,11 @@ impl Writer {
         put_at(bytes, 40, &u16::try_from(self.used).unwrap_or(0).to_le_bytes());
         put_at(bytes, 42, &self.records.to_le_bytes());
         put_at(bytes, 44, &[u8::from(closed), 0, 0, 0]);
-        let sum = crc32c(bytes.get(8..).unwrap_or_default());
+        let sum = CRC32C.checksum(bytes.get(8..).unwrap_or_default());
         put_at(bytes, 4, &sum.to_le_bytes());
         bytes
     }
 
-    /// Begins the next one.
     pub(crate) fn next(&mut self) {
         self.sequence += 1;
         self.used = 0;
@@ -134,44 +129,38 @@ impl Writer {
     }
 }
 
-/// A block that was read.
-pub(crate) struct Block<'a> {
+pub(crate) struct RingBlock<'a> {
     pub(crate) sequence: u64,
     pub(crate) run: u64,
     pub(crate) wall: i64,
     payload: &'a [u8],
 }
 
-/// What stands at a block's place.
-pub(crate) enum Place<'a> {
-    /// Nothing was written there yet.
+pub(crate) enum StoredBlock<'a> {
     Empty,
-    /// A block of this ring.
-    Whole(Block<'a>),
-    /// A whole block of another ring.
+    Whole(RingBlock<'a>),
     Foreign,
-    /// One whose checksum is wrong.
     Torn,
 }
 
-impl<'a> Place<'a> {
+impl<'a> StoredBlock<'a> {
     pub(crate) fn read(bytes: &'a [u8], ring: u64) -> Self {
         if bytes.len() == BLOCK && bytes.iter().all(|byte| *byte == 0) {
             return Self::Empty;
         }
-        Self::parts(bytes, ring).unwrap_or(Self::Torn)
+        Self::parse_block(bytes, ring).unwrap_or(Self::Torn)
     }
 
-    fn parts(bytes: &'a [u8], ring: u64) -> Option<Self> {
+    fn parse_block(bytes: &'a [u8], ring: u64) -> Option<Self> {
         let whole = bytes.get(8..BLOCK)?;
-        if !bytes.starts_with(&BLOCK_MAGIC) || crc32c(whole) != u32_at(bytes, 4)? {
+        if !bytes.starts_with(&BLOCK_MAGIC) || CRC32C.checksum(whole) != u32_at(bytes, 4)? {
             return None;
         }
         if u64_at(bytes, 16)? != ring {
             return Some(Self::Foreign);
         }
         let used = usize::from(u16_at(bytes, 40)?);
-        Some(Self::Whole(Block {
+        Some(Self::Whole(RingBlock {
             sequence: u64_at(bytes, 8)?,
             run: u64_at(bytes, 24)?,
             wall: u64_at(bytes, 32)?.cast_signed(),
@@ -180,22 +169,21 @@ impl<'a> Place<'a> {
     }
 }
 
-impl<'a> Block<'a> {
-    /// Its records: a number for the kind, and the bytes. What is cut off ends it.
+impl<'a> RingBlock<'a> {
+    /// Its records, by kind; ends at what is cut off.
     pub(crate) fn records(&self) -> impl Iterator<Item = (u8, &'a [u8])> + use<'a> {
-        let mut take = Take::new(self.payload);
+        let mut take = VarintReader::new(self.payload);
         std::iter::from_fn(move || {
-            let kind = take.byte()?;
-            let length = u16::from_le_bytes([take.byte()?, take.byte()?]);
-            Some((kind, take.bytes(usize::from(length))?))
+            let kind = take.read_byte()?;
+            let length = u16::from_le_bytes([take.read_byte()?, take.read_byte()?]);
+            Some((kind, take.read_bytes(usize::from(length))?))
         })
     }
 }
 
-/// The messages of a block.
 #[cfg(test)]
-pub(crate) fn events(bytes: &[u8; BLOCK], ring: u64) -> Vec<Event> {
-    let Place::Whole(block) = Place::read(bytes, ring) else { return Vec::new() };
+pub(crate) fn events_in_block(bytes: &[u8; BLOCK], ring: u64) -> Vec<RecordedEvent> {
+    let StoredBlock::Whole(block) = StoredBlock::read(bytes, ring) else { return Vec::new() };
     let of_it = block.records().filter(|(kind, _)| *kind == 5);
-    of_it.filter_map(|(_, record)| Event::decode(&mut Take::new(record))).collect()
+    of_it.filter_map(|(_, record)| RecordedEvent::decode(&mut VarintReader::new(record))).collect()
 }

@@ -1,4 +1,4 @@
-//! The ring on the disk: made under another name and put in its place whole, root's alone, locked while somebody writes to it.
+//! The ring on disk: created under another name and renamed, root's alone, locked while written.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,23 +7,22 @@ use std::time::Duration;
 
 use hugewise_host::trust;
 use rustix::fs::{
-    AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, fallocate, fdatasync, flock, fstat, fsync,
-    mkdirat, openat, renameat, unlinkat,
+    AtFlags, CWD, FallocateFlags, FileType, FlockOperation, Mode, OFlags, fallocate, fdatasync,
+    flock, fstat, fsync, mkdirat, openat, renameat, unlinkat,
 };
 use rustix::io::{Errno, pread, pwrite};
 
-use super::block::Place;
-use super::{About, BLOCK, HEADERS, Header, Kind};
+use super::block::StoredBlock;
+use super::{About, BLOCK, HEADERS, RingHeader, RingKind};
 
 const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o700);
-/// Read at a time when the newest block is looked for.
 const LOT: usize = 64;
 
-/// Why there is no ring to write to.
+/// Why no ring can be written.
 #[derive(Debug, thiserror::Error)]
 pub enum RingError {
-    /// The kernel says no.
+    /// The kernel refuses.
     #[error("{path}: {error}")]
     Failed {
         /// The file or folder.
@@ -48,13 +47,13 @@ pub enum RingError {
     Taken(String),
 }
 
-fn failed(path: &Path, error: impl Into<io::Error>) -> RingError {
+fn ring_failure(path: &Path, error: impl Into<io::Error>) -> RingError {
     RingError::Failed { path: path.display().to_string(), error: error.into() }
 }
 
 /// The folder of the rings.
 #[derive(Debug)]
-pub struct Folder {
+pub struct RingFolder {
     file: OwnedFd,
     path: PathBuf,
 }
@@ -63,72 +62,82 @@ pub struct Folder {
 #[derive(Debug)]
 pub struct RingFile {
     file: OwnedFd,
-    header: Header,
+    header: RingHeader,
 }
 
 /// A ring as it was found or made.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedRing {
     /// The ring.
     pub ring: RingFile,
     /// The sequence number of the next block.
     pub next: u64,
-    /// What became of a ring of another size that stood there.
+    /// What became of a ring of another size.
     pub moved: Option<String>,
 }
 
-impl Folder {
-    /// Opens the folder, and makes it where it is not there.
-    ///
-    /// # Errors
-    /// It is a link, or anybody but root and this program's user could put something into it.
+impl RingFolder {
+    /// Opens the folder, or creates it.
+    /// Errors: it is a link, or others than root and this program's user could write to it.
     pub fn open(path: &Path) -> Result<Self, RingError> {
-        make(path)?;
+        make_folder(path)?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(CWD, path, flags, Mode::empty()).map_err(|error| match error {
             Errno::LOOP | Errno::NOTDIR => RingError::Distrusted(format!(
                 "{} is a link or not a folder; record to a folder that only root can write to",
                 path.display()
             )),
-            error => failed(path, error),
+            error => ring_failure(path, error),
         })?;
-        trust::ours(path).map_err(|why| RingError::Distrusted(why.to_string()))?;
+        trust::check_trusted_file(path).map_err(|why| RingError::Distrusted(why.to_string()))?;
         Ok(Self { file, path: path.to_owned() })
     }
 
-    /// Opens the ring of a kind, or makes it where there is none. One of another size is moved to a name of its own, where it
-    /// takes the place of one that was moved there before.
-    ///
-    /// # Errors
-    /// See [`RingError`].
-    pub fn ring(&self, kind: Kind, blocks: u64, about: &About) -> Result<Opened, RingError> {
-        let path = self.path.join(kind.file());
+    /// Opens or creates the ring of a kind. One of another size is renamed, and replaces one that
+    /// was renamed before. Errors: see [`RingError`].
+    pub fn open_ring(
+        &self,
+        kind: RingKind,
+        blocks: u64,
+        about: &About,
+    ) -> Result<OpenedRing, RingError> {
+        let path = self.path.join(kind.file_name());
         let mut moved = None;
-        if let Some(mut ring) = self.existing(kind, &path)? {
+        if let Some(mut ring) = self.open_existing(kind, &path)? {
             if ring.header.blocks == blocks {
                 ring.header.about = About { run: ring.header.about.run + 1, ..about.clone() };
-                let next = ring.newest().map_err(|error| failed(&path, error))?.map_or(0, |newest| newest + 1);
-                ring.write_header().map_err(|error| failed(&path, error))?;
-                return Ok(Opened { ring, next, moved });
+                let next = ring
+                    .newest_sequence()
+                    .map_err(|error| ring_failure(&path, error))?
+                    .map_or(0, |newest| newest + 1);
+                ring.write_header().map_err(|error| ring_failure(&path, error))?;
+                return Ok(OpenedRing { ring, next, moved });
             }
-            let aside = format!("{}.before", kind.file());
-            renameat(&self.file, kind.file(), &self.file, aside.as_str()).map_err(|error| failed(&path, error))?;
-            moved = Some(format!("the existing ring had another size and is now {}", self.path.join(aside).display()));
+            let aside = format!("{}.before", kind.file_name());
+            renameat(&self.file, kind.file_name(), &self.file, aside.as_str())
+                .map_err(|error| ring_failure(&path, error))?;
+            moved = Some(format!(
+                "the existing ring had another size and is now {}",
+                self.path.join(aside).display()
+            ));
         }
-        let ring = self.create(kind, blocks, about, &path)?;
-        Ok(Opened { ring, next: 0, moved })
+        let ring = self.create_ring(kind, blocks, about, &path)?;
+        Ok(OpenedRing { ring, next: 0, moved })
     }
 
-    fn existing(&self, kind: Kind, path: &Path) -> Result<Option<RingFile>, RingError> {
-        let foreign = |why: &str| RingError::Foreign { path: path.display().to_string(), why: why.to_owned() };
+    fn open_existing(&self, kind: RingKind, path: &Path) -> Result<Option<RingFile>, RingError> {
+        let foreign = |why: &str| RingError::Foreign {
+            path: path.display().to_string(),
+            why: why.to_owned(),
+        };
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = match openat(&self.file, kind.file(), flags, Mode::empty()) {
+        let file = match openat(&self.file, kind.file_name(), flags, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(None),
             Err(Errno::LOOP) => return Err(foreign("is a link")),
-            Err(error) => return Err(failed(path, error)),
+            Err(error) => return Err(ring_failure(path, error)),
         };
-        let stat = fstat(&file).map_err(|error| failed(path, error))?;
+        let stat = fstat(&file).map_err(|error| ring_failure(path, error))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink != 1 {
             return Err(foreign("is not a regular file, or has other hard links"));
         }
@@ -136,120 +145,132 @@ impl Folder {
             return Err(foreign(&format!("belongs to user {}", stat.st_uid)));
         }
         if stat.st_mode & 0o027 != 0 {
-            return Err(foreign("can be read or written by others (its mode should be 0600 or 0640)"));
+            return Err(foreign(
+                "can be read or written by others (its mode should be 0600 or 0640)",
+            ));
         }
-        lock(&file, path)?;
+        lock_ring(&file, path)?;
         let mut head = vec![0; BLOCK * HEADERS];
-        let length = pread(&file, head.as_mut_slice(), 0).map_err(|error| failed(path, error))?;
+        let length =
+            pread(&file, head.as_mut_slice(), 0).map_err(|error| ring_failure(path, error))?;
         head.truncate(length);
-        let header = Header::of_copies(&head).map_err(|why| foreign(&why))?;
+        let header = RingHeader::of_copies(&head).map_err(|why| foreign(&why))?;
         if header.kind != kind {
             return Err(foreign("is the other of the two rings"));
         }
         Ok(Some(RingFile { file, header }))
     }
 
-    fn create(&self, kind: Kind, blocks: u64, about: &About, path: &Path) -> Result<RingFile, RingError> {
-        let wrong = |error: Errno| failed(path, error);
+    fn create_ring(
+        &self,
+        kind: RingKind,
+        blocks: u64,
+        about: &About,
+        path: &Path,
+    ) -> Result<RingFile, RingError> {
+        let wrong = |error: Errno| ring_failure(path, error);
         let mut id = [0; 8];
         rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()).map_err(wrong)?;
         let about = About { run: 1, ..about.clone() };
-        let header = Header { kind, blocks, ring: u64::from_le_bytes(id), about };
-        let temporary = format!(".{}.new", kind.file());
+        let header = RingHeader { kind, blocks, ring: u64::from_le_bytes(id), about };
+        let temporary = format!(".{}.new", kind.file_name());
         match unlinkat(&self.file, temporary.as_str(), AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(wrong(error)),
         }
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&self.file, temporary.as_str(), flags, FILE_MODE).map_err(wrong)?;
         let ring = RingFile { file, header };
-        let filled = lock(&ring.file, path).and_then(|()| {
-            ring.reserve().map_err(wrong)?;
+        let filled = lock_ring(&ring.file, path).and_then(|()| {
+            ring.reserve_space().map_err(wrong)?;
             ring.write_header().map_err(wrong)?;
-            renameat(&self.file, temporary.as_str(), &self.file, kind.file()).map_err(wrong)?;
+            renameat(&self.file, temporary.as_str(), &self.file, kind.file_name())
+                .map_err(wrong)?;
             fsync(&self.file).map_err(wrong)
         });
         if filled.is_err() {
-            // What matters is the first error.
+            // The first error matters.
             let _ = unlinkat(&self.file, temporary.as_str(), AtFlags::empty());
         }
         filled.map(|()| ring)
     }
 }
 
-/// Makes a folder and those on the way to it, each in one that nobody else could have put there.
-fn make(path: &Path) -> Result<(), RingError> {
+/// Creates a folder and its parents, each in a trusted one.
+fn make_folder(path: &Path) -> Result<(), RingError> {
     if rustix::fs::lstat(path).is_ok() {
         return Ok(());
     }
     if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        make(parent)?;
-        trust::ours(parent).map_err(|why| RingError::Distrusted(why.to_string()))?;
+        make_folder(parent)?;
+        trust::check_trusted_file(parent).map_err(|why| RingError::Distrusted(why.to_string()))?;
     }
     match mkdirat(CWD, path, FOLDER_MODE) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
-        Err(error) => Err(failed(path, error)),
+        Err(error) => Err(ring_failure(path, error)),
     }
 }
 
-fn lock(file: &OwnedFd, path: &Path) -> Result<(), RingError> {
+fn lock_ring(file: &OwnedFd, path: &Path) -> Result<(), RingError> {
     let mut tries = 0;
     loop {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(()),
-            // Whoever asks whether somebody records holds it for a moment.
+            // A reader that asks whether somebody records holds it for a moment.
             Err(Errno::WOULDBLOCK) if tries < 20 => {
                 tries += 1;
                 std::thread::sleep(Duration::from_millis(50));
             }
             Err(Errno::WOULDBLOCK) => return Err(RingError::Taken(path.display().to_string())),
-            Err(error) => return Err(failed(path, error)),
+            Err(error) => return Err(ring_failure(path, error)),
         }
     }
 }
 
 impl RingFile {
     /// Its header.
-    pub const fn header(&self) -> &Header {
+    pub const fn header(&self) -> &RingHeader {
         &self.header
     }
 
-    /// Takes all the room it will ever have, so that a full disk cannot end the recording.
-    fn reserve(&self) -> rustix::io::Result<()> {
-        let bytes = self.header.bytes();
+    /// A full disk cannot end the recording then.
+    fn reserve_space(&self) -> rustix::io::Result<()> {
+        let bytes = self.header.file_bytes();
         match fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
-            // A file system that cannot promise: zeros take the room.
+            // A file system that cannot reserve is filled with zeros.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 let zeros = [0; BLOCK];
-                (0..bytes / BLOCK as u64).try_for_each(|place| self.put(&zeros, place * BLOCK as u64))
+                (0..bytes / BLOCK as u64)
+                    .try_for_each(|place| self.write_block_at(&zeros, place * BLOCK as u64))
             }
             done => done,
         }
     }
 
-    /// Both copies, one behind the other: a power cut leaves one of them whole.
+    /// Writes both copies in turn: a power cut leaves one of them whole.
     fn write_header(&self) -> rustix::io::Result<()> {
         let bytes = self.header.encode();
         for copy in [1, 0] {
-            self.put(&bytes, copy * BLOCK as u64)?;
+            self.write_block_at(&bytes, copy * BLOCK as u64)?;
             fdatasync(&self.file)?;
         }
         Ok(())
     }
 
-    /// The sequence number of the newest block.
-    fn newest(&self) -> rustix::io::Result<Option<u64>> {
+    fn newest_sequence(&self) -> rustix::io::Result<Option<u64>> {
         let mut bytes = vec![0; BLOCK * LOT];
         let mut newest = None;
         let mut place = 0;
         while place < self.header.blocks {
-            let length = pread(&self.file, bytes.as_mut_slice(), (place + HEADERS as u64) * BLOCK as u64)?;
+            let length =
+                pread(&self.file, bytes.as_mut_slice(), (place + HEADERS as u64) * BLOCK as u64)?;
             let blocks = bytes.get(..length).unwrap_or_default().chunks_exact(BLOCK);
             if blocks.len() == 0 {
                 break;
             }
             for block in blocks {
-                if let Place::Whole(block) = Place::read(block, self.header.ring)
+                if let StoredBlock::Whole(block) = StoredBlock::read(block, self.header.ring)
                     && block.sequence % self.header.blocks == place
                 {
                     newest = newest.max(Some(block.sequence));
@@ -260,15 +281,12 @@ impl RingFile {
         Ok(newest)
     }
 
-    /// Writes a block to its place.
-    ///
-    /// # Errors
-    /// What the kernel says.
+    /// Writes a block to its place. Errors: as pwrite(2).
     pub fn write(&self, sequence: u64, bytes: &[u8; BLOCK]) -> rustix::io::Result<()> {
-        self.put(bytes, (sequence % self.header.blocks + HEADERS as u64) * BLOCK as u64)
+        self.write_block_at(bytes, (sequence % self.header.blocks + HEADERS as u64) * BLOCK as u64)
     }
 
-    fn put(&self, bytes: &[u8; BLOCK], at: u64) -> rustix::io::Result<()> {
+    fn write_block_at(&self, bytes: &[u8; BLOCK], at: u64) -> rustix::io::Result<()> {
         let mut written = 0;
         while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
             match pwrite(self.file.as_fd(), rest, at + u64::try_from(written).unwrap_or(0)) {
@@ -281,11 +299,8 @@ impl RingFile {
         Ok(())
     }
 
-    /// Waits until what was written is on the disk.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn sync(&self) -> rustix::io::Result<()> {
+    /// Waits until everything is on the disk. Errors: as fdatasync(2).
+    pub fn sync_data(&self) -> rustix::io::Result<()> {
         fdatasync(&self.file)
     }
 }

@@ -1,26 +1,25 @@
-//! The header: what the ring is, and what is known of the run that writes it.
+//! The header: what the ring is, and the run that writes it.
 
 use super::{BLOCK, HEADERS, MAGIC, MOST_BLOCKS, VERSION, put_at, u16_at, u32_at, u64_at};
-use crate::crc::crc32c;
-use crate::varint::{Put, Take};
+use crate::CRC32C;
+use crate::varint::{VarintReader, VarintWriter};
 
 const ABOUT: usize = 64;
-/// Words of each kind about what is lacking.
 const MOST_LACKS: usize = 16;
 const LONGEST: usize = 160;
 
 /// Which of the two rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RingKind {
     /// A sample a second, for a day or so.
     Seconds,
     /// A sample a minute, for weeks.
     Minutes,
 }
 
-impl Kind {
+impl RingKind {
     /// Its file's name.
-    pub const fn file(self) -> &'static str {
+    pub const fn file_name(self) -> &'static str {
         match self {
             Self::Seconds => "seconds.ring",
             Self::Minutes => "minutes.ring",
@@ -28,7 +27,7 @@ impl Kind {
     }
 }
 
-/// What is known of the host and of the run that records.
+/// The host and the run that records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// Counts the runs that wrote to this ring.
@@ -39,9 +38,9 @@ pub struct About {
     pub host: String,
     /// The kernel's release.
     pub kernel: String,
-    /// The machine's kind: `x86_64`.
+    /// The architecture: `x86_64`.
     pub architecture: String,
-    /// /proc/sys/kernel/random/boot_id: counters go on while it is the same.
+    /// /proc/sys/kernel/random/boot_id: counters continue while it is the same.
     pub boot: String,
     /// The recorder's version.
     pub version: String,
@@ -57,44 +56,56 @@ pub struct About {
     pub lacks: Vec<String>,
 }
 
+/// Beginnings of the notes on what the recorder lacks to keep its pace.
+pub(crate) const LOCKED_MEMORY: &str = "locked memory";
+pub(crate) const REAL_TIME: &str = "real-time scheduling";
+
 impl About {
-    pub(crate) fn encode(&self, put: &mut Put<'_>) {
-        put.number(self.run);
-        put.signed(self.began);
+    /// What it lacked without which samples may come late.
+    pub fn list_pace_risks(&self) -> impl Iterator<Item = &str> {
+        let for_pace = |lack: &&str| {
+            [LOCKED_MEMORY, REAL_TIME].iter().any(|of_pace| lack.starts_with(of_pace))
+        };
+        self.lacks.iter().map(String::as_str).filter(for_pace)
+    }
+
+    pub(crate) fn encode(&self, put: &mut VarintWriter<'_>) {
+        put.write_number(self.run);
+        put.write_signed(self.began);
         for text in [&self.host, &self.kernel, &self.architecture, &self.boot, &self.version] {
-            put.text(text.as_bytes(), LONGEST);
+            put.write_text(text.as_bytes(), LONGEST);
         }
-        put.number(self.base_page);
-        put.number(self.ticks);
-        put.signed(self.offset);
-        put.number(self.interval_ms);
-        put.number(u64::try_from(self.lacks.len().min(MOST_LACKS)).unwrap_or(0));
+        put.write_number(self.base_page);
+        put.write_number(self.ticks);
+        put.write_signed(self.offset);
+        put.write_number(self.interval_ms);
+        put.write_number(u64::try_from(self.lacks.len().min(MOST_LACKS)).unwrap_or(0));
         for text in self.lacks.iter().take(MOST_LACKS) {
-            put.text(text.as_bytes(), LONGEST);
+            put.write_text(text.as_bytes(), LONGEST);
         }
     }
 
-    pub(crate) fn decode(take: &mut Take<'_>) -> Option<Self> {
-        fn text(take: &mut Take<'_>) -> Option<String> {
-            take.text().map(|text| String::from_utf8_lossy(text).into_owned())
+    pub(crate) fn decode(take: &mut VarintReader<'_>) -> Option<Self> {
+        fn take_text(take: &mut VarintReader<'_>) -> Option<String> {
+            take.read_text().map(|text| String::from_utf8_lossy(text).into_owned())
         }
         let mut about = Self {
-            run: take.number()?,
-            began: take.signed()?,
-            host: text(take)?,
-            kernel: text(take)?,
-            architecture: text(take)?,
-            boot: text(take)?,
-            version: text(take)?,
-            base_page: take.number()?,
-            ticks: take.number()?,
-            offset: take.signed()?,
-            interval_ms: take.number()?,
+            run: take.read_number()?,
+            began: take.read_signed()?,
+            host: take_text(take)?,
+            kernel: take_text(take)?,
+            architecture: take_text(take)?,
+            boot: take_text(take)?,
+            version: take_text(take)?,
+            base_page: take.read_number()?,
+            ticks: take.read_number()?,
+            offset: take.read_signed()?,
+            interval_ms: take.read_number()?,
             lacks: Vec::new(),
         };
-        let lacks: usize = take.small()?;
+        let lacks: usize = take.read_small()?;
         for _ in 0..lacks.min(MOST_LACKS) {
-            about.lacks.push(text(take)?);
+            about.lacks.push(take_text(take)?);
         }
         Some(about)
     }
@@ -102,20 +113,20 @@ impl About {
 
 /// A ring's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct RingHeader {
     /// Which ring.
-    pub kind: Kind,
+    pub kind: RingKind,
     /// Blocks that it has room for.
     pub blocks: u64,
-    /// What its blocks bear, so that those of another ring that stood in its place are not taken for its own.
+    /// Its id, which its blocks carry too: blocks of an older ring in its place are not its own.
     pub ring: u64,
     /// The run that wrote to it last.
     pub about: About,
 }
 
-impl Header {
+impl RingHeader {
     /// Bytes of the whole file.
-    pub const fn bytes(&self) -> u64 {
+    pub const fn file_bytes(&self) -> u64 {
         (self.blocks + HEADERS as u64) * BLOCK as u64
     }
 
@@ -128,19 +139,18 @@ impl Header {
         put_at(&mut bytes, 24, &self.blocks.to_le_bytes());
         put_at(&mut bytes, 32, &self.ring.to_le_bytes());
         let used = bytes.get_mut(ABOUT..).and_then(|room| {
-            let mut put = Put::new(room);
+            let mut put = VarintWriter::new(room);
             self.about.encode(&mut put);
-            put.used()
+            put.bytes_written()
         });
         let used = used.and_then(|used| u16::try_from(used).ok()).unwrap_or(0);
         put_at(&mut bytes, 40, &used.to_le_bytes());
-        let sum = crc32c(bytes.get(12..).unwrap_or_default());
+        let sum = CRC32C.checksum(bytes.get(12..).unwrap_or_default());
         put_at(&mut bytes, 8, &sum.to_le_bytes());
         bytes
     }
 
-    /// # Errors
-    /// Why these bytes are no header of a ring.
+    /// Fails with the reason why these bytes are no header of a ring.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
         let torn = || "its header is cut off".to_owned();
         if !bytes.starts_with(&MAGIC) {
@@ -149,17 +159,18 @@ impl Header {
         let version = u16_at(bytes, 12).ok_or_else(torn)?;
         let sum = u32_at(bytes, 8).ok_or_else(torn)?;
         let whole = bytes.get(12..BLOCK).ok_or_else(torn)?;
-        if crc32c(whole) != sum {
+        if CRC32C.checksum(whole) != sum {
             return Err("the checksum of its header is wrong".to_owned());
         }
         if version != VERSION {
             return Err(format!(
-                "was recorded in format {version} by another version of hugewise; this one reads format {VERSION}"
+                "was recorded in format {version} by another version of hugewise; this one reads \
+                     format {VERSION}"
             ));
         }
         let kind = match u16_at(bytes, 14) {
-            Some(0) => Kind::Seconds,
-            Some(1) => Kind::Minutes,
+            Some(0) => RingKind::Seconds,
+            Some(1) => RingKind::Minutes,
             _ => return Err("is a kind of ring that this version does not know".to_owned()),
         };
         let block = u32_at(bytes, 16).and_then(|block| usize::try_from(block).ok());
@@ -168,14 +179,13 @@ impl Header {
             return Err("its header makes no sense".to_owned());
         };
         let used = usize::from(u16_at(bytes, 40).unwrap_or(0));
-        let about = bytes.get(ABOUT..ABOUT + used).and_then(|about| About::decode(&mut Take::new(about)));
+        let about = bytes
+            .get(ABOUT..ABOUT + used)
+            .and_then(|about| About::decode(&mut VarintReader::new(about)));
         Ok(Self { kind, blocks, ring, about: about.ok_or("its header makes no sense")? })
     }
 
-    /// The copy that was written last of those that are whole.
-    ///
-    /// # Errors
-    /// Neither is.
+    /// The whole copy that was written last. Fails where neither is whole.
     pub(crate) fn of_copies(bytes: &[u8]) -> Result<Self, String> {
         let (one, two) = bytes.split_at_checked(BLOCK).unwrap_or((bytes, &[]));
         match (Self::decode(one), Self::decode(two)) {
@@ -191,7 +201,7 @@ impl Header {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn header() -> Header {
+    pub(crate) fn example_header() -> RingHeader {
         let about = About {
             run: 3,
             began: 1_795_306_507_000,
@@ -206,45 +216,48 @@ pub(crate) mod tests {
             interval_ms: 1000,
             lacks: vec!["locked memory: Operation not permitted".into()],
         };
-        Header { kind: Kind::Seconds, blocks: 8, ring: 0x1234_5678_9abc_def0, about }
+        RingHeader { kind: RingKind::Seconds, blocks: 8, ring: 0x1234_5678_9abc_def0, about }
     }
 
     #[test]
     fn the_newer_whole_copy_counts() {
-        let one = header();
+        let one = example_header();
         let mut two = one.clone();
         two.about.run = 4;
         let both = [one.encode(), two.encode()].concat();
-        assert_eq!(Header::of_copies(&both).unwrap(), two);
+        assert_eq!(RingHeader::of_copies(&both).unwrap(), two);
         for broken in 0..BLOCK {
             let mut torn = both.clone();
             torn[BLOCK + broken] ^= 1;
-            assert_eq!(Header::of_copies(&torn).unwrap(), one, "byte {broken}");
+            assert_eq!(RingHeader::of_copies(&torn).unwrap(), one, "byte {broken}");
         }
-        assert_eq!(Header::of_copies(&both[..BLOCK + 100]).unwrap(), one);
-        assert!(Header::of_copies(&both[..BLOCK - 1]).unwrap_err().contains("cut off"));
+        assert_eq!(RingHeader::of_copies(&both[..BLOCK + 100]).unwrap(), one);
+        assert!(RingHeader::of_copies(&both[..BLOCK - 1]).unwrap_err().contains("cut off"));
     }
 
     #[test]
     fn another_version_and_other_files_are_refused_by_name() {
-        let mut later = header().encode();
+        let mut later = example_header().encode();
         later[12] = 2;
-        let sum = crc32c(&later[12..]);
+        let sum = CRC32C.checksum(&later[12..]);
         later[8..12].copy_from_slice(&sum.to_le_bytes());
-        assert!(Header::decode(&later).unwrap_err().contains("format 2"));
-        assert!(Header::decode(&[0; BLOCK]).unwrap_err().contains("not a hugewise recording"));
-        assert!(Header::decode(b"").unwrap_err().contains("not a hugewise recording"));
-        let mut large = header();
+        assert!(RingHeader::decode(&later).unwrap_err().contains("format 2"));
+        assert!(RingHeader::decode(&[0; BLOCK]).unwrap_err().contains("not a hugewise recording"));
+        assert!(RingHeader::decode(b"").unwrap_err().contains("not a hugewise recording"));
+        let mut large = example_header();
         large.blocks = MOST_BLOCKS + 1;
-        assert!(Header::decode(&large.encode()).unwrap_err().contains("no sense"));
+        assert!(RingHeader::decode(&large.encode()).unwrap_err().contains("no sense"));
     }
 
     #[test]
     fn words_without_end_still_fit() {
-        let mut long = header();
+        let mut long = example_header();
         long.about.lacks = vec!["x".repeat(10_000); 1000];
         long.about.host = "h".repeat(10_000);
-        let read = Header::decode(&long.encode()).unwrap();
-        assert_eq!((read.about.lacks.len(), read.about.lacks[0].len(), read.about.host.len()), (16, 160, 160));
+        let read = RingHeader::decode(&long.encode()).unwrap();
+        assert_eq!(
+            (read.about.lacks.len(), read.about.lacks[0].len(), read.about.host.len()),
+            (16, 160, 160)
+        );
     }
 }

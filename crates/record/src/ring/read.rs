@@ -1,32 +1,25 @@
-//! Reads a ring from a stream, block by block: whatever it is, in bounded memory and without a panic.
+//! Reads a ring from a stream, block by block: in bounded memory and without a panic, whatever it
+//! is.
 
-use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 
-use super::block::Place;
-use super::{About, BLOCK, HEADERS, Header};
-use crate::notes::{Event, Instances, Processes};
-use crate::sample::Sample;
-use crate::varint::Take;
+use super::block::StoredBlock;
+use super::{About, BLOCK, HEADERS, RingHeader};
+use crate::notes::{Instances, RecordedEvent, RecordedProcesses};
+use crate::sample::HostSample;
+use crate::varint::VarintReader;
 
 /// Why a file is not read at all.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused(pub String);
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UnreadableRing(pub String);
 
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Refused {}
-
-/// Where a record stands.
+/// The place of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The sequence number of its block. Blocks come as they stand in the file: behind the newest comes the oldest.
+    /// Its block's sequence number. Blocks come in file order: behind the newest, the oldest.
     pub sequence: u64,
     /// The run that wrote it.
     pub run: u64,
@@ -34,120 +27,125 @@ pub struct Position {
 
 /// What a ring holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry<'a> {
-    /// What is known of the run that wrote what follows.
+pub enum RingEntry<'a> {
+    /// The run that wrote what follows.
     About(&'a About),
     /// One look at the host.
-    Sample(&'a Sample),
+    Sample(&'a HostSample),
     /// Processes.
-    Processes(&'a Processes),
+    Processes(&'a RecordedProcesses),
     /// Database servers.
     Instances(&'a Instances),
     /// What the kernel or the recorder said.
-    Event(&'a Event),
+    Event(&'a RecordedEvent),
 }
 
-/// What was in a ring beside its entries.
+/// A ring without its entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
+pub struct RingSummary {
     /// Its header.
-    pub header: Header,
+    pub header: RingHeader,
     /// Blocks that were read.
     pub blocks: u64,
     /// Blocks that were never written.
     pub empty: u64,
-    /// Blocks whose checksum is wrong, or that are cut off.
+    /// Blocks that are cut off or have a wrong checksum.
     pub torn: u64,
-    /// The place of the first torn block, counted from 0.
+    /// The place of the first torn block, from 0.
     pub first_torn: Option<u64>,
-    /// Records of kinds that this version does not know, or that make no sense.
+    /// Records of unknown kinds, or invalid ones.
     pub odd: u64,
-    /// The sequence number of the newest block and when it was begun, in milliseconds since 1970.
+    /// The newest block's sequence number, and its begin in milliseconds since 1970.
     pub newest: Option<(u64, i64)>,
-    /// The same of the oldest.
+    /// The same of the oldest block.
     pub oldest: Option<(u64, i64)>,
-    /// Where reading ended before the end of the file, and why.
+    /// Where the file was cut off, and why.
     pub cut: Option<String>,
 }
 
-/// Reads a ring, and hands on what is in it.
-///
-/// # Errors
-/// It is none, or is of another version of the format.
-pub fn read(stream: &mut dyn Read, each: &mut dyn FnMut(Position, Entry<'_>)) -> Result<Summary, Refused> {
-    let mut head = vec![0; BLOCK * HEADERS];
-    let (length, failed) = fill(stream, &mut head);
-    if let (0, Some(why)) = (length, &failed) {
-        return Err(Refused(format!("cannot be read: {why}")));
-    }
-    head.truncate(length);
-    let header = Header::of_copies(&head).map_err(Refused)?;
-    let mut summary = Summary::of(header, failed);
+/// Reads a ring and passes on its entries.
+/// Errors: it is no ring, or has another version of the format.
+pub fn read(
+    stream: &mut dyn Read,
+    each: &mut dyn FnMut(Position, RingEntry<'_>),
+) -> Result<RingSummary, UnreadableRing> {
+    let mut summary = read_header(stream)?;
     let mut bytes = vec![0; BLOCK];
-    let mut samples = Box::<[Sample; 2]>::default();
+    let mut samples = Box::<[HostSample; 2]>::default();
     for place in 0..summary.header.blocks {
-        let (length, failed) = fill(stream, &mut bytes);
+        let (length, failed) = fill_buffer(stream, &mut bytes);
         if length < BLOCK {
             let missing = summary.header.blocks - place;
             let why = failed.unwrap_or_else(|| "the file ends".to_owned());
-            summary.cut = Some(format!("{missing} of {} blocks are missing: {why}", summary.header.blocks));
+            summary.cut =
+                Some(format!("{missing} of {} blocks are missing: {why}", summary.header.blocks));
             break;
         }
-        summary.block(place, &bytes, &mut samples, each);
+        summary.add_block(place, &bytes, &mut samples, each);
     }
     Ok(summary)
 }
 
-/// Reads a ring that is a file from its oldest block to its newest, also while it is written.
-///
-/// # Errors
-/// As [`read`].
-pub fn read_in_order(file: &File, each: &mut dyn FnMut(Position, Entry<'_>)) -> Result<Summary, Refused> {
+pub(super) fn read_header(stream: &mut dyn Read) -> Result<RingSummary, UnreadableRing> {
+    let mut head = vec![0; BLOCK * HEADERS];
+    let (length, failed) = fill_buffer(stream, &mut head);
+    if let (0, Some(why)) = (length, &failed) {
+        return Err(UnreadableRing(format!("cannot be read: {why}")));
+    }
+    head.truncate(length);
+    Ok(RingSummary::for_header(RingHeader::of_copies(&head).map_err(UnreadableRing)?, failed))
+}
+
+/// Reads a ring's file from its oldest block to its newest, even while it is written.
+/// Errors: as [`read`].
+pub fn read_in_order(
+    file: &File,
+    each: &mut dyn FnMut(Position, RingEntry<'_>),
+) -> Result<RingSummary, UnreadableRing> {
     let first = read(&mut FileAt { file, at: 0 }, &mut |_, _| {})?;
     from_oldest(file, first, each)
 }
 
-/// What a first look found, read again in order.
-fn from_oldest(file: &File, first: Summary, each: &mut dyn FnMut(Position, Entry<'_>)) -> Result<Summary, Refused> {
+fn from_oldest(
+    file: &File,
+    first: RingSummary,
+    each: &mut dyn FnMut(Position, RingEntry<'_>),
+) -> Result<RingSummary, UnreadableRing> {
     let Some((newest, _)) = first.newest else { return Ok(first) };
     let blocks = first.header.blocks;
-    let mut summary = Summary::of(first.header, first.cut);
+    let mut summary = RingSummary::for_header(first.header, first.cut);
     let mut bytes = vec![0; BLOCK];
-    let mut samples = Box::<[Sample; 2]>::default();
+    let mut samples = Box::<[HostSample; 2]>::default();
     for step in 1..=blocks {
         let place = (newest % blocks + step) % blocks;
         block_at(file, &summary.header, place, &mut bytes);
-        // Written since this began: it would stand before what is older.
-        if matches!(Place::read(&bytes, summary.header.ring), Place::Whole(block) if block.sequence > newest) {
+        // Written since this began: it would precede older blocks.
+        if matches!(StoredBlock::read(&bytes, summary.header.ring), StoredBlock::Whole(block) if block.sequence > newest)
+        {
             continue;
         }
-        summary.block(place, &bytes, &mut samples, each);
+        summary.add_block(place, &bytes, &mut samples, each);
     }
     Ok(summary)
 }
 
-/// The block at a place of a file. One that is being written is whole when it is looked at again.
-pub(super) fn block_at(file: &File, header: &Header, place: u64, bytes: &mut [u8]) {
+/// Reads the block at a place; a torn one may be in writing and is read again.
+pub(super) fn block_at(file: &File, header: &RingHeader, place: u64, bytes: &mut [u8]) {
     for _ in 0..3 {
-        if fill(&mut FileAt::new(file, (place + HEADERS as u64) * BLOCK as u64), bytes).0 < BLOCK {
+        let at = (place + HEADERS as u64) * BLOCK as u64;
+        if fill_buffer(&mut FileAt { file, at }, bytes).0 < BLOCK {
             bytes.fill(0);
         }
-        if !matches!(Place::read(bytes, header.ring), Place::Torn) {
+        if !matches!(StoredBlock::read(bytes, header.ring), StoredBlock::Torn) {
             return;
         }
     }
 }
 
-/// A file from a place on, whatever others do with its position.
+/// A file from a place on, independent of its shared position.
 pub(super) struct FileAt<'a> {
-    file: &'a File,
-    at: u64,
-}
-
-impl<'a> FileAt<'a> {
-    pub(super) const fn new(file: &'a File, at: u64) -> Self {
-        Self { file, at }
-    }
+    pub(super) file: &'a File,
+    pub(super) at: u64,
 }
 
 impl Read for FileAt<'_> {
@@ -158,34 +156,38 @@ impl Read for FileAt<'_> {
     }
 }
 
-impl Summary {
-    /// Of a ring whose blocks are still to be read.
-    pub(super) const fn of(header: Header, cut: Option<String>) -> Self {
-        Self { header, blocks: 0, empty: 0, torn: 0, first_torn: None, odd: 0, newest: None, oldest: None, cut }
+impl RingSummary {
+    const fn for_header(header: RingHeader, cut: Option<String>) -> Self {
+        Self {
+            header,
+            blocks: 0,
+            empty: 0,
+            torn: 0,
+            first_torn: None,
+            odd: 0,
+            newest: None,
+            oldest: None,
+            cut,
+        }
     }
 
-    /// Takes a block by itself.
-    pub(super) fn one(&mut self, place: u64, bytes: &[u8], each: &mut dyn FnMut(Position, Entry<'_>)) {
-        self.block(place, bytes, &mut Box::default(), each);
-    }
-
-    fn block(
+    pub(super) fn add_block(
         &mut self,
         place: u64,
         bytes: &[u8],
-        [now, before]: &mut [Sample; 2],
-        each: &mut dyn FnMut(Position, Entry<'_>),
+        [now, before]: &mut [HostSample; 2],
+        each: &mut dyn FnMut(Position, RingEntry<'_>),
     ) {
-        let block = match Place::read(bytes, self.header.ring) {
-            // One that stands where its number does not belong is none of the ring's order.
-            Place::Whole(block) if block.sequence % self.header.blocks == place => block,
-            Place::Empty => {
+        let block = match StoredBlock::read(bytes, self.header.ring) {
+            // A block at a place where its number does not belong is torn.
+            StoredBlock::Whole(block) if block.sequence % self.header.blocks == place => block,
+            StoredBlock::Empty => {
                 self.empty += 1;
                 return;
             }
-            // Left from a ring whose place this one took.
-            Place::Foreign => return,
-            Place::Whole(_) | Place::Torn => {
+            // Left over from an older ring in this place.
+            StoredBlock::Foreign => return,
+            StoredBlock::Whole(_) | StoredBlock::Torn => {
                 self.torn += 1;
                 self.first_torn.get_or_insert(place);
                 return;
@@ -198,23 +200,25 @@ impl Summary {
         let position = Position { sequence: block.sequence, run: block.run };
         let mut has_before = false;
         for (kind, record) in block.records() {
-            let mut take = Take::new(record);
-            let mut hand = |entry: Entry<'_>| each(position, entry);
+            let mut take = VarintReader::new(record);
+            let mut hand = |entry: RingEntry<'_>| each(position, entry);
             let known = match kind {
                 1 => now.decode(has_before.then_some(&*before), &mut take).map(|()| {
-                    hand(Entry::Sample(now));
+                    hand(RingEntry::Sample(now));
                     std::mem::swap(now, before);
                     has_before = true;
                 }),
-                2 => About::decode(&mut take).map(|about| hand(Entry::About(&about))),
-                3 => Processes::decode(&mut take).map(|processes| hand(Entry::Processes(&processes))),
-                4 => Instances::decode(&mut take).map(|instances| hand(Entry::Instances(&instances))),
-                5 => Event::decode(&mut take).map(|event| hand(Entry::Event(&event))),
+                2 => About::decode(&mut take).map(|about| hand(RingEntry::About(&about))),
+                3 => RecordedProcesses::decode(&mut take)
+                    .map(|processes| hand(RingEntry::Processes(&processes))),
+                4 => Instances::decode(&mut take)
+                    .map(|instances| hand(RingEntry::Instances(&instances))),
+                5 => RecordedEvent::decode(&mut take).map(|event| hand(RingEntry::Event(&event))),
                 _ => None,
             };
             if known.is_none() {
                 self.odd += 1;
-                // Samples behind it say how they differ from this one.
+                // Later samples are differences to this one.
                 if kind == 1 {
                     break;
                 }
@@ -223,8 +227,7 @@ impl Summary {
     }
 }
 
-/// As much as the stream gives, and what kept it from giving all.
-pub(super) fn fill(stream: &mut dyn Read, room: &mut [u8]) -> (usize, Option<String>) {
+fn fill_buffer(stream: &mut dyn Read, room: &mut [u8]) -> (usize, Option<String>) {
     let mut length = 0;
     while let Some(rest) = room.get_mut(length..).filter(|rest| !rest.is_empty()) {
         match stream.read(rest) {
@@ -238,10 +241,11 @@ pub(super) fn fill(stream: &mut dyn Read, room: &mut [u8]) -> (usize, Option<Str
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::disallowed_methods)]
 mod tests {
+    #![allow(clippy::disallowed_methods)]
+
     use super::*;
-    use crate::ring::{Folder, Kind};
+    use crate::ring::{RingFolder, RingKind};
     use crate::testing::Blocks;
 
     /// Between the first look and the second one the recorder goes on.
@@ -249,23 +253,26 @@ mod tests {
     fn what_is_written_meanwhile_does_not_come_before_what_is_older() {
         let folder = tempfile::tempdir().unwrap();
         let about = About::default();
-        let opened = Folder::open(folder.path()).unwrap().ring(Kind::Seconds, 8, &about).unwrap();
+        let opened = RingFolder::open(folder.path())
+            .unwrap()
+            .open_ring(RingKind::Seconds, 8, &about)
+            .unwrap();
         let mut blocks = Blocks::of(&opened.ring, 0);
         let mut write = |seconds: std::ops::Range<u64>| {
             for second in seconds {
-                let mut sample = Sample::default();
+                let mut sample = HostSample::default();
                 sample.uptime = second * 1000;
                 blocks.push(&opened.ring, &sample);
             }
         };
-        let file = File::open(folder.path().join(Kind::Seconds.file())).unwrap();
+        let file = File::open(folder.path().join(RingKind::Seconds.file_name())).unwrap();
         for (before, meanwhile) in [(0..10, 10..14), (14..60, 60..66)] {
             write(before);
             let first = read(&mut FileAt { file: &file, at: 0 }, &mut |_, _| {}).unwrap();
             write(meanwhile);
             let mut seconds = Vec::new();
-            let mut keep = |_: Position, entry: Entry<'_>| {
-                if let Entry::Sample(sample) = entry {
+            let mut keep = |_: Position, entry: RingEntry<'_>| {
+                if let RingEntry::Sample(sample) = entry {
                     seconds.push(sample.uptime / 1000);
                 }
             };

@@ -1,38 +1,31 @@
 //! Charts as SVG: lines, bars, and measurements with their spread.
 //!
-//! They need no script and no network. Colours are classes that the page's (or the file's own) style sheet
-//! fills in, for light, dark and paper; series differ in their markers and dashes too, so that nothing is lost in
-//! black and white. A title and a description stand in each for those who hear it. The view box is narrow, so that
-//! letters can still be read where the picture is as wide as a phone.
+//! They need no script and no network. Colours are classes that the style sheet of the page (or of
+//! the file) fills in, for light, dark and paper. Series differ in markers and dashes too, so that
+//! nothing is lost in black and white. Each has a title and a description for screen readers. The
+//! view box is narrow, so that letters are legible on a phone.
 
 use maud::{Markup, PreEscaped, html};
 
 use crate::plain;
 
-pub mod bar;
-pub mod calendar;
-pub mod dots;
-pub mod line;
-pub mod scale;
-pub mod stack;
-pub mod thin;
-pub mod timeline;
+pub(crate) mod calendar;
+pub(crate) mod dots;
+pub(crate) mod downsample;
+pub(crate) mod line;
+pub(crate) mod scale;
+pub(crate) mod stack;
+pub(crate) mod timeline;
 
-pub use bar::BarChart;
-pub use dots::DotChart;
-pub use line::LineChart;
-pub use scale::{Scale, Spacing, Unit};
-pub(crate) use stack::shade;
-pub use timeline::Timeline;
+pub(crate) use scale::{ChartUnit, Scale, Spacing};
+pub(crate) use stack::shade_class;
 
-/// Width of every chart's view box.
+/// Of every chart's view box.
 pub(crate) const WIDTH: f64 = 480.0;
-
-/// Series that differ in colour, marker and dash; more than these begin again.
+/// Series that differ in colour, marker and dash.
 const LOOKS: usize = 6;
 
-/// What the classes of a chart look like.
-pub const STYLE: &str = "\
+pub(crate) const STYLE: &str = "\
 .chart{--ink:#1b1f24;--faint:#59636e;--grid:#d8dee4;--s0:#c2410c;--s1:#8250df;--s2:#0969da;--s3:#1a7f37;--s4:#9a6700;--s5:#bf3989}
 @media (prefers-color-scheme:dark){.chart{--ink:#e6edf3;--faint:#9198a1;--grid:#30363d;--s0:#fb8f44;--s1:#be8fff;--s2:#58a6ff;--s3:#4ac26b;--s4:#d4a72c;--s5:#ff80c8}}
 @media print{.chart{--ink:#000;--faint:#333;--grid:#bbb;--s0:#c2410c;--s1:#8250df;--s2:#0969da;--s3:#1a7f37;--s4:#9a6700;--s5:#bf3989}}
@@ -50,10 +43,8 @@ pub const STYLE: &str = "\
 .chart .line{fill:none}.chart .sample{fill-opacity:.35;stroke:none}.chart .bar{stroke:none}
 ";
 
-/// The words around a chart.
 #[derive(Clone, Debug)]
-pub struct Caption {
-    /// What is shown.
+pub(crate) struct Caption {
     pub title: String,
     /// What is seen, in a sentence, for those who do not see it.
     pub description: String,
@@ -68,14 +59,13 @@ pub struct Svg {
 }
 
 impl Svg {
-    /// As a part of a page that has [`STYLE`].
-    pub fn inline(&self) -> Markup {
+    pub(crate) fn to_inline_markup(&self) -> Markup {
         self.write(None)
     }
 
-    /// As a file of its own.
-    pub fn standalone(&self) -> String {
-        format!("{}\n", plain::document(&self.write(Some(STYLE)).into_string()))
+    /// The chart as a file of its own.
+    pub fn to_standalone_svg(&self) -> String {
+        format!("{}\n", plain::escape_document(&self.write(Some(STYLE)).into_string()))
     }
 
     fn write(&self, style: Option<&str>) -> Markup {
@@ -92,53 +82,57 @@ impl Svg {
     }
 }
 
-/// The class of the series with this number.
-pub(crate) fn class(series: usize) -> String {
+pub(crate) fn series_class(series: usize) -> String {
     format!("s{}", series % LOOKS)
 }
 
-/// Strokes of the series with this number; a forecast's are fine.
-pub(crate) fn dashes(series: usize, forecast: bool) -> &'static str {
+pub(crate) fn dash_pattern(series: usize, forecast: bool) -> &'static str {
     if forecast {
         return "2 4";
     }
     match series % LOOKS {
-        0 => "none",
+        0 | 2 => "none",
         1 => "9 3",
-        2 => "none",
         3 => "6 2 2 2",
         4 => "12 4",
         _ => "4 2",
     }
 }
 
-/// The marker of the series with this number.
-pub(crate) fn marker(series: usize, x: f64, y: f64) -> Markup {
-    let class = class(series);
-    let path = |points: &[(f64, f64)]| {
-        let points: Vec<String> =
-            points.iter().map(|(dx, dy)| format!("{},{}", round(x + dx), round(y + dy))).collect();
-        points.join(" ")
+pub(crate) fn draw_marker(series: usize, x: f64, y: f64) -> Markup {
+    let class = series_class(series);
+    let (left, top) = (round_to_hundredths(x - 3.5), round_to_hundredths(y - 3.5));
+    let circle = |radius: &str| {
+        html! { circle class=(class) cx=(round_to_hundredths(x)) cy=(round_to_hundredths(y)) r=(radius) {} }
+    };
+    let polygon = |points: &[(f64, f64)]| {
+        let place = |(dx, dy): &(f64, f64)| {
+            format!("{},{}", round_to_hundredths(x + dx), round_to_hundredths(y + dy))
+        };
+        let points = points.iter().map(place).collect::<Vec<_>>().join(" ");
+        html! { polygon class=(class) points=(points) {} }
     };
     match series % LOOKS {
-        0 => html! { circle class=(class) cx=(round(x)) cy=(round(y)) r="4" {} },
-        1 => html! { polygon class=(class) points=(path(&[(0.0, -5.0), (5.0, 0.0), (0.0, 5.0), (-5.0, 0.0)])) {} },
-        2 => html! { rect class=(class) x=(round(x - 3.5)) y=(round(y - 3.5)) width="7" height="7" {} },
-        3 => html! { polygon class=(class) points=(path(&[(0.0, -5.0), (4.5, 4.0), (-4.5, 4.0)])) {} },
-        4 => html! { polygon class=(class) points=(path(&[(0.0, 5.0), (4.5, -4.0), (-4.5, -4.0)])) {} },
-        _ => html! { circle class=(class) cx=(round(x)) cy=(round(y)) r="3" {} },
+        0 => circle("4"),
+        1 => polygon(&[(0.0, -5.0), (5.0, 0.0), (0.0, 5.0), (-5.0, 0.0)]),
+        2 => html! { rect class=(class) x=(left) y=(top) width="7" height="7" {} },
+        3 => polygon(&[(0.0, -5.0), (4.5, 4.0), (-4.5, 4.0)]),
+        4 => polygon(&[(0.0, 5.0), (4.5, -4.0), (-4.5, -4.0)]),
+        _ => circle("3"),
     }
 }
 
-/// Names of series beside their markers (or the strokes of a forecast), in as many rows as it takes from `top` on; says
-/// where it ended.
-pub(crate) fn legend<'a>(names: impl Iterator<Item = (usize, bool, &'a str)>, top: f64) -> (Markup, f64) {
+/// Draws names of series beside their markers in as many rows as needed; returns where it ended.
+pub(crate) fn draw_legend<'a>(
+    names: impl Iterator<Item = (usize, bool, &'a str)>,
+    top: f64,
+) -> (Markup, f64) {
     const LETTER: f64 = 7.2;
     const ROW: f64 = 19.0;
     let (mut x, mut y) = (6.0, top + 8.0);
     let mut entries = Vec::new();
     for (series, forecast, name) in names {
-        let width = 34.0 + LETTER * length(name);
+        let width = 34.0 + LETTER * count_letters(name);
         if x > 6.0 && x + width > WIDTH {
             (x, y) = (6.0, y + ROW);
         }
@@ -148,42 +142,40 @@ pub(crate) fn legend<'a>(names: impl Iterator<Item = (usize, bool, &'a str)>, to
     let body = html! {
         @for (series, forecast, name, x, y) in &entries {
             @if *forecast {
-                line class={ "line " (class(*series)) } stroke-dasharray=(dashes(*series, true)) x1=(round(x - 6.0))
-                    x2=(round(x + 8.0)) y1=(round(*y)) y2=(round(*y)) {}
+                line class={ "line " (series_class(*series)) } stroke-dasharray=(dash_pattern(*series, true)) x1=(round_to_hundredths(x - 6.0))
+                    x2=(round_to_hundredths(x + 8.0)) y1=(round_to_hundredths(*y)) y2=(round_to_hundredths(*y)) {}
             } @else {
-                (marker(*series, *x, *y))
+                (draw_marker(*series, *x, *y))
             }
-            text x=(round(x + 10.0)) y=(round(y + 4.5)) { (name) }
+            text x=(round_to_hundredths(x + 10.0)) y=(round_to_hundredths(y + 4.5)) { (name) }
         }
     };
     (body, if entries.is_empty() { top } else { y + ROW - 8.0 })
 }
 
-/// Letters of a text.
-pub(crate) fn length(text: &str) -> f64 {
+pub(crate) fn count_letters(text: &str) -> f64 {
     f64::from(u32::try_from(text.chars().count()).unwrap_or(u32::MAX))
 }
 
-/// The number of a row.
-pub(crate) fn nth(at: usize) -> f64 {
+pub(crate) fn index_to_f64(at: usize) -> f64 {
     f64::from(u32::try_from(at).unwrap_or(u32::MAX))
 }
 
 /// Hundredths of a pixel are finer than anybody sees.
-pub(crate) fn round(value: f64) -> f64 {
+pub(crate) fn round_to_hundredths(value: f64) -> f64 {
     let rounded = (value * 100.0).round() / 100.0;
     // Without the sum, a rounded -0.0 would be written as `-0`.
     rounded + 0.0
 }
 
-/// An axis below a chart of rows, with lines up through them.
-pub(crate) fn across(scale: &Scale, unit: Unit, top: f64, bottom: f64) -> Markup {
+/// Draws an axis below a chart of rows, with lines up through them.
+pub(crate) fn draw_value_axis(scale: &Scale, unit: ChartUnit, top: f64, bottom: f64) -> Markup {
     let mut shown_to = f64::NEG_INFINITY;
     let mut labels = Vec::new();
     for tick in &scale.ticks {
         let Some(x) = scale.place(*tick) else { continue };
-        let text = unit.show(*tick);
-        let half = length(&text) * 3.6;
+        let text = unit.format_value(*tick);
+        let half = count_letters(&text) * 3.6;
         let x_text = x.min(WIDTH - half).max(half);
         let fits = x_text - half > shown_to;
         if fits {
@@ -193,9 +185,9 @@ pub(crate) fn across(scale: &Scale, unit: Unit, top: f64, bottom: f64) -> Markup
     }
     html! {
         @for (x, x_text, text) in &labels {
-            line.grid x1=(round(*x)) x2=(round(*x)) y1=(round(top)) y2=(round(bottom)) {}
+            line.grid x1=(round_to_hundredths(*x)) x2=(round_to_hundredths(*x)) y1=(round_to_hundredths(top)) y2=(round_to_hundredths(bottom)) {}
             @if let Some(text) = text {
-                text.faint.mid x=(round(*x_text)) y=(round(bottom + 16.0)) { (text) }
+                text.faint.mid x=(round_to_hundredths(*x_text)) y=(round_to_hundredths(bottom + 16.0)) { (text) }
             }
         }
     }
@@ -222,16 +214,18 @@ pub(crate) mod tests {
     fn a_file_of_its_own_brings_its_style() {
         let caption = Caption { title: "a < b & c".into(), description: "<script>".into() };
         let svg = Svg { caption, height: 20.0, body: html! {} };
-        let text = svg.standalone();
+        let text = svg.to_standalone_svg();
         assert!(text.contains("<title>a &lt; b &amp; c</title>"), "{text}");
         assert!(text.contains("prefers-color-scheme:dark") && !text.contains("<script>"));
-        assert!(!svg.inline().into_string().contains("<style>"));
+        assert!(!svg.to_inline_markup().into_string().contains("<style>"));
     }
 
     #[test]
     fn a_legend_that_is_too_long_goes_on_below() {
-        let names = ["4 KiB pages, as measured", "2 MiB pages, as measured", "1 GiB pages, as measured"];
-        let (body, end) = legend(names.into_iter().enumerate().map(|(at, name)| (at, at == 2, name)), 20.0);
+        let names =
+            ["4 KiB pages, as measured", "2 MiB pages, as measured", "1 GiB pages, as measured"];
+        let (body, end) =
+            draw_legend(names.into_iter().enumerate().map(|(at, name)| (at, at == 2, name)), 20.0);
         assert!(end > 40.0 && body.into_string().matches("<text").count() == 3);
     }
 }

@@ -1,32 +1,31 @@
-//! How something went over time, beside others on the same axis of time.
+//! Values over time, beside other charts on the same axis.
 //!
-//! It is as wide as the page lets it be, and its letters keep their size: places along the axis are parts of the width.
-//! What is drawn stands in a picture of its own, [`WIDE`] by [`TALL`], which is stretched. A script that wants to show a
-//! part of the time changes that picture's view box, and finds in `data-` attributes what else it needs.
+//! A chart is as wide as the page lets it be, and its letters keep their size: places along the
+//! axis are parts of the width. What is drawn stands in a picture of its own, [`WIDE`] by [`TALL`],
+//! which is stretched. The page's script changes that picture's view box to zoom, and finds in
+//! `data-` attributes what else it needs.
 
 use std::fmt::Write;
 
-use hugewise_incident::Moment;
+use hugewise_investigate::Moment;
 use maud::{Markup, html};
 
-use super::calendar::ticks;
-use super::{Caption, Unit, class, dashes, round};
+use super::calendar::calendar_ticks;
+use super::{Caption, ChartUnit, dash_pattern, round_to_hundredths, series_class};
 
-/// Width of the stretched picture.
+/// Size of the stretched picture.
 pub(crate) const WIDE: f64 = 100_000.0;
-/// Its height.
 pub(crate) const TALL: f64 = 2000.0;
-/// Pixels from the chart's top to the plot, the plot's, and those below for the times.
+/// Pixels above the plot, of the plot, and below it for the times.
 const HEAD: f64 = 16.0;
 const PLOT: f64 = 150.0;
 const FOOT: f64 = 22.0;
-/// Part of the width in which a label does not fit to both sides, on a telephone.
+/// At this part of the width from an edge, a centred label would be cut off on a phone.
 const EDGE: f64 = 0.06;
-/// An axis ends here at last: an exbibyte, and more of anything than a host has.
+/// The largest end of an axis: an exbibyte, more than any host has.
 const MOST: f64 = 1.2e18;
 
-/// What the classes look like.
-pub const STYLE: &str = "\
+pub(crate) const STYLE: &str = "\
 .time{display:block;width:100%;touch-action:pan-y;cursor:crosshair;overflow:hidden}
 .time .plot{overflow:hidden}
 .time path{vector-effect:non-scaling-stroke;stroke-linejoin:round;stroke-linecap:round}
@@ -43,116 +42,111 @@ pub const STYLE: &str = "\
 .time .chosen{fill:var(--ink);fill-opacity:.12;pointer-events:none}
 ";
 
-/// One thing over time.
 #[derive(Clone, Debug)]
-pub struct Layer {
-    /// Its name.
-    pub name: String,
-    /// Its look.
+pub(crate) struct Layer {
     pub look: usize,
-    /// Moments and values; a new stretch begins where nothing was written down for a while.
+    /// Moments and values; a new stretch begins after a gap.
     pub stretches: Vec<Vec<(i64, f64)>>,
 }
 
-/// A window that is shaded.
 #[derive(Clone, Copy, Debug)]
-pub struct Band {
-    /// From when to when.
+pub(crate) struct Band {
     pub window: (Moment, Moment),
-    /// Its number in the words beside.
     pub number: usize,
 }
 
-/// What all charts on the same axis have in common.
 #[derive(Clone, Debug)]
-pub struct Axis {
-    /// From when to when.
+pub(crate) struct TimeAxis {
     pub span: (Moment, Moment),
-    /// The clock of its times, in seconds east of Greenwich.
+    /// Seconds east of Greenwich.
     pub offset: i32,
-    /// What is shaded.
     pub bands: Vec<Band>,
-    /// When something began anew.
+    /// Restarts.
     pub marks: Vec<Moment>,
 }
 
-impl Axis {
-    /// How far along a moment is, from 0 to 1.
-    fn part(&self, at: i64) -> f64 {
-        let length = seconds(self.span.1.0) - seconds(self.span.0.0);
-        if length > 0.0 { (seconds(at) - seconds(self.span.0.0)) / length } else { 0.0 }
+impl TimeAxis {
+    /// From 0 to 1.
+    fn position_of(&self, at: i64) -> f64 {
+        let length = millis_to_seconds(self.span.1.0) - millis_to_seconds(self.span.0.0);
+        if length > 0.0 {
+            (millis_to_seconds(at) - millis_to_seconds(self.span.0.0)) / length
+        } else {
+            0.0
+        }
     }
 }
 
-fn seconds(at: i64) -> f64 {
-    // Whole seconds and the rest of them: a float holds neither the other way, nor all of an i64.
-    let whole = i32::try_from(at.div_euclid(1_000_000)).unwrap_or(if at < 0 { i32::MIN } else { i32::MAX });
-    f64::from(whole) * 1000.0 + f64::from(i32::try_from(at.rem_euclid(1_000_000)).unwrap_or(0)) / 1000.0
+fn millis_to_seconds(at: i64) -> f64 {
+    // Split in two, as f64 cannot be made from all of i64 without loss.
+    let whole =
+        i32::try_from(at.div_euclid(1_000_000)).unwrap_or(if at < 0 { i32::MIN } else { i32::MAX });
+    f64::from(whole) * 1000.0
+        + f64::from(i32::try_from(at.rem_euclid(1_000_000)).unwrap_or(0)) / 1000.0
 }
 
-/// Lines, or areas on top of each other, over time.
+/// Lines, or areas on top of each other.
 #[derive(Clone, Debug)]
-pub struct Timeline<'a> {
-    /// Title and description.
+pub(crate) struct TimelineChart<'a> {
     pub caption: Caption,
-    /// What is counted.
-    pub unit: Unit,
-    /// The top of the axis where it is always the same: 100 of per cent.
+    pub unit: ChartUnit,
+    /// The fixed top of the axis, such as 100 of per cent.
     pub top: Option<f64>,
     /// Areas; each value is the sum of its layer's and of those before it.
     pub stacked: bool,
     /// In the order of the legend; of areas, from the bottom up.
     pub layers: Vec<Layer>,
-    /// The axis of time.
-    pub axis: &'a Axis,
+    pub axis: &'a TimeAxis,
 }
 
-impl Timeline<'_> {
-    /// Draws it.
-    pub fn draw(&self) -> Markup {
-        let values = || self.layers.iter().flat_map(|layer| &layer.stretches).flatten().map(|(_, value)| *value);
+impl TimelineChart<'_> {
+    pub(crate) fn draw(&self) -> Markup {
+        let values = || {
+            self.layers.iter().flat_map(|layer| &layer.stretches).flatten().map(|(_, value)| *value)
+        };
         let most = self.top.unwrap_or_else(|| values().fold(0.0, f64::max).min(MOST));
-        let rows = super::scale::ticks(most, self.unit, 3);
+        let rows = super::scale::linear_ticks(most, self.unit, 3);
         let top = rows.last().copied().unwrap_or(1.0);
         let bottom = HEAD + PLOT;
-        let y = |value: f64| round(bottom - PLOT * value / top);
+        let y = |value: f64| round_to_hundredths(bottom - PLOT * value / top);
         let view = format!("0 0 {WIDE} {TALL}");
         let axis = self.axis;
-        let percent = |at: Moment| format!("{}%", round(100.0 * axis.part(at.0)));
+        let percent =
+            |at: Moment| format!("{}%", round_to_hundredths(100.0 * axis.position_of(at.0)));
         html! {
             svg.chart.time height=(HEAD + PLOT + FOOT) role="img" data-top=(top) {
                 title { (self.caption.title) }
                 desc { (self.caption.description) }
                 @for row in &rows { line.row x1="0" x2="100%" y1=(y(*row)) y2=(y(*row)) {} }
                 g.ticks {
-                    @for tick in ticks(axis.span, axis.offset, 5) {
+                    @for tick in calendar_ticks(axis.span, axis.offset, 5) {
                         line.tick x1=(percent(tick.at)) x2=(percent(tick.at)) y1=(HEAD) y2=(bottom) {}
-                        text class={ "faint " (anchor(axis.part(tick.at.0))) } x=(percent(tick.at)) y=(bottom + 16.0) { (tick.label) }
+                        text class={ "faint " (label_anchor(axis.position_of(tick.at.0))) } x=(percent(tick.at)) y=(bottom + 16.0) { (tick.label) }
                     }
                 }
                 svg.plot x="0" y=(HEAD) width="100%" height=(PLOT) viewBox=(view) preserveAspectRatio="none" {
                     @for band in &axis.bands {
-                        @let (from, to) = (across(axis, band.window.0.0), across(axis, band.window.1.0));
+                        @let (from, to) = (scale_to_picture(axis, band.window.0.0), scale_to_picture(axis, band.window.1.0));
                         rect.shade x=(from) width=((to - from).max(1)) y="0" height=(TALL) {}
                     }
                     // The highest first: each that follows covers what is below it.
                     @if self.stacked {
                         @for layer in self.layers.iter().rev() {
-                            path class={ "area " (class(layer.look)) } d=(outline(layer, axis, top, true)) {}
+                            path class={ "area " (series_class(layer.look)) } d=(trace_outline(layer, axis, top, true)) {}
                         }
                     } @else {
                         @for layer in &self.layers {
-                            path class={ "line " (class(layer.look)) } stroke-dasharray=(dashes(layer.look, false))
-                                d=(outline(layer, axis, top, false)) {}
+                            path class={ "line " (series_class(layer.look)) } stroke-dasharray=(dash_pattern(layer.look, false))
+                                d=(trace_outline(layer, axis, top, false)) {}
                         }
                     }
                     @for mark in &axis.marks {
-                        @let x = across(axis, mark.0);
+                        @let x = scale_to_picture(axis, mark.0);
                         path.mark d={ "M" (x) ",0V" (TALL) } {}
                     }
                 }
                 line.base x1="0" x2="100%" y1=(bottom) y2=(bottom) {}
-                @for row in rows.iter().skip(1) { text.faint x="2" y=(y(*row) - 3.0) { (self.unit.show(*row)) } }
+                @for row in rows.iter().skip(1) { text.faint x="2" y=(y(*row) - 3.0) { (self.unit.format_value(*row)) } }
                 @for band in &axis.bands {
                     @let middle = i64::midpoint(band.window.0.0, band.window.1.0);
                     text.number x=(percent(Moment(middle))) y="11" data-at=(middle) { (band.number) }
@@ -162,8 +156,7 @@ impl Timeline<'_> {
     }
 }
 
-/// Which part of a label stands at its place: one that is at an edge would be cut if its middle did.
-fn anchor(part: f64) -> &'static str {
+fn label_anchor(part: f64) -> &'static str {
     match part {
         near if near < EDGE => "start",
         far if far > 1.0 - EDGE => "end",
@@ -171,23 +164,27 @@ fn anchor(part: f64) -> &'static str {
     }
 }
 
-/// A place in the stretched picture.
-fn across(axis: &Axis, at: i64) -> i64 {
-    whole(axis.part(at).clamp(-1.0, 2.0) * WIDE)
+fn scale_to_picture(axis: &TimeAxis, at: i64) -> i64 {
+    round_to_i64(axis.position_of(at).clamp(-1.0, 2.0) * WIDE)
 }
 
-fn whole(value: f64) -> i64 {
-    // Within what a float holds exactly; anything else has been clamped.
+fn round_to_i64(value: f64) -> i64 {
+    // Clamped to what a float holds exactly.
     format!("{:.0}", value).parse().unwrap_or(0)
 }
 
-/// Stretches as one path of whole steps. An area goes down to the base line at both ends of a stretch.
-fn outline(layer: &Layer, axis: &Axis, top: f64, filled: bool) -> String {
+/// One path of whole steps. An area goes down to the base line at both ends of a stretch.
+fn trace_outline(layer: &Layer, axis: &TimeAxis, top: f64, filled: bool) -> String {
     let mut path = String::new();
     for stretch in &layer.stretches {
         let places: Vec<(i64, i64)> = stretch
             .iter()
-            .map(|(at, value)| (across(axis, *at), whole(TALL * (1.0 - (value / top).clamp(0.0, 1.0)))))
+            .map(|(at, value)| {
+                (
+                    scale_to_picture(axis, *at),
+                    round_to_i64(TALL * (1.0 - (value / top).clamp(0.0, 1.0))),
+                )
+            })
             .collect();
         let Some((x, y)) = places.first().copied() else { continue };
         // Writing to a String cannot fail.
@@ -197,13 +194,15 @@ fn outline(layer: &Layer, axis: &Axis, top: f64, filled: bool) -> String {
         };
         let (mut last, mut written) = ((x, y), false);
         for (at, place) in places.iter().enumerate().skip(1) {
-            let level = places.get(at + 1).is_some_and(|next| next.1 == place.1 && place.1 == last.1);
+            let level =
+                places.get(at + 1).is_some_and(|next| next.1 == place.1 && place.1 == last.1);
             if level || *place == last {
                 continue;
             }
             let (dx, dy) = (place.0 - last.0, place.1 - last.1);
             let gap = if written { " " } else { "" };
-            let _ = if dy < 0 { write!(path, "{gap}{dx}{dy}") } else { write!(path, "{gap}{dx} {dy}") };
+            let _ =
+                if dy < 0 { write!(path, "{gap}{dx}{dy}") } else { write!(path, "{gap}{dx} {dy}") };
             (last, written) = (*place, true);
         }
         if !written {
@@ -221,8 +220,8 @@ mod tests {
     use super::*;
     use crate::chart::tests::is_sound;
 
-    fn axis() -> Axis {
-        Axis {
+    fn axis() -> TimeAxis {
+        TimeAxis {
             span: (Moment(0), Moment(100_000)),
             offset: 0,
             bands: vec![Band { window: (Moment(50_000), Moment(60_000)), number: 1 }],
@@ -231,16 +230,22 @@ mod tests {
     }
 
     fn layer(points: &[(i64, f64)]) -> Layer {
-        Layer { name: "x".into(), look: 0, stretches: vec![points.to_vec()] }
+        Layer { look: 0, stretches: vec![points.to_vec()] }
     }
 
     #[test]
     fn points_stand_where_their_values_are_and_level_ones_are_left_out() {
         let points = [(0, 0.0), (10_000, 100.0), (20_000, 100.0), (30_000, 100.0), (100_000, 50.0)];
-        assert_eq!(outline(&layer(&points), &axis(), 100.0, false), "M0,2000l10000-2000 20000 0 70000 1000");
-        assert_eq!(outline(&layer(&points[..2]), &axis(), 100.0, true), "M0,2000V2000l10000-2000V2000Z");
-        assert_eq!(outline(&layer(&points[3..4]), &axis(), 100.0, false), "M30000,0l0 0");
-        assert_eq!(outline(&layer(&[]), &axis(), 100.0, true), "");
+        assert_eq!(
+            trace_outline(&layer(&points), &axis(), 100.0, false),
+            "M0,2000l10000-2000 20000 0 70000 1000"
+        );
+        assert_eq!(
+            trace_outline(&layer(&points[..2]), &axis(), 100.0, true),
+            "M0,2000V2000l10000-2000V2000Z"
+        );
+        assert_eq!(trace_outline(&layer(&points[3..4]), &axis(), 100.0, false), "M30000,0l0 0");
+        assert_eq!(trace_outline(&layer(&[]), &axis(), 100.0, true), "");
     }
 
     #[test]
@@ -248,7 +253,14 @@ mod tests {
         let caption = Caption { title: "t".into(), description: "d".into() };
         let layers = vec![layer(&[(0, 1.0), (100_000, 3.0)])];
         let axis = axis();
-        let chart = Timeline { caption, unit: Unit::Percent, top: Some(100.0), stacked: false, layers, axis: &axis };
+        let chart = TimelineChart {
+            caption,
+            unit: ChartUnit::Percent,
+            top: Some(100.0),
+            stacked: false,
+            layers,
+            axis: &axis,
+        };
         let svg = chart.draw().into_string();
         assert!(svg.contains("<rect class=\"shade\" x=\"50000\" width=\"10000\""), "{svg}");
         assert!(svg.contains("d=\"M25000,0V2000\"") && svg.contains("data-top=\"100\""), "{svg}");
@@ -257,17 +269,34 @@ mod tests {
 
     #[test]
     fn labels_at_an_edge_stand_beside_their_place() {
-        assert_eq!([0.0, 0.05, 0.5, 0.95, 1.0].map(anchor), ["start", "start", "mid", "end", "end"]);
+        assert_eq!(
+            [0.0, 0.05, 0.5, 0.95, 1.0].map(label_anchor),
+            ["start", "start", "mid", "end", "end"]
+        );
     }
 
     #[test]
     fn values_and_times_out_of_all_bounds_draw_a_sound_picture() {
-        for (at, value) in [(i64::MAX, f64::MAX), (i64::MIN, f64::MIN), (0, f64::NAN), (5, f64::INFINITY)] {
-            for span in [(Moment(i64::MIN), Moment(i64::MAX)), (Moment(5), Moment(5)), (Moment(9), Moment(0))] {
-                let axis = Axis { span, ..axis() };
+        for (at, value) in
+            [(i64::MAX, f64::MAX), (i64::MIN, f64::MIN), (0, f64::NAN), (5, f64::INFINITY)]
+        {
+            for span in [
+                (Moment(i64::MIN), Moment(i64::MAX)),
+                (Moment(5), Moment(5)),
+                (Moment(9), Moment(0)),
+            ] {
+                let axis = TimeAxis { span, ..axis() };
                 let caption = Caption { title: "t".into(), description: "d".into() };
                 let layers = vec![layer(&[(at, value), (at, value)])];
-                let svg = Timeline { caption, unit: Unit::Bytes, top: None, stacked: true, layers, axis: &axis }.draw();
+                let svg = TimelineChart {
+                    caption,
+                    unit: ChartUnit::Bytes,
+                    top: None,
+                    stacked: true,
+                    layers,
+                    axis: &axis,
+                }
+                .draw();
                 is_sound(&svg.into_string().replace("chart time\"", "chart\" xmlns="));
             }
         }

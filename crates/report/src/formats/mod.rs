@@ -1,14 +1,16 @@
-//! The plan for those who apply it their own way: a shell script, an Ansible playbook, a cloud-config.
+//! A plan as a shell script, an Ansible playbook or a cloud-config.
 //!
-//! All three end where `hugewise apply` ends, and running them again changes nothing. Before they change anything they
-//! see that this is the host of the plan (a cloud-config is for hosts that are not there yet) and that it has the memory.
-//! Everything that came off the host is escaped by `escape`: no path, value or name of a plan can become a command.
+//! All three end where `hugewise apply` ends, and running them again changes nothing. First they
+//! check that this is the plan's host (but for cloud-config, whose hosts do not exist yet) and that
+//! it has the memory. Everything from the host is escaped by `escape`: no path, value or name of a
+//! plan can become a command.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use hugewise_change::plan::{CommandChange, Content, FileChange, Instruction, NewFile, Plan, Step};
-use hugewise_change::planner::ours;
+use hugewise_change::plan::{
+    CommandChange, FileChange, FileContent, Instruction, NewFile, Plan, Step, ValueChange,
+};
+use hugewise_change::planner::owned_files;
 use hugewise_model::escape::{comment, plain, shell as sh};
 
 mod ansible;
@@ -21,88 +23,80 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use ansible::ansible;
+pub use ansible::render_ansible;
 pub use cloud_init::cloud_init;
-pub use shell::shell;
+pub use shell::render_shell;
 
-/// A plan that this format cannot say.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a plan cannot be written as a script.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unwritable {
-    /// The plan itself says that it should not be applied.
+    /// The plan is refused, for these reasons.
+    #[error("this plan should not be applied: {}", plain::escape_line(&.0.join("; ")))]
     Refused(Vec<String>),
-    /// A path, value or argument with characters that would end its line or act on a terminal, or that no file can hold.
+    /// This text has characters that end a line, act on a terminal or fit in no file.
+    #[error("\"{}\" has characters that a script cannot contain", plain::escape_name(.0))]
     Characters(String),
 }
 
-impl fmt::Display for Unwritable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(reasons) => {
-                write!(f, "this plan should not be applied: {}", plain::clean(&reasons.join("; ")))
-            }
-            Self::Characters(text) => {
-                write!(f, "\"{}\" has characters that a script cannot contain", plain::name(text))
-            }
-        }
-    }
-}
-
-impl std::error::Error for Unwritable {}
-
-/// Functions that all three formats share, for any POSIX shell with coreutils or busybox.
-///
-/// They print `ok: ...` where nothing was to be done and `changed: ...` where something was.
+/// Functions for any POSIX shell. They print `ok: ...` or, where something was done, `changed:
+/// ...`.
 const TOOLS: &str = include_str!("tools.sh");
 
-/// What every shell of ours begins with.
 const START: &str = "set -eu\numask 022\nLC_ALL=C\n\
-                     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nexport LC_ALL PATH\n";
+                     PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\nexport \
+     LC_ALL PATH\n";
 
-/// Where the tools keep what was there before, and which commands have run.
-fn kept(plan: &Plan) -> String {
+/// Where the tools keep previous values and note which commands have run.
+fn state_folder(plan: &Plan) -> String {
     let sum: String = plan.checksum.chars().filter(char::is_ascii_alphanumeric).take(16).collect();
     format!("/var/lib/hugewise/plans/{}", if sum.is_empty() { "unsealed" } else { &sum })
 }
 
-/// The tools with their folder set, and the memory in kB that has to stay beside pools that grow.
-fn tools(plan: &Plan, force: bool) -> String {
+/// The tools, with their folder and the memory in kB that must stay free beside growing pools.
+fn render_tools(plan: &Plan, force: bool) -> String {
     let floor = if force { 0 } else { plan.budget.floor_bytes >> 10 };
-    format!("{START}kept={}\nfloor={floor}\n{TOOLS}", kept(plan))
+    format!("{START}kept={}\nfloor={floor}\n{TOOLS}", state_folder(plan))
 }
 
-/// The line that stops everything on another host.
 fn for_host(plan: &Plan) -> Result<String, Unwritable> {
     let (id, name) = match &plan.host.machine_id {
         Some(id) => (id.as_str(), ""),
         None => ("", plan.host.name.as_str()),
     };
-    Ok(format!("for_host {}\n", words([id, name])?))
+    Ok(format!("for_host {}\n", quote_words([id, name])?))
 }
 
-/// The line that stops everything where the memory is not there.
-fn fits(plan: &Plan) -> String {
-    format!("fits {}\n", memory::Pools::of(plan).arguments(plan).join(" "))
+fn render_fits_check(plan: &Plan) -> String {
+    format!("fits {}\n", memory::PlannedPools::from_plan(plan).fits_arguments(plan).join(" "))
 }
 
-/// A plan that may be written: one that says itself that it should not be applied is not, but by `force`.
-fn writable(plan: &Plan, force: bool) -> Result<(), Unwritable> {
+fn check_writable(plan: &Plan, force: bool) -> Result<(), Unwritable> {
     match &plan.refusal {
         Some(refusal) if !force => Err(Unwritable::Refused(refusal.reasons.clone())),
         _ => Ok(()),
     }
 }
 
-/// One word for a POSIX shell. The same ones are refused in all formats.
-fn word(text: &str) -> Result<String, Unwritable> {
-    sh::exact(text).ok_or_else(|| Unwritable::Characters(text.to_owned()))
+fn quote_word(text: &str) -> Result<String, Unwritable> {
+    sh::quote_exact(text).ok_or_else(|| Unwritable::Characters(text.to_owned()))
 }
 
-fn words<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<String, Unwritable> {
-    let words: Vec<String> = texts.into_iter().map(word).collect::<Result<_, _>>()?;
+fn quote_words<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<String, Unwritable> {
+    let words: Vec<String> = texts.into_iter().map(quote_word).collect::<Result<_, _>>()?;
     Ok(words.join(" "))
 }
 
-/// A command as the words that run it, as whom it has to run.
+/// The line of the tool that sets a value.
+fn render_value_command(change: &ValueChange) -> Result<String, Unwritable> {
+    let words = quote_words([change.path.as_str(), change.after.as_str()])?;
+    Ok(format!("{} {words}\n", value_tool(change)))
+}
+
+const fn value_tool(change: &ValueChange) -> &'static str {
+    if change.pool.is_some() { "set_pool" } else { "set_value" }
+}
+
+/// The words that run it, as its user.
 fn command_words(change: &CommandChange) -> Vec<&str> {
     let mut words = Vec::new();
     if let Some(user) = &change.user {
@@ -112,70 +106,74 @@ fn command_words(change: &CommandChange) -> Vec<&str> {
     words
 }
 
-/// A command as people read it.
 pub(crate) fn shown_words(change: &CommandChange) -> String {
-    command_words(change).into_iter().map(sh::argument).collect::<Vec<_>>().join(" ")
+    command_words(change).into_iter().map(sh::quote_argument).collect::<Vec<_>>().join(" ")
 }
 
-/// What every format begins with.
-fn header(plan: &Plan, how: &str) -> String {
+fn render_header(plan: &Plan, how: &str) -> String {
     let host = if plan.host.name.is_empty() { "a host without a name" } else { &plan.host.name };
-    let about = format!("The plan of hugewise {} for {host}, made {}.", plan.hugewise, plan.made_at);
-    let mut text = comment::line("", &about);
-    text += &comment::lines("", how);
+    let about =
+        format!("The plan of hugewise {} for {host}, made {}.", plan.hugewise, plan.made_at);
+    let mut text = comment::comment_line("", &about);
+    text += &comment::comment_lines("", how);
     for warning in &plan.warnings {
-        text += &comment::line("", &format!("Mind: {warning}"));
+        text += &comment::comment_line("", &format!("Mind: {warning}"));
     }
     text
 }
 
-/// The instance that an instruction is for, where its title does not say so.
-pub(crate) fn whose(instruction: &Instruction) -> Option<&str> {
+pub(crate) fn unnamed_instance(instruction: &Instruction) -> Option<&str> {
     instruction.instance.as_deref().filter(|instance| !instruction.title.contains(instance))
 }
 
-/// What is left to people, as comments.
 fn by_hand(plan: &Plan) -> String {
     let mut text = String::new();
     for instruction in &plan.instructions {
-        let of = whose(instruction).map(|instance| format!(" ({instance})")).unwrap_or_default();
-        text += &comment::line("", &format!("By hand: {}{of}", instruction.title));
-        text += &comment::lines("", &instruction.text.lines().map(|line| format!("  {line}\n")).collect::<String>());
+        let other_text = unnamed_instance(instruction)
+            .map(|instance| format!(" ({instance})"))
+            .unwrap_or_default();
+        text += &comment::comment_line("", &format!("By hand: {}{other_text}", instruction.title));
+        text += &comment::comment_lines(
+            "",
+            &instruction.text.lines().map(|line| format!("  {line}\n")).collect::<String>(),
+        );
     }
     text
 }
 
-/// What a step is, and why, as comments.
-fn about(indent: &str, step: &Step) -> String {
-    let of = step.instance.as_deref().map(|instance| format!(" of {instance}")).unwrap_or_default();
-    let title = format!("{} ({}{of}): {}", step.id, step.risk.as_str(), step.title);
-    comment::line(indent, &title) + &comment::line(indent, &step.why)
+fn render_step_comment(indent: &str, step: &Step) -> String {
+    let text =
+        step.instance.as_deref().map(|instance| format!(" of {instance}")).unwrap_or_default();
+    let title = format!("{} ({}{text}): {}", step.id, step.risk.as_str(), step.title);
+    comment::comment_line(indent, &title) + &comment::comment_line(indent, &step.why)
 }
 
-/// A file as these formats write it: what stands at its head of taking it back is true of them. `copy` is where the file
-/// that was there before is kept.
-fn written<'a>(change: &FileChange, after: &'a NewFile, copy: &str) -> Cow<'a, Content> {
+/// A file whose header says truthfully how to undo it; `copy` is where the previous file is kept.
+fn content_to_write<'a>(
+    change: &FileChange,
+    after: &'a NewFile,
+    copy: &str,
+) -> Cow<'a, FileContent> {
     let how = match change.before {
         None => "remove this file".to_owned(),
         Some(_) => format!("put back the copy that is kept {copy}"),
     };
     match &after.content {
-        Content::Text(text) => match ours::taken_back_by(text, &how) {
-            Some(text) => Cow::Owned(Content::Text(text)),
+        FileContent::Text(text) => match owned_files::taken_back_by(text, &how) {
+            Some(text) => Cow::Owned(FileContent::Text(text)),
             None => Cow::Borrowed(&after.content),
         },
-        Content::Base64(_) => Cow::Borrowed(&after.content),
+        FileContent::Base64(_) => Cow::Borrowed(&after.content),
     }
 }
 
-/// A text that can stand in a script as it is: lines that end, nothing that acts on a terminal.
-fn plain_text(content: &Content) -> Option<&str> {
-    let Content::Text(text) = content else { return None };
+/// Text that can stand in a script as it is: whole lines, nothing that acts on a terminal.
+fn plain_text(content: &FileContent) -> Option<&str> {
+    let FileContent::Text(text) = content else { return None };
     let harmless = text.split('\n').all(|line| line.split('\t').all(plain::is_clean));
     (text.ends_with('\n') && harmless).then_some(text)
 }
 
-/// Bytes in base64, as `base64 -d` takes them.
-fn base64(bytes: &[u8]) -> String {
+fn encode_base64(bytes: &[u8]) -> String {
     String::from(hugewise_change::plan::Base64(bytes.to_owned()))
 }

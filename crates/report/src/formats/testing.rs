@@ -1,31 +1,50 @@
 //! A plan made by hand.
 
 use hugewise_change::plan::{
-    Budget, Change, CommandChange, Content, FileChange, HostIdentity, Instruction, PoolRef, ValueChange, When,
+    Change, CommandChange, EffectTime, FileChange, FileContent, HostIdentity, Instruction,
+    PlanBudget, PoolRef, ValueChange,
 };
 use hugewise_change::{Plan, Risk, Step};
 use hugewise_model::PageSize;
 
 pub(crate) fn plan() -> Plan {
-    let host = HostIdentity { name: "db7".into(), kernel: "6.1.0".into(), ..HostIdentity::default() };
+    let host =
+        HostIdentity { name: "db7".into(), kernel: "6.1.0".into(), ..HostIdentity::default() };
     let mut plan = Plan::new(host, "2026-03-01T12:00:00Z");
     let pool = PoolRef { page_size: PageSize::MIB_2, node: None };
     plan.steps = vec![
-        Step::new("pool-2M-now", "600 pages of 2 MiB", Risk::Safe, "postgresql 15/main needs 596 pages")
-            .of("postgresql 15/main")
-            .expects("HW201", "no-pool", When::Restart)
-            .change(ValueChange::pool(pool, 600)),
+        Step::new(
+            "pool-2M-now",
+            "600 pages of 2 MiB",
+            Risk::Safe,
+            "postgresql 15/main needs 596 pages",
+        )
+        .for_instance("postgresql 15/main")
+        .expect_resolution("HW201", "no-pool", EffectTime::Restart)
+        .with_change(ValueChange::for_pool(pool, 600)),
         Step::new("boot-loader", "pages at boot", Risk::Reboot, "memory fragments")
-            .change(FileChange::write("/etc/default/grub.d/zz-it's.cfg", "A=\"$A hugepages=1\"\n\n# {{ it's }}\n"))
-            .change(CommandChange::new(["/usr/sbin/update-grub"], "the boot loader's own file is made anew"))
-            .change(FileChange::remove("/etc/old.conf")),
+            .with_change(FileChange::write(
+                "/etc/default/grub.d/zz-it's.cfg",
+                "A=\"$A hugepages=1\"\n\n# {{ it's }}\n",
+            ))
+            .with_change(CommandChange::new(
+                ["/usr/sbin/update-grub"],
+                "the boot loader's own file is made anew",
+            ))
+            .with_change(FileChange::remove("/etc/old.conf")),
         Step::new("ask", "huge_pages=on", Risk::Restart, "it falls back without a word")
-            .of("postgresql 15/main")
-            .change(FileChange::write("/srv/pg/conf.d/huge.conf", "huge_pages = on").owned_by(105, 113, 0o640))
-            .change(
-                CommandChange::new(["/usr/bin/psql", "-c", "ALTER SYSTEM SET huge_pages = 'on'"], "the server's word")
-                    .as_user("postgres")
-                    .unless("/srv/pg/postgresql.auto.conf", "huge_pages = 'on'"),
+            .for_instance("postgresql 15/main")
+            .with_change(
+                FileChange::write("/srv/pg/conf.d/huge.conf", "huge_pages = on")
+                    .owned_by(105, 113, 0o640),
+            )
+            .with_change(
+                CommandChange::new(
+                    ["/usr/bin/psql", "-c", "ALTER SYSTEM SET huge_pages = 'on'"],
+                    "the server's word",
+                )
+                .as_user("postgres")
+                .unless_file_holds("/srv/pg/postgresql.auto.conf", "huge_pages = 'on'"),
             ),
     ];
     plan.instructions = vec![Instruction {
@@ -34,13 +53,13 @@ pub(crate) fn plan() -> Plan {
         risk: Risk::Restart,
         instance: Some("postgresql 15/main".into()),
     }];
-    plan.budget = Budget {
+    plan.budget = PlanBudget {
         total_bytes: Some(16 << 30),
         pools_bytes: 1200 << 20,
         needs_bytes: 3 << 30,
         floor_bytes: 820 << 20,
         left_bytes: Some(11 << 30),
-        ..Budget::default()
+        ..PlanBudget::default()
     };
     plan.warnings = vec!["golden images copy /etc".into()];
     (plan.hugewise, plan.checksum) = ("1.2.3".into(), "0123456789abcdef0123456789abcdef".into());
@@ -56,12 +75,13 @@ pub(crate) fn taint(change: &mut Change, odd: &str) {
         Change::File(change) => {
             change.path = odd.into();
             if let Some(after) = &mut change.after {
-                after.content = Content::Text(odd.into());
+                after.content = FileContent::Text(odd.into());
             }
         }
         Change::Command(change) => {
             change.command.push(odd.into());
-            (change.why, change.user, change.files) = (odd.into(), Some(odd.into()), vec![odd.into()]);
+            (change.why, change.user, change.files) =
+                (odd.into(), Some(odd.into()), vec![odd.into()]);
         }
     }
 }

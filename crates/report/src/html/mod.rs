@@ -1,13 +1,13 @@
-//! Pages: one file each, that needs nothing but itself.
+//! Pages: one self-contained file each.
 //!
-//! No script, no font, no picture from elsewhere: the page forbids them to itself, so that it can be mailed, printed,
-//! and opened on a host without a network. All text is escaped by the template crate; nothing here joins strings
-//! into markup. A page that has a script of its own reads without it.
+//! No font and no picture from elsewhere: a page forbids itself to load any, so that it can be
+//! mailed, printed, and opened without a network. The template crate escapes all text; nothing here
+//! joins strings into markup. A page with a script reads without it.
 
 mod cases;
 pub(crate) mod check;
-pub(crate) mod full;
-pub mod investigate;
+pub(crate) mod host_report;
+pub(crate) mod investigate;
 pub(crate) mod lab;
 mod markdown;
 mod parts;
@@ -19,9 +19,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::Digest;
 
 use crate::glossary::WORDS;
+use crate::table::TableColumn;
 use crate::{chart, plain};
 
-/// The page's own style: wide tables scroll, paper gets no dark ground.
+/// Wide tables scroll, paper gets no dark ground.
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ground:#fff;--ink:#1b1f24;--faint:#59636e;--rule:#d8dee4;--good:#1a7f37;--bad:#b42318}
 @media (prefers-color-scheme:dark){:root{--ground:#0d1117;--ink:#e6edf3;--faint:#9198a1;--rule:#30363d;--good:#4ac26b;--bad:#ff8a80}}
@@ -39,28 +40,19 @@ details{margin:2rem 0 0}dt{font-weight:600}
 @media print{details:not([open]){display:none}:root{--ground:#fff;--ink:#000;--faint:#333;--rule:#bbb;--good:#000;--bad:#000}main{max-width:none}section,figure,tr{break-inside:avoid}.scroll{overflow:visible}table{font-size:.7rem}}
 ";
 
-/// What the page lets itself do: show what is in it.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// A whole page.
-pub fn page(title: &str, body: &Markup) -> String {
-    page_with(title, body, &Extra::default())
+pub(crate) fn render_page(title: &str, body: &Markup) -> String {
+    page_with(title, body, "", None)
 }
 
-/// What a page has besides what all pages have.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Extra<'a> {
-    /// Its style.
-    pub style: &'a str,
-    /// Its script: the page allows itself this one, and no other, by its hash.
-    pub script: Option<&'a str>,
-}
-
-/// A whole page with something besides.
-pub(crate) fn page_with(title: &str, body: &Markup, extra: &Extra<'_>) -> String {
-    let policy = match extra.script {
+/// The page allows itself this script, and no other, by its hash.
+pub(crate) fn page_with(title: &str, body: &Markup, style: &str, script: Option<&str>) -> String {
+    let policy = match script {
         Some(script) => {
-            let hash = base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(script));
+            let hash =
+                base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(script));
             format!("{POLICY}; script-src 'sha256-{hash}'")
         }
         None => POLICY.to_owned(),
@@ -74,20 +66,19 @@ pub(crate) fn page_with(title: &str, body: &Markup, extra: &Extra<'_>) -> String
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="referrer" content="no-referrer";
                 title { (title) }
-                style { (PreEscaped(STYLE)) (PreEscaped(chart::STYLE)) (PreEscaped(extra.style)) }
+                style { (PreEscaped(STYLE)) (PreEscaped(chart::STYLE)) (PreEscaped(style)) }
             }
             body {
-                main { (body) (glossary()) }
-                @if let Some(script) = extra.script { script { (PreEscaped(script)) } }
+                main { (body) (render_glossary()) }
+                @if let Some(script) = script { script { (PreEscaped(script)) } }
             }
         }
     };
-    // Whatever reached it as it was: a text that was escaped can still turn or hide what stands beside it.
-    format!("{}\n", plain::document(&page.into_string()))
+    // Once more over the whole page: escaped text can still turn around or hide what is beside it.
+    format!("{}\n", plain::escape_document(&page.into_string()))
 }
 
-/// What the words on the page mean, for who asks.
-fn glossary() -> Markup {
+fn render_glossary() -> Markup {
     html! {
         details.faint {
             summary { "Glossary" }
@@ -96,24 +87,14 @@ fn glossary() -> Markup {
     }
 }
 
-/// A column of a table.
-#[derive(Clone, Copy, Debug)]
-pub struct Column {
-    /// Its heading.
-    pub heading: &'static str,
-    /// Numbers stand to the right.
-    pub number: bool,
-}
-
-/// A table that scrolls by itself where it is wider than the page.
-pub fn table(columns: &[Column], rows: &[Vec<String>]) -> Markup {
+pub(crate) fn render_text_table(columns: &[TableColumn], rows: &[Vec<String>]) -> Markup {
     html! {
         div.scroll tabindex="0" role="region" aria-label="table" {
             table {
-                thead { tr { @for column in columns { th.number[column.number] scope="col" { (column.heading) } } } }
+                thead { tr { @for column in columns { th.number[column.right] scope="col" { (column.heading) } } } }
                 tbody {
                     @for row in rows {
-                        tr { @for (column, cell) in columns.iter().zip(row) { td.number[column.number] { (cell) } } }
+                        tr { @for (column, cell) in columns.iter().zip(row) { td.number[column.right] { (cell) } } }
                     }
                 }
             }
@@ -121,9 +102,8 @@ pub fn table(columns: &[Column], rows: &[Vec<String>]) -> Markup {
     }
 }
 
-/// A chart with what it shows.
-pub fn figure(svg: &chart::Svg) -> Markup {
-    html! { figure { (svg.inline()) } }
+pub(crate) fn render_chart_figure(svg: &chart::Svg) -> Markup {
+    html! { figure { (svg.to_inline_markup()) } }
 }
 
 #[cfg(test)]
@@ -132,16 +112,16 @@ mod tests {
 
     #[test]
     fn hostile_words_stay_words() {
-        let columns = [Column { heading: "name", number: false }];
-        let body = table(&columns, &[vec!["<img src=x onerror=alert(1)>".into()]]);
-        let page = page("</title><script>alert(1)</script>", &body);
+        let columns = [TableColumn::left("name")];
+        let body = render_text_table(&columns, &[vec!["<img src=x onerror=alert(1)>".into()]]);
+        let page = render_page("</title><script>alert(1)</script>", &body);
         assert!(!page.contains("<script") && !page.contains("<img"), "{page}");
         assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;"));
     }
 
     #[test]
     fn a_page_needs_nothing_but_itself() {
-        let page = page("t", &html! {});
+        let page = render_page("t", &html! {});
         for outside in ["http://", "https://", "src=", "href=", "@import", "url("] {
             assert!(!page.contains(outside), "{outside}");
         }

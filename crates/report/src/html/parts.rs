@@ -1,23 +1,21 @@
-//! What the pages of check, size and verify have in common. The words are those of the terminal.
+//! What the pages of check, size and verify share. The words are those of the terminal.
 
-use hugewise_model::{Chain, Host, Unread};
+use hugewise_model::{Host, HugePageChain, Unread};
 use maud::{Markup, html};
 
 use crate::palette::Role;
 use crate::screen::Spans;
-use crate::table::{Cell, Column};
+use crate::table::{TableCell, TableColumn};
 use crate::view::{chain as words, closing, host as lines};
 use crate::{date, plain};
 
-/// What the classes look like.
 pub(super) const STYLE: &str = include_str!("parts.css");
 
-pub(super) fn clean(text: &str) -> String {
-    plain::clean(text).into_owned()
+pub(super) fn clean_text(text: &str) -> String {
+    plain::escape_line(text).into_owned()
 }
 
-/// The class of a role.
-pub(super) const fn class(role: Role) -> &'static str {
+pub(super) const fn role_class(role: Role) -> &'static str {
     match role {
         Role::Text => "text",
         Role::Strong => "strong",
@@ -29,27 +27,27 @@ pub(super) const fn class(role: Role) -> &'static str {
     }
 }
 
-pub(super) fn spans(spans: &Spans) -> Markup {
-    html! { @for (role, text) in spans.pieces() { span class=(class(role)) { (text) } } }
+pub(super) fn render_spans(spans: &Spans) -> Markup {
+    html! { @for (role, text) in spans.pieces() { span class=(role_class(role)) { (text) } } }
 }
 
-/// Fields beside each other, as many in a line as fit.
-pub(super) fn fields(fields: &[Spans]) -> Markup {
-    html! { p.fields { @for field in fields { span { (spans(field)) } " " } } }
+pub(super) fn render_fields(fields: &[Spans]) -> Markup {
+    html! { p.fields { @for field in fields { span { (render_spans(field)) } " " } } }
 }
 
-/// The host in three lines.
-pub(super) fn host(host: &Host) -> Markup {
-    html! { div.machine { @for line in lines::lines(host) { (fields(&line)) } } }
+pub(super) fn render_host_lines(host: &Host) -> Markup {
+    html! { div.machine { @for line in lines::host_lines(host) { (render_fields(&line)) } } }
 }
 
-/// The host's name, for a title.
-pub(super) fn name(host: &Host) -> String {
-    host.name.known().map_or_else(|| "this host".into(), |name| clean(name))
+pub(super) fn host_title(host: &Host) -> String {
+    host.name.as_known().map_or_else(|| "this host".into(), |name| clean_text(name))
 }
 
-/// A table of the terminal as one of a page.
-pub(super) fn table(label: &str, columns: &[Column], rows: &[Vec<Cell>]) -> Markup {
+pub(super) fn render_table(
+    label: &str,
+    columns: &[TableColumn],
+    rows: &[Vec<TableCell>],
+) -> Markup {
     html! {
         @if !rows.is_empty() {
             div.scroll tabindex="0" role="region" aria-label={ "table: " (label) } {
@@ -59,7 +57,7 @@ pub(super) fn table(label: &str, columns: &[Column], rows: &[Vec<Cell>]) -> Mark
                         @for row in rows {
                             tr {
                                 @for (column, cell) in columns.iter().zip(row) {
-                                    td.number[column.right] { span class=(class(cell.role)) { (cell.text) } }
+                                    td.number[column.right] { span class=(role_class(cell.role)) { (cell.text) } }
                                 }
                             }
                         }
@@ -70,22 +68,20 @@ pub(super) fn table(label: &str, columns: &[Column], rows: &[Vec<Cell>]) -> Mark
     }
 }
 
-/// The chain between an instance and its huge pages, a link a step.
-pub(super) fn chain(chain: &Chain) -> Markup {
+pub(super) fn render_chain(chain: &HugePageChain) -> Markup {
     html! {
         ol.chain {
             @for link in &chain.links {
-                li class=(class(words::role(link.state))) {
-                    span.strong { (words::name(link.name)) } " " span { (words::state(chain, link)) }
-                    @if !link.evidence.is_empty() { span.faint { (clean(&link.evidence)) } }
+                li class=(role_class(words::link_state_role(link.state))) {
+                    span.strong { (words::link_title(link.name)) } " " span { (words::link_state_label(chain, link)) }
+                    @if !link.evidence.is_empty() { span.faint { (clean_text(&link.evidence)) } }
                 }
             }
         }
     }
 }
 
-/// What was not read, and who would see more.
-pub(super) fn unread(host: &Host, unread: &[Unread], denied: bool) -> Markup {
+pub(super) fn render_unread(host: &Host, unread: &[Unread], denied: bool) -> Markup {
     let denied = denied || unread.iter().any(|fact| fact.why.is_denied());
     html! {
         @if unread.is_empty() {
@@ -93,39 +89,41 @@ pub(super) fn unread(host: &Host, unread: &[Unread], denied: bool) -> Markup {
         } @else {
             section {
                 h2 { "Not read" }
-                ul { @for fact in closing::grouped(unread) { li { (clean(&fact)) } } }
+                ul { @for fact in closing::group_unread(unread) { li { (clean_text(&fact)) } } }
                 @if denied { p.strong { (closing::as_whom(host, denied)) } }
             }
         }
     }
 }
 
-/// A command that can be copied as it stands.
-pub(super) fn command(text: &str) -> Markup {
-    copied(&html! { (plain::clean(text)) })
+/// A paragraph for each title and text.
+pub(super) fn render_notes<T: AsRef<str>>(notes: &[(String, T)]) -> Markup {
+    html! {
+        @for (title, text) in notes {
+            p { span.strong { (clean_text(title)) } ": " (clean_text(text.as_ref())) }
+        }
+    }
 }
 
-/// Commands that can be copied as they stand, a line each.
-pub(super) fn commands(text: &str) -> Markup {
-    copied(&html! { (plain::lines(text).trim_end()) })
+pub(super) fn render_command(text: &str) -> Markup {
+    render_copyable(&html! { (plain::escape_line(text)) })
 }
 
-fn copied(text: &Markup) -> Markup {
+pub(super) fn render_command_lines(text: &str) -> Markup {
+    render_copyable(&html! { (plain::escape_lines(text).trim_end()) })
+}
+
+fn render_copyable(text: &Markup) -> Markup {
     html! { div.copied { pre { (text) } button type="button" hidden data-copy { "Copy" } } }
 }
 
-/// A part of a page that its contents lead to.
-pub(super) struct Section {
-    /// Its anchor.
+pub(super) struct PageSection {
     pub(super) id: &'static str,
-    /// Its heading.
     pub(super) title: &'static str,
-    /// What stands below.
     pub(super) body: Markup,
 }
 
-/// A host's page: its head, the way to each section, the sections, what was not read.
-pub(super) fn document(head: &Markup, sections: &[Section], end: &Markup) -> Markup {
+pub(super) fn render_document(head: &Markup, sections: &[PageSection], end: &Markup) -> Markup {
     html! {
         header { (head) }
         nav.contents aria-label="contents" {
@@ -141,9 +139,8 @@ pub(super) fn document(head: &Markup, sections: &[Section], end: &Markup) -> Mar
     }
 }
 
-/// When the host was read, as far as that is known.
 pub(super) fn read_at(host: &Host) -> String {
-    let at = host.read_at.get().and_then(date::rfc3339);
+    let at = host.read_at.get().and_then(date::format_rfc3339);
     match (at, host.live) {
         (Some(at), true) => format!("read {at}"),
         (Some(at), false) => format!("captured {at}"),

@@ -1,30 +1,25 @@
-//! What `hugewise apply` and `hugewise undo` print with `--format json`: schemas `hugewise.applied/1`,
-//! `hugewise.undone/1` and `hugewise.journals/1`.
+//! `hugewise apply` and `undo` with `--format json`: `hugewise.applied/1`, `hugewise.undone/1` and
+//! `hugewise.journals/1`.
 
-use std::io;
-
-use hugewise_advice::standing::Standing;
 use hugewise_change::outcome::{RestoreResult, StepResult};
 use hugewise_change::plan::Instruction;
-use hugewise_change::{End, Undone};
+use hugewise_change::{ApplyEnd, Undone};
+use hugewise_diagnose::coverage::Coverage;
 use hugewise_model::PageCount;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::UnreadFact;
-use crate::{AppliedReport, Kept, date};
+use crate::{AppliedReport, JournalListing, date};
 
-/// Name and version of the format.
 pub(crate) const APPLIED_SCHEMA: &str = "hugewise.applied/1";
-/// Name and version of the format.
 pub(crate) const UNDONE_SCHEMA: &str = "hugewise.undone/1";
-/// Name and version of the format.
 pub(crate) const JOURNALS_SCHEMA: &str = "hugewise.journals/1";
 
 /// What `hugewise apply --format json` prints.
 #[derive(Serialize, JsonSchema)]
 #[schemars(title = "hugewise.applied/1")]
-pub struct Applied {
+pub struct AppliedDocument {
     /// Name and version of this format.
     #[schemars(extend("const" = APPLIED_SCHEMA))]
     pub schema: &'static str,
@@ -36,13 +31,13 @@ pub struct Applied {
     #[schemars(extend("enum" = ["nothing-to-do", "done", "partly", "taken-back", "stuck"]))]
     pub end: &'static str,
     /// Each step of the plan.
-    pub steps: Vec<StepOutcome>,
+    pub steps: Vec<StepOutcomeJson>,
     /// The findings that it was to end, looked at again.
-    pub findings: Vec<Expectation>,
+    pub findings: Vec<FindingOutcomeJson>,
     /// The servers that it has restarted, and where their memory is now.
-    pub restarted: Vec<Restarted>,
+    pub restarted: Vec<RestartedServerJson>,
     /// Changes that the next boot, login or start of a server will not find in place.
-    pub unkept: Vec<Unkept>,
+    pub unkept: Vec<UnkeptChangeJson>,
     /// The manual steps.
     pub instructions: Vec<Instruction>,
     /// What copies these settings or works against them.
@@ -55,7 +50,7 @@ pub struct Applied {
 
 /// How a step ended.
 #[derive(Serialize, JsonSchema)]
-pub struct StepOutcome {
+pub struct StepOutcomeJson {
     /// Its ID.
     pub id: String,
     /// Its title.
@@ -76,7 +71,7 @@ pub struct StepOutcome {
 
 /// A finding that a step should end.
 #[derive(Serialize, JsonSchema)]
-pub struct Expectation {
+pub struct FindingOutcomeJson {
     /// `HW201`.
     pub code: String,
     /// `no-pool`.
@@ -92,7 +87,7 @@ pub struct Expectation {
 
 /// A change that will not last.
 #[derive(Serialize, JsonSchema)]
-pub struct Unkept {
+pub struct UnkeptChangeJson {
     /// What it should be.
     pub what: String,
     /// Which file and line wins instead, or what could not be read.
@@ -103,7 +98,7 @@ pub struct Unkept {
 
 /// A server that was restarted.
 #[derive(Serialize, JsonSchema)]
-pub struct Restarted {
+pub struct RestartedServerJson {
     /// Its title.
     pub instance: String,
     /// How much of its memory is on huge pages; null if it is not running.
@@ -126,14 +121,14 @@ pub struct UndoneDocument {
     #[schemars(extend("enum" = ["safe", "restart", "reboot"]))]
     pub risk: &'static str,
     /// What was done, in this order.
-    pub restored: Vec<Restored>,
+    pub restored: Vec<RestoredJson>,
     /// What else readers should know.
     pub notes: Vec<String>,
 }
 
 /// One thing that undo looked at.
 #[derive(Serialize, JsonSchema)]
-pub struct Restored {
+pub struct RestoredJson {
     /// Path or command line.
     pub what: String,
     /// What happened to it.
@@ -151,7 +146,7 @@ pub struct Journals {
     #[schemars(extend("const" = JOURNALS_SCHEMA))]
     pub schema: &'static str,
     /// What was applied here.
-    pub journals: Vec<Journal>,
+    pub journals: Vec<JournalJson>,
     /// What is among the journals but cannot be read as one: it blocks nothing else.
     pub unreadable: Vec<UnreadableJournal>,
 }
@@ -169,7 +164,7 @@ pub struct UnreadableJournal {
 
 /// One apply.
 #[derive(Serialize, JsonSchema)]
-pub struct Journal {
+pub struct JournalJson {
     /// The ID for `hugewise undo`.
     pub id: String,
     /// When it began; null if the clock was out of range.
@@ -183,39 +178,43 @@ pub struct Journal {
     pub steps: Vec<String>,
 }
 
-impl From<&AppliedReport<'_>> for Applied {
+impl From<&AppliedReport<'_>> for AppliedDocument {
     fn from(report: &AppliedReport<'_>) -> Self {
         let applied = report.applied;
         let end = match applied.end {
-            End::NothingToDo => "nothing-to-do",
-            End::Done => "done",
-            End::Partly => "partly",
-            End::TakenBack => "taken-back",
-            End::Stuck => "stuck",
+            ApplyEnd::NothingToDo => "nothing-to-do",
+            ApplyEnd::Done => "done",
+            ApplyEnd::Partly => "partly",
+            ApplyEnd::TakenBack => "taken-back",
+            ApplyEnd::Stuck => "stuck",
         };
-        let expectations = report.expectations.iter().map(|it| Expectation {
-            code: it.expected.code.clone(),
-            name: it.expected.name.clone(),
-            instance: it.expected.instance.clone(),
-            proof: it.proof.as_str(),
-            says: it.says.clone(),
+        let expectations = report.expectations.iter().map(|finding_outcome| FindingOutcomeJson {
+            code: finding_outcome.expected.code.clone(),
+            name: finding_outcome.expected.name.clone(),
+            instance: finding_outcome.expected.instance.clone(),
+            proof: finding_outcome.proof.as_str(),
+            says: finding_outcome.says.clone(),
         });
-        let restarted = report.restarted.iter().map(|it| Restarted {
-            instance: it.instance.clone(),
-            huge_pages: it.standing.as_ref().map(Standing::as_str),
+        let restarted = report.restarted.iter().map(|restarted_server| RestartedServerJson {
+            instance: restarted_server.instance.clone(),
+            huge_pages: restarted_server.standing.as_ref().map(Coverage::as_str),
         });
         Self {
             schema: APPLIED_SCHEMA,
             plan: report.plan.checksum.clone(),
             journal: applied.journal.clone(),
             end,
-            steps: applied.steps.iter().map(StepOutcome::from).collect(),
+            steps: applied.steps.iter().map(StepOutcomeJson::from).collect(),
             findings: expectations.collect(),
             restarted: restarted.collect(),
             unkept: report
                 .unkept
                 .iter()
-                .map(|it| Unkept { what: it.what.clone(), why: it.why.clone(), lost: it.lost })
+                .map(|unpersisted_change| UnkeptChangeJson {
+                    what: unpersisted_change.what.clone(),
+                    why: unpersisted_change.why.clone(),
+                    lost: unpersisted_change.lost,
+                })
                 .collect(),
             instructions: report.plan.instructions.clone(),
             warnings: report.plan.warnings.clone(),
@@ -225,12 +224,14 @@ impl From<&AppliedReport<'_>> for Applied {
     }
 }
 
-impl From<&hugewise_change::outcome::StepOutcome> for StepOutcome {
-    fn from(step: &hugewise_change::outcome::StepOutcome) -> Self {
+impl From<&hugewise_change::outcome::AppliedStep> for StepOutcomeJson {
+    fn from(step: &hugewise_change::outcome::AppliedStep) -> Self {
         let (result, why, pages) = match &step.result {
             StepResult::Done => ("done", None, None),
             StepResult::AlreadySo => ("already-so", None, None),
-            StepResult::Partial { wanted, obtained } => ("partial", None, Some((*wanted, *obtained))),
+            StepResult::Partial { wanted, obtained } => {
+                ("partial", None, Some((*wanted, *obtained)))
+            }
             StepResult::Failed { why } => ("failed", Some(why.clone()), None),
             StepResult::TakenBack => ("taken-back", None, None),
             StepResult::NotTried => ("not-tried", None, None),
@@ -247,10 +248,6 @@ impl From<&hugewise_change::outcome::StepOutcome> for StepOutcome {
     }
 }
 
-fn waits(one: &hugewise_change::outcome::Restored) -> bool {
-    matches!(one.result, RestoreResult::Waits { .. })
-}
-
 impl From<&Undone> for UndoneDocument {
     fn from(undone: &Undone) -> Self {
         let restored = undone.restored.iter().map(|restored| {
@@ -258,16 +255,22 @@ impl From<&Undone> for UndoneDocument {
                 RestoreResult::Restored => ("restored", None),
                 RestoreResult::AlreadySo => ("already-so", None),
                 RestoreResult::Ran => ("ran", None),
-                RestoreResult::Waits { for_apply } => ("waits", Some(format!("for the undo of apply {for_apply}"))),
+                RestoreResult::Waits { for_apply } => {
+                    ("waits", Some(format!("for the undo of apply {for_apply}")))
+                }
                 RestoreResult::Left { why } => ("left", Some(why.clone())),
                 RestoreResult::Failed { why } => ("failed", Some(why.clone())),
             };
-            Restored { what: restored.what.clone(), result, why }
+            RestoredJson { what: restored.what.clone(), result, why }
         });
+        let waits = undone
+            .restored
+            .iter()
+            .any(|restored| matches!(restored.result, RestoreResult::Waits { .. }));
         Self {
             schema: UNDONE_SCHEMA,
             journal: undone.journal.clone(),
-            complete: undone.complete && !undone.restored.iter().any(waits),
+            complete: undone.complete && !waits,
             risk: undone.risk.as_str(),
             restored: restored.collect(),
             notes: undone.notes.clone(),
@@ -275,44 +278,26 @@ impl From<&Undone> for UndoneDocument {
     }
 }
 
-/// The JSON Schema (2020-12) of `hugewise apply --format json`.
-pub fn applied_schema() -> String {
-    super::schema_of::<Applied>()
-}
-
-/// The JSON Schema (2020-12) of `hugewise undo --format json`.
-pub fn undone_schema() -> String {
-    super::schema_of::<UndoneDocument>()
-}
-
-/// The JSON Schema (2020-12) of `hugewise undo --list --format json`.
-pub fn journals_schema() -> String {
-    super::schema_of::<Journals>()
-}
-
-pub(crate) fn write(report: &AppliedReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
-    super::document(&Applied::from(report), out)
-}
-
-pub(crate) fn write_undone(undone: &Undone, out: &mut dyn io::Write) -> io::Result<()> {
-    super::document(&UndoneDocument::from(undone), out)
-}
-
-pub(crate) fn write_kept(kept: &Kept<'_>, out: &mut dyn io::Write) -> io::Result<()> {
-    let journals = kept.journals.iter().map(|summary| Journal {
-        id: summary.id.clone(),
-        begun_at: date::rfc3339(summary.at),
-        hugewise: summary.hugewise.clone(),
-        state: summary.state.as_str(),
-        steps: summary.steps.clone(),
-    });
-    let unreadable = kept.unreadable.iter().map(|it| UnreadableJournal {
-        path: it.path.clone(),
-        why: it.why.clone(),
-        advice: it.advice(),
-    });
-    let (journals, unreadable) = (journals.collect(), unreadable.collect());
-    super::document(&Journals { schema: JOURNALS_SCHEMA, journals, unreadable }, out)
+impl From<&JournalListing<'_>> for Journals {
+    fn from(kept: &JournalListing<'_>) -> Self {
+        let journals = kept.journals.iter().map(|summary| JournalJson {
+            id: summary.id.clone(),
+            begun_at: date::format_rfc3339(summary.at),
+            hugewise: summary.hugewise.clone(),
+            state: summary.state.as_str(),
+            steps: summary.steps.clone(),
+        });
+        let unreadable = kept.unreadable.iter().map(|unreadable| UnreadableJournal {
+            path: unreadable.path.clone(),
+            why: unreadable.why.clone(),
+            advice: unreadable.recovery_advice(),
+        });
+        Self {
+            schema: JOURNALS_SCHEMA,
+            journals: journals.collect(),
+            unreadable: unreadable.collect(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -320,15 +305,20 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::Report;
     use crate::formats::testing;
     use crate::samples;
-    use crate::text::applied::tests::{applied, expectations, kept, restarted, undone, unkept, unreadable};
+    use crate::text::applied::tests::{
+        sample_applied, sample_finding_outcomes, sample_journals, sample_restarted_servers,
+        sample_undone, sample_unkept_changes, sample_unreadable_journal,
+    };
 
     #[track_caller]
     fn assert_obeys(schema: &str, document: &Value) {
         let schema: Value = serde_json::from_str(schema).unwrap();
         let validator = jsonschema::validator_for(&schema).unwrap();
-        let errors: Vec<String> = validator.iter_errors(document).map(|error| error.to_string()).collect();
+        let errors: Vec<String> =
+            validator.iter_errors(document).map(|error| error.to_string()).collect();
         assert!(errors.is_empty(), "{errors:?}");
     }
 
@@ -340,26 +330,39 @@ mod tests {
 
     #[test]
     fn every_document_obeys_its_schema() {
-        let (host, plan, expectations) = (samples::prod().host, testing::plan(), expectations());
-        for end in [End::NothingToDo, End::Done, End::Partly, End::TakenBack, End::Stuck] {
-            let applied = applied(end);
+        let (host, plan, expectations) =
+            (samples::prod().host, testing::plan(), sample_finding_outcomes());
+        for end in [
+            ApplyEnd::NothingToDo,
+            ApplyEnd::Done,
+            ApplyEnd::Partly,
+            ApplyEnd::TakenBack,
+            ApplyEnd::Stuck,
+        ] {
+            let applied = sample_applied(end);
             let report = AppliedReport {
                 host: &host,
                 plan: &plan,
                 applied: &applied,
                 expectations: &expectations,
-                restarted: &restarted(),
-                unkept: &unkept(),
+                restarted: &sample_restarted_servers(),
+                unkept: &sample_unkept_changes(),
                 unread: &[],
             };
             let document = json(|out| report.write_json(out).unwrap());
-            assert_obeys(&applied_schema(), &document);
+            assert_obeys(&crate::json::schema_of::<AppliedDocument>(), &document);
             assert_eq!(document["steps"][0]["obtained_pages"], 512);
             assert_eq!(document["findings"][1]["proof"], "waits-for-restart");
         }
-        assert_obeys(&undone_schema(), &json(|out| write_undone(&undone(), out).unwrap()));
-        let journals = json(|out| write_kept(&Kept { journals: &kept(), unreadable: &[unreadable()] }, out).unwrap());
-        assert_obeys(&journals_schema(), &journals);
+        assert_obeys(
+            &crate::json::schema_of::<UndoneDocument>(),
+            &json(|out| sample_undone().write_json(out).unwrap()),
+        );
+        let journals = json(|out| {
+            let (journals, unreadable) = (&sample_journals(), &[sample_unreadable_journal()]);
+            JournalListing { journals, unreadable }.write_json(out).unwrap()
+        });
+        assert_obeys(&crate::json::schema_of::<Journals>(), &journals);
         assert_eq!(journals["journals"][0]["begun_at"], "2023-11-14T22:13:20Z");
     }
 

@@ -1,11 +1,9 @@
-//! Findings, chains, and what could not be decided.
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One rule's verdict.
 #[derive(Serialize, JsonSchema)]
-pub struct Finding {
+pub struct FindingJson {
     /// `HW201`.
     #[schemars(extend("pattern" = "^HW[0-9]{3}$"))]
     pub code: &'static str,
@@ -27,12 +25,12 @@ pub struct Finding {
     /// What ends it, in words, one line each; for commands, see `hugewise plan`.
     pub fix: Vec<String>,
     /// What ends it, for programs.
-    pub remedies: Vec<Remedy>,
+    pub remedies: Vec<RemedyJson>,
 }
 
 /// What ends a finding.
 #[derive(Serialize, JsonSchema)]
-pub struct Remedy {
+pub struct RemedyJson {
     /// What it does.
     #[schemars(extend("enum" = [
         "set_pool", "give_back", "keep_at_boot", "set_shm_limits", "set_group", "raise_memlock", "set_thp",
@@ -50,7 +48,7 @@ pub struct Remedy {
     pub what: Option<String>,
 }
 
-impl From<&hugewise_model::Remedy> for Remedy {
+impl From<&hugewise_model::Remedy> for RemedyJson {
     fn from(remedy: &hugewise_model::Remedy) -> Self {
         use hugewise_model::Remedy as R;
         let (kind, page, what) = match remedy {
@@ -67,13 +65,18 @@ impl From<&hugewise_model::Remedy> for Remedy {
             R::ByHand(by_hand) => ("by_hand", None, Some(by_hand.what.clone())),
             R::Consider(what) => ("consider", None, Some(what.clone())),
         };
-        Self { kind, page_bytes: page.map(u64::from), instance: remedy.instance().map(ToString::to_string), what }
+        Self {
+            kind,
+            page_bytes: page.map(u64::from),
+            instance: remedy.instance().map(ToString::to_string),
+            what,
+        }
     }
 }
 
 /// A rule that could not decide.
 #[derive(Serialize, JsonSchema)]
-pub struct UnknownVerdict {
+pub struct UnknownVerdictJson {
     /// `HW201`.
     #[schemars(extend("pattern" = "^HW[0-9]{3}$"))]
     pub code: &'static str,
@@ -98,7 +101,7 @@ pub struct ChainLink {
     pub evidence: String,
 }
 
-impl From<&hugewise_model::Finding> for Finding {
+impl From<&hugewise_model::Finding> for FindingJson {
     fn from(finding: &hugewise_model::Finding) -> Self {
         Self {
             code: finding.code.as_str(),
@@ -110,12 +113,12 @@ impl From<&hugewise_model::Finding> for Finding {
             evidence: finding.evidence.clone(),
             cost: finding.cost.clone(),
             fix: finding.fix.clone(),
-            remedies: finding.remedies.iter().map(Remedy::from).collect(),
+            remedies: finding.remedies.iter().map(RemedyJson::from).collect(),
         }
     }
 }
 
-impl From<&hugewise_model::UnknownVerdict> for UnknownVerdict {
+impl From<&hugewise_model::UnknownVerdict> for UnknownVerdictJson {
     fn from(verdict: &hugewise_model::UnknownVerdict) -> Self {
         Self {
             code: verdict.code.as_str(),
@@ -128,6 +131,10 @@ impl From<&hugewise_model::UnknownVerdict> for UnknownVerdict {
 
 impl From<&hugewise_model::Link> for ChainLink {
     fn from(link: &hugewise_model::Link) -> Self {
-        Self { link: link.name.as_str(), state: link.state.as_str(), evidence: link.evidence.clone() }
+        Self {
+            link: link.name.as_str(),
+            state: link.state.as_str(),
+            evidence: link.evidence.clone(),
+        }
     }
 }

@@ -1,19 +1,18 @@
-//! What `/api/v1/history` of `hugewise serve` answers: schema `hugewise.history/1`.
+//! What `/api/v1/history` of `hugewise serve` answers: `hugewise.history/1`.
 
 use std::io;
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::date::rfc3339;
+use crate::date::format_rfc3339;
 
-/// Name and version of the format.
 pub(crate) const HISTORY_SCHEMA: &str = "hugewise.history/1";
 
 /// A host's memory over the last hours, oldest point first.
 #[derive(Serialize, JsonSchema)]
 #[schemars(title = "hugewise.history/1")]
-pub struct History<'a> {
+pub struct HistoryDocument<'a> {
     /// Name and version of this format.
     #[schemars(extend("const" = HISTORY_SCHEMA))]
     pub schema: &'static str,
@@ -22,14 +21,14 @@ pub struct History<'a> {
     /// The largest number of points kept; the oldest go first.
     pub most_points: usize,
     /// Oldest first.
-    pub points: Vec<&'a Point>,
+    pub points: Vec<&'a HistoryPoint>,
 }
 
 /// A host at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub struct Point {
+pub struct HistoryPoint {
     /// When it was read, RFC 3339; null if the host's clock does not say.
-    #[serde(serialize_with = "moment")]
+    #[serde(serialize_with = "serialize_moment")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]
     pub at: Option<i64>,
     /// Page tables of all processes.
@@ -63,7 +62,7 @@ pub struct PoolPoint {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct InstancePoint {
     /// `oracle PROD`.
-    #[serde(serialize_with = "title")]
+    #[serde(serialize_with = "serialize_title")]
     #[schemars(with = "String")]
     pub instance: std::sync::Arc<str>,
     /// Client sessions.
@@ -72,32 +71,24 @@ pub struct InstancePoint {
     pub page_tables_bytes: Option<u64>,
 }
 
-fn moment<S: Serializer>(seconds: &Option<i64>, to: S) -> Result<S::Ok, S::Error> {
-    seconds.and_then(rfc3339).serialize(to)
+fn serialize_moment<S: Serializer>(seconds: &Option<i64>, to: S) -> Result<S::Ok, S::Error> {
+    seconds.and_then(format_rfc3339).serialize(to)
 }
 
-fn title<S: Serializer>(title: &std::sync::Arc<str>, to: S) -> Result<S::Ok, S::Error> {
+fn serialize_title<S: Serializer>(title: &std::sync::Arc<str>, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(title)
 }
 
-impl<'a> History<'a> {
+impl<'a> HistoryDocument<'a> {
     /// These points, oldest first.
-    pub fn new(gap_seconds: u64, most_points: usize, points: Vec<&'a Point>) -> Self {
+    pub fn new(gap_seconds: u64, most_points: usize, points: Vec<&'a HistoryPoint>) -> Self {
         Self { schema: HISTORY_SCHEMA, gap_seconds, most_points, points }
     }
 
     /// Writes it as one line.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
     pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        super::line(self, out)
+        super::write_json_line(self, out)
     }
-}
-
-/// The JSON Schema (2020-12) of `/api/v1/history`, as docs/schema/history.json keeps it.
-pub fn history_schema() -> String {
-    super::schema_of::<History<'static>>()
 }
 
 #[cfg(test)]
@@ -108,21 +99,32 @@ mod tests {
 
     #[test]
     fn a_history_obeys_its_schema() {
-        let point = Point {
+        let point = HistoryPoint {
             at: Some(1_700_000_000),
             page_tables_bytes: Some(4096),
             kernel_cpu: Some(0.25),
-            pools: vec![PoolPoint { page_bytes: 2 << 20, total_pages: Some(7), ..PoolPoint::default() }],
-            instances: vec![InstancePoint { instance: "oracle PROD".into(), ..InstancePoint::default() }],
-            ..Point::default()
+            pools: vec![PoolPoint {
+                page_bytes: 2 << 20,
+                total_pages: Some(7),
+                ..PoolPoint::default()
+            }],
+            instances: vec![InstancePoint {
+                instance: "oracle PROD".into(),
+                ..InstancePoint::default()
+            }],
+            ..HistoryPoint::default()
         };
-        let unknown = Point::default();
+        let unknown = HistoryPoint::default();
         let mut out = Vec::new();
-        History::new(15, 1440, vec![&unknown, &point]).write_json(&mut out).unwrap();
+        HistoryDocument::new(15, 1440, vec![&unknown, &point]).write_json(&mut out).unwrap();
         let value: Value = serde_json::from_slice(&out).unwrap();
-        let schema: Value = serde_json::from_str(&history_schema()).unwrap();
-        let errors: Vec<String> =
-            jsonschema::validator_for(&schema).unwrap().iter_errors(&value).map(|error| error.to_string()).collect();
+        let schema: Value =
+            serde_json::from_str(&crate::json::schema_of::<HistoryDocument<'_>>()).unwrap();
+        let errors: Vec<String> = jsonschema::validator_for(&schema)
+            .unwrap()
+            .iter_errors(&value)
+            .map(|error| error.to_string())
+            .collect();
         assert!(errors.is_empty(), "{errors:?}");
         assert_eq!(value["points"][0]["at"], Value::Null);
         assert_eq!(value["points"][1]["at"], "2023-11-14T22:13:20Z");

@@ -1,16 +1,14 @@
-//! The host.
-
 use hugewise_model::host::{NodePool, NumaNode, TlbHolds, TlbLevel};
 use hugewise_model::{Bytes, Observed, PageCount, PageSize};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::Reasons;
-use crate::date::rfc3339;
+use crate::date::format_rfc3339;
 
 /// One machine's memory set-up at one moment.
 #[derive(Serialize, JsonSchema)]
-pub struct Host {
+pub struct HostJson {
     /// Host name.
     pub name: Option<String>,
     /// Operating system.
@@ -43,11 +41,11 @@ pub struct Host {
     /// Page tables of all processes.
     pub page_tables_bytes: Option<u64>,
     /// Transparent huge pages.
-    pub thp: Thp,
+    pub thp: ThpJson,
     /// Pools of huge pages: for each size the whole host, then each NUMA node.
-    pub pools: Option<Vec<Pool>>,
+    pub pools: Option<Vec<PoolJson>>,
     /// NUMA nodes.
-    pub nodes: Option<Vec<Node>>,
+    pub nodes: Option<Vec<NumaNodeJson>>,
     /// Translation buffers by page size.
     pub tlb: Option<Vec<TlbBuffer>>,
     /// Why fields are null.
@@ -58,7 +56,7 @@ pub struct Host {
 
 /// Transparent huge pages.
 #[derive(Serialize, JsonSchema)]
-pub struct Thp {
+pub struct ThpJson {
     /// `always`, `madvise`, `never`.
     pub enabled: Option<String>,
     /// When an allocation may wait for compaction.
@@ -73,7 +71,7 @@ pub struct Thp {
 
 /// Huge pages of one size, on the whole host or on one NUMA node.
 #[derive(Serialize, JsonSchema)]
-pub struct Pool {
+pub struct PoolJson {
     /// Page size.
     pub page_bytes: u64,
     /// NUMA node; null for the whole host.
@@ -92,8 +90,9 @@ pub struct Pool {
     pub committed_pages: Option<u64>,
     /// free - reserved.
     pub available_pages: Option<u64>,
-    /// Pages of this size that free memory outside of the pool has room for in one piece: so many the pool can get at most without the
-    /// kernel moving memory. Null for pages larger than any block of the kernel's page allocator.
+    /// Pages of this size that free memory outside of the pool has room for in one piece: so many
+    /// the pool can get at most without the kernel moving memory. Null for pages larger than any
+    /// block of the kernel's page allocator.
     pub room_pages: Option<u64>,
     /// Why fields are null.
     #[serde(skip_serializing_if = "Reasons::is_empty")]
@@ -103,7 +102,7 @@ pub struct Pool {
 
 /// One NUMA node.
 #[derive(Serialize, JsonSchema)]
-pub struct Node {
+pub struct NumaNodeJson {
     /// Its number.
     pub node: u32,
     /// Memory on it.
@@ -130,31 +129,44 @@ pub struct TlbBuffer {
     pub entries: u32,
 }
 
-impl From<&hugewise_model::Host> for Host {
+impl From<&hugewise_model::Host> for HostJson {
     fn from(host: &hugewise_model::Host) -> Self {
         let mut reasons = Reasons::default();
         let memory = &host.memory;
-        let mut bytes = |field, fact: &Observed<Bytes>| reasons.take(field, fact).map(Bytes::get);
+        let mut bytes =
+            |field, fact: &Observed<Bytes>| reasons.value_or_reason(field, fact).map(Bytes::get);
         let memory_bytes = bytes("memory_bytes", &memory.total);
         let memory_free_bytes = bytes("memory_free_bytes", &memory.free);
         let memory_available_bytes = bytes("memory_available_bytes", &memory.available);
         let swap_total_bytes = bytes("swap_total_bytes", &memory.swap_total);
         let page_tables_bytes = bytes("page_tables_bytes", &memory.page_tables);
-        let swap_free = memory.swap_total.reason().or_else(|| memory.swap_free.reason()).unwrap_or_default();
-        let swap_used_bytes = reasons.derive("swap_used_bytes", memory.swap_used().map(Bytes::get), &swap_free);
-        let read_at = host.read_at.clone().and_then(|seconds| match rfc3339(seconds) {
+        let swap_free = memory
+            .swap_total
+            .reason_text()
+            .or_else(|| memory.swap_free.reason_text())
+            .unwrap_or_default();
+        let swap_used_bytes = reasons.derived_or_reason(
+            "swap_used_bytes",
+            memory.swap_used().map(Bytes::get),
+            &swap_free,
+        );
+        let read_at = host.read_at.clone().and_then(|seconds| match format_rfc3339(seconds) {
             Some(text) => Observed::Known(text),
             None => Observed::Malformed(format!("{seconds} s after the epoch")),
         });
         Self {
-            name: reasons.take("name", &host.name),
-            os: reasons.take("os", &host.os),
-            kernel: reasons.take("kernel", &host.kernel).map(|kernel| kernel.text),
-            architecture: reasons.take("architecture", &host.architecture),
-            processors: reasons.take("processors", &host.processors.online),
-            base_page_bytes: reasons.take("base_page_bytes", &host.base_page).map(u64::from),
-            default_huge_page_bytes: reasons.take("default_huge_page_bytes", &host.default_huge_page).map(u64::from),
-            read_at: reasons.take("read_at", &read_at),
+            name: reasons.value_or_reason("name", &host.name),
+            os: reasons.value_or_reason("os", &host.os),
+            kernel: reasons.value_or_reason("kernel", &host.kernel).map(|kernel| kernel.text),
+            architecture: reasons.value_or_reason("architecture", &host.architecture),
+            processors: reasons.value_or_reason("processors", &host.processors.online),
+            base_page_bytes: reasons
+                .value_or_reason("base_page_bytes", &host.base_page)
+                .map(u64::from),
+            default_huge_page_bytes: reasons
+                .value_or_reason("default_huge_page_bytes", &host.default_huge_page)
+                .map(u64::from),
+            read_at: reasons.value_or_reason("read_at", &read_at),
             live: host.live,
             memory_bytes,
             memory_free_bytes,
@@ -162,52 +174,71 @@ impl From<&hugewise_model::Host> for Host {
             swap_total_bytes,
             swap_used_bytes,
             page_tables_bytes,
-            thp: Thp::from(&host.thp),
-            pools: reasons
-                .take("pools", &host.pools)
-                .map(|pools| pools.iter().flat_map(|pool| Pool::of(pool, host)).collect()),
-            nodes: reasons.take("nodes", &host.nodes).map(|nodes| nodes.iter().map(Node::from).collect()),
-            tlb: reasons.take("tlb", &host.processors.tlb).map(|tlb| tlb.iter().map(TlbBuffer::from).collect()),
+            thp: ThpJson::from(&host.thp),
+            pools: reasons.value_or_reason("pools", &host.pools).map(|pools| {
+                pools.iter().flat_map(|pool| PoolJson::pools_per_node(pool, host)).collect()
+            }),
+            nodes: reasons
+                .value_or_reason("nodes", &host.nodes)
+                .map(|nodes| nodes.iter().map(NumaNodeJson::from).collect()),
+            tlb: reasons
+                .value_or_reason("tlb", &host.processors.tlb)
+                .map(|tlb| tlb.iter().map(TlbBuffer::from).collect()),
             reasons,
         }
     }
 }
 
-impl From<&hugewise_model::host::Thp> for Thp {
+impl From<&hugewise_model::host::Thp> for ThpJson {
     fn from(thp: &hugewise_model::host::Thp) -> Self {
         let mut reasons = Reasons::default();
         Self {
-            enabled: reasons.take("enabled", &thp.enabled),
-            defrag: reasons.take("defrag", &thp.defrag),
-            shmem_enabled: reasons.take("shmem_enabled", &thp.shmem_enabled),
+            enabled: reasons.value_or_reason("enabled", &thp.enabled),
+            defrag: reasons.value_or_reason("defrag", &thp.defrag),
+            shmem_enabled: reasons.value_or_reason("shmem_enabled", &thp.shmem_enabled),
             reasons,
         }
     }
 }
 
-impl Pool {
-    fn of(pool: &hugewise_model::Pool, host: &hugewise_model::Host) -> Vec<Self> {
+impl PoolJson {
+    fn pools_per_node(pool: &hugewise_model::Pool, host: &hugewise_model::Host) -> Vec<Self> {
         let nodes = pool.nodes.iter().map(|node| Self::on_node(pool.page_size, node, host));
         std::iter::once(Self::on_host(pool, host)).chain(nodes).collect()
     }
 
-    /// What is free on a node, or on the whole host, in pieces that are large enough.
-    fn room(page: PageSize, node: Option<u32>, host: &hugewise_model::Host, reasons: &mut Reasons) -> Option<u64> {
-        let blocks = host.memory.free_blocks.reason();
-        let reason = blocks.as_deref().unwrap_or("absent: larger than any block of the kernel's page allocator");
-        reasons.derive("room_pages", host.room(page, node).map(PageCount::get), reason)
+    /// In pieces that are large enough, on a node or on the whole host.
+    fn free_room(
+        page: PageSize,
+        node: Option<u32>,
+        host: &hugewise_model::Host,
+        reasons: &mut Reasons,
+    ) -> Option<u64> {
+        let blocks = host.memory.free_blocks.reason_text();
+        let reason = blocks
+            .as_deref()
+            .unwrap_or("absent: larger than any block of the kernel's page allocator");
+        reasons.derived_or_reason(
+            "room_pages",
+            host.free_page_capacity(page, node).map(PageCount::get),
+            reason,
+        )
     }
 
     fn on_host(pool: &hugewise_model::Pool, host: &hugewise_model::Host) -> Self {
         let mut reasons = Reasons::default();
-        let mut pages = |field, fact: &Observed<PageCount>| reasons.take(field, fact).map(PageCount::get);
+        let mut pages = |field, fact: &Observed<PageCount>| {
+            reasons.value_or_reason(field, fact).map(PageCount::get)
+        };
         let total_pages = pages("total_pages", &pool.total);
         let free_pages = pages("free_pages", &pool.free);
         let reserved_pages = pages("reserved_pages", &pool.reserved);
         let surplus_pages = pages("surplus_pages", &pool.surplus);
         let overcommit_pages = pages("overcommit_pages", &pool.overcommit);
-        let missing =
-            [&pool.total, &pool.free, &pool.reserved].into_iter().find_map(Observed::reason).unwrap_or_default();
+        let missing = [&pool.total, &pool.free, &pool.reserved]
+            .into_iter()
+            .find_map(Observed::reason_text)
+            .unwrap_or_default();
         Self {
             page_bytes: pool.page_size.into(),
             node: None,
@@ -216,9 +247,17 @@ impl Pool {
             reserved_pages,
             surplus_pages,
             overcommit_pages,
-            committed_pages: reasons.derive("committed_pages", pool.committed().map(PageCount::get), &missing),
-            available_pages: reasons.derive("available_pages", pool.available().map(PageCount::get), &missing),
-            room_pages: Self::room(pool.page_size, None, host, &mut reasons),
+            committed_pages: reasons.derived_or_reason(
+                "committed_pages",
+                pool.committed_pages().map(PageCount::get),
+                &missing,
+            ),
+            available_pages: reasons.derived_or_reason(
+                "available_pages",
+                pool.available_pages().map(PageCount::get),
+                &missing,
+            ),
+            room_pages: Self::free_room(pool.page_size, None, host, &mut reasons),
             reasons,
         }
     }
@@ -226,7 +265,9 @@ impl Pool {
     fn on_node(page_size: PageSize, node: &NodePool, host: &hugewise_model::Host) -> Self {
         const WHOLE_HOST: &str = "absent: the kernel keeps it for the whole host only";
         let mut reasons = Reasons::default();
-        let mut pages = |field, fact: &Observed<PageCount>| reasons.take(field, fact).map(PageCount::get);
+        let mut pages = |field, fact: &Observed<PageCount>| {
+            reasons.value_or_reason(field, fact).map(PageCount::get)
+        };
         let total_pages = pages("total_pages", &node.total);
         let free_pages = pages("free_pages", &node.free);
         let surplus_pages = pages("surplus_pages", &node.surplus);
@@ -235,24 +276,26 @@ impl Pool {
             node: Some(node.node),
             total_pages,
             free_pages,
-            reserved_pages: reasons.derive("reserved_pages", None, WHOLE_HOST),
+            reserved_pages: reasons.derived_or_reason("reserved_pages", None, WHOLE_HOST),
             surplus_pages,
-            overcommit_pages: reasons.derive("overcommit_pages", None, WHOLE_HOST),
-            committed_pages: reasons.derive("committed_pages", None, WHOLE_HOST),
-            available_pages: reasons.derive("available_pages", None, WHOLE_HOST),
-            room_pages: Self::room(page_size, Some(node.node), host, &mut reasons),
+            overcommit_pages: reasons.derived_or_reason("overcommit_pages", None, WHOLE_HOST),
+            committed_pages: reasons.derived_or_reason("committed_pages", None, WHOLE_HOST),
+            available_pages: reasons.derived_or_reason("available_pages", None, WHOLE_HOST),
+            room_pages: Self::free_room(page_size, Some(node.node), host, &mut reasons),
             reasons,
         }
     }
 }
 
-impl From<&NumaNode> for Node {
+impl From<&NumaNode> for NumaNodeJson {
     fn from(node: &NumaNode) -> Self {
         let mut reasons = Reasons::default();
         Self {
             node: node.id,
-            memory_bytes: reasons.take("memory_bytes", &node.total).map(Bytes::get),
-            memory_free_bytes: reasons.take("memory_free_bytes", &node.free).map(Bytes::get),
+            memory_bytes: reasons.value_or_reason("memory_bytes", &node.total).map(Bytes::get),
+            memory_free_bytes: reasons
+                .value_or_reason("memory_free_bytes", &node.free)
+                .map(Bytes::get),
             reasons,
         }
     }
@@ -265,6 +308,11 @@ impl From<&TlbLevel> for TlbBuffer {
             TlbHolds::Instructions => "instructions",
             TlbHolds::Both => "both",
         };
-        Self { level: buffer.level, holds, page_bytes: buffer.page_size.into(), entries: buffer.entries }
+        Self {
+            level: buffer.level,
+            holds,
+            page_bytes: buffer.page_size.into(),
+            entries: buffer.entries,
+        }
     }
 }

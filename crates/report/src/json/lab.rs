@@ -1,16 +1,15 @@
-//! What `hugewise lab --format json` prints: schema `hugewise.lab/1`.
+//! `hugewise lab --format json`: `hugewise.lab/1`.
 
 use std::io;
 
-use hugewise_lab::experiment::{Outcome, Outline};
-use hugewise_lab::results::{Ratio, Run};
+use hugewise_lab::experiment::{ExperimentOutcome, Outline};
+use hugewise_lab::results::{MetricRun, Ratio};
 use hugewise_lab::variant::Variant;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::LabReport;
 
-/// Name and version of the format.
 pub(crate) const LAB_SCHEMA: &str = "hugewise.lab/1";
 
 /// What `hugewise lab --format json` prints.
@@ -21,15 +20,15 @@ pub struct Lab<'a> {
     #[schemars(extend("const" = LAB_SCHEMA))]
     pub schema: &'static str,
     /// The host that it was measured on.
-    pub host: super::Host,
+    pub host: super::HostJson,
     /// What it planned to do.
     pub plan: &'a Outline,
     /// One for each variant and metric, every sample kept.
-    pub runs: &'a [Run],
+    pub runs: &'a [MetricRun],
     /// Every variant compared with the first.
     pub ratios: &'a [Ratio],
     /// What `hugewise size` would have said for the same.
-    pub forecasts: Vec<Forecast>,
+    pub forecasts: Vec<LabForecastJson>,
     /// What readers should know.
     pub notes: &'a [String],
     /// Why it ended early; null if it did not.
@@ -42,7 +41,7 @@ pub struct Lab<'a> {
 
 /// A forecast next to what was measured.
 #[derive(Serialize, JsonSchema)]
-pub struct Forecast {
+pub struct LabForecastJson {
     /// The pages.
     pub pages: Variant,
     /// The number of sessions.
@@ -57,8 +56,8 @@ pub struct Forecast {
     pub off_percent: Option<f64>,
 }
 
-impl From<&crate::lab::Forecast> for Forecast {
-    fn from(forecast: &crate::lab::Forecast) -> Self {
+impl From<&crate::lab::LabForecast> for LabForecastJson {
+    fn from(forecast: &crate::lab::LabForecast) -> Self {
         Self {
             pages: forecast.pages,
             sessions: forecast.sessions,
@@ -70,44 +69,35 @@ impl From<&crate::lab::Forecast> for Forecast {
     }
 }
 
-/// The JSON Schema (2020-12) of `hugewise lab --format json`, as docs/schema/lab.json keeps it.
-pub fn lab_schema() -> String {
-    super::schema_of::<Lab<'static>>()
-}
-
-impl LabReport<'_> {
-    /// Writes the report that programs read, schema `hugewise.lab/1`.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        write(self, out)
+impl<'a> From<&LabReport<'a>> for Lab<'a> {
+    fn from(report: &LabReport<'a>) -> Self {
+        let ExperimentOutcome {
+            plan,
+            runs,
+            ratios,
+            notes,
+            stopped,
+            seconds,
+            lowest_available_bytes,
+        } = report.outcome;
+        Self {
+            schema: LAB_SCHEMA,
+            host: super::HostJson::from(report.host),
+            plan,
+            runs,
+            ratios,
+            forecasts: report.forecasts.iter().map(LabForecastJson::from).collect(),
+            notes,
+            stopped: stopped.as_deref(),
+            seconds: *seconds,
+            lowest_available_bytes: *lowest_available_bytes,
+        }
     }
 }
 
-fn write(report: &LabReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
-    let Outcome { plan, runs, ratios, notes, stopped, seconds, lowest_available_bytes } = report.outcome;
-    let lab = Lab {
-        schema: LAB_SCHEMA,
-        host: super::Host::from(report.host),
-        plan,
-        runs,
-        ratios,
-        forecasts: report.forecasts.iter().map(Forecast::from).collect(),
-        notes,
-        stopped: stopped.as_deref(),
-        seconds: *seconds,
-        lowest_available_bytes: *lowest_available_bytes,
-    };
-    super::document(&lab, out)
-}
-
-/// Writes what an experiment is going to do: the `plan` of a report by itself.
-///
-/// # Errors
-/// Where `out` cannot be written.
+/// Writes what an experiment is going to do: the `plan` of a report.
 pub fn write_plan(plan: &Outline, out: &mut dyn io::Write) -> io::Result<()> {
-    super::document(plan, out)
+    super::write_json_document(plan, out)
 }
 
 #[cfg(test)]
@@ -115,20 +105,24 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::lab::tests::{forecasts, outcome};
+    use crate::Report;
+    use crate::lab::tests::{forecast_sample_runs, sample_outcome};
     use crate::samples;
 
     #[test]
     fn every_report_obeys_the_schema() {
-        let schema: Value = serde_json::from_str(&lab_schema()).unwrap();
+        let schema: Value = serde_json::from_str(&crate::json::schema_of::<Lab<'_>>()).unwrap();
         let validator = jsonschema::validator_for(&schema).unwrap();
         let host = samples::prod().host;
-        for outcome in [outcome(false), outcome(true)] {
-            let forecasts = forecasts(&outcome);
+        for outcome in [sample_outcome(false), sample_outcome(true)] {
+            let forecasts = forecast_sample_runs(&outcome);
             let mut out = Vec::new();
-            LabReport { host: &host, outcome: &outcome, forecasts: &forecasts }.write_json(&mut out).unwrap();
+            LabReport { host: &host, outcome: &outcome, forecasts: &forecasts }
+                .write_json(&mut out)
+                .unwrap();
             let value: Value = serde_json::from_slice(&out).unwrap();
-            let errors: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+            let errors: Vec<String> =
+                validator.iter_errors(&value).map(|error| error.to_string()).collect();
             assert!(errors.is_empty(), "{errors:?}");
             assert_eq!(value["runs"][0]["pages"], "4k");
             assert_eq!(value["runs"][2]["samples"].as_array().unwrap().len(), 3);

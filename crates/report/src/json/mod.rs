@@ -1,7 +1,7 @@
-//! The report that programs read: schema `hugewise.check/1`.
+//! Documents for programs.
 //!
-//! Bytes are in `*_bytes`, pages in `*_pages`, times in RFC 3339. A fact that is not known is
-//! null, and `reasons` beside it says why. Within version 1 fields are added, never changed.
+//! Bytes are in `*_bytes`, pages in `*_pages`, times in RFC 3339. A fact that is not known is null,
+//! and `reasons` beside it says why. Within version 1 fields are added, never changed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,15 +10,15 @@ use hugewise_model::{Level, Observed, Unread, escape};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::Checked;
+use crate::CheckReport;
 use crate::view::cases as view;
 
 pub mod api;
 pub mod applied;
 mod finding;
-pub mod full;
 pub mod history;
 mod host;
+pub mod host_report;
 mod instance;
 pub mod investigate;
 pub mod lab;
@@ -29,11 +29,12 @@ pub mod verify;
 /// The JSON Schema (2020-12) of `hugewise plan --format json`, which is the plan itself.
 pub use hugewise_change::plan::plan_schema;
 
-pub use finding::{ChainLink, Finding, UnknownVerdict};
-pub use host::{Host, Node, Pool, Thp, TlbBuffer};
-pub use instance::{Demand, Instance, Moments, Outlook, PageTablesAtMax, Segment};
+pub use finding::{ChainLink, FindingJson, UnknownVerdictJson};
+pub use host::{HostJson, NumaNodeJson, PoolJson, ThpJson, TlbBuffer};
+pub use instance::{
+    DemandJson, InstanceJson, InstanceStagesJson, PageTablesAtMax, SegmentJson, StageForecastJson,
+};
 
-/// Name and version of the format.
 pub(crate) const CHECK_SCHEMA: &str = "hugewise.check/1";
 
 /// What `hugewise check --format json` prints.
@@ -44,28 +45,28 @@ pub struct Check {
     #[schemars(extend("const" = CHECK_SCHEMA))]
     pub schema: &'static str,
     /// The host.
-    pub host: Host,
+    pub host: HostJson,
     /// Its running database servers, by engine and name.
-    pub instances: Vec<Instance>,
+    pub instances: Vec<InstanceJson>,
     /// What is wrong, worst first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<FindingJson>,
     /// The findings by their causes, worst first.
-    pub cases: Vec<Case>,
+    pub cases: Vec<CaseJson>,
     /// What to do, each thing once, in order.
     pub to_do: Vec<String>,
     /// The next command; null if nothing is wrong.
     pub next: Option<String>,
     /// Rules that could not decide.
-    pub unknown: Vec<UnknownVerdict>,
+    pub unknown: Vec<UnknownVerdictJson>,
     /// Everything that exists but could not be read.
     pub unread: Vec<UnreadFact>,
     /// Findings by level.
-    pub summary: Summary,
+    pub summary: FindingCountsJson,
 }
 
 /// One cause, and what follows from it.
 #[derive(Serialize, JsonSchema)]
-pub struct Case {
+pub struct CaseJson {
     /// Which of `findings` is the cause, from 0.
     pub cause: usize,
     /// Which of them follow from it.
@@ -87,7 +88,7 @@ pub struct UnreadFact {
 
 /// Findings by level.
 #[derive(Serialize, JsonSchema)]
-pub struct Summary {
+pub struct FindingCountsJson {
     /// Findings that hurt now, or will at the next start.
     pub error: usize,
     /// Findings that will hurt under load.
@@ -102,16 +103,21 @@ pub struct Summary {
 pub struct Reasons(BTreeMap<&'static str, String>);
 
 impl Reasons {
-    /// The fact's value; where it has none, the reason is kept under the field's name.
-    fn take<T: Clone>(&mut self, field: &'static str, fact: &Observed<T>) -> Option<T> {
-        if let Some(reason) = fact.reason() {
+    /// Keeps the reason under the field's name where the fact has no value.
+    fn value_or_reason<T: Clone>(&mut self, field: &'static str, fact: &Observed<T>) -> Option<T> {
+        if let Some(reason) = fact.reason_text() {
             self.0.insert(field, reason);
         }
-        fact.known().cloned()
+        fact.as_known().cloned()
     }
 
-    /// A value worked out of facts: null with this reason where one of them is missing.
-    fn derive<T>(&mut self, field: &'static str, value: Option<T>, reason: &str) -> Option<T> {
+    /// Keeps `reason` where a fact that the value is worked out of is missing.
+    fn derived_or_reason<T>(
+        &mut self,
+        field: &'static str,
+        value: Option<T>,
+        reason: &str,
+    ) -> Option<T> {
         if value.is_none() {
             self.0.insert(field, reason.to_owned());
         }
@@ -129,15 +135,22 @@ impl From<&Unread> for UnreadFact {
     }
 }
 
-impl From<&Checked<'_>> for Check {
-    fn from(checked: &Checked<'_>) -> Self {
+impl From<&CheckReport<'_>> for Check {
+    fn from(checked: &CheckReport<'_>) -> Self {
         let assessment = checked.assessment;
-        let of = |level: Level| assessment.findings.iter().filter(|finding| finding.level == level).count();
-        let cases = view::of(checked);
-        let place = |of: &hugewise_model::Finding| assessment.findings.iter().position(|it| std::ptr::eq(it, of));
-        let case = |case: &hugewise_advice::case::Case<'_>| {
+        let count_of = |level: Level| {
+            assessment.findings.iter().filter(|finding| finding.level == level).count()
+        };
+        let cases = view::cases_of_report(checked);
+        let place = |finding: &hugewise_model::Finding| {
+            assessment
+                .findings
+                .iter()
+                .position(|other_finding| std::ptr::eq(other_finding, finding))
+        };
+        let case = |case: &hugewise_diagnose::case::DiagnosedCase<'_>| {
             let symptoms = case.symptoms.iter().filter_map(|symptom| place(symptom)).collect();
-            Some(Case {
+            Some(CaseJson {
                 cause: place(case.cause)?,
                 symptoms,
                 cost: case.cost.clone(),
@@ -146,44 +159,46 @@ impl From<&Checked<'_>> for Check {
         };
         Self {
             schema: CHECK_SCHEMA,
-            host: Host::from(checked.host),
-            instances: checked.instances.iter().map(|instance| Instance::new(instance, checked)).collect(),
-            findings: assessment.findings.iter().map(Finding::from).collect(),
+            host: HostJson::from(checked.host),
+            instances: checked
+                .instances
+                .iter()
+                .map(|instance| InstanceJson::new(instance, checked))
+                .collect(),
+            findings: assessment.findings.iter().map(FindingJson::from).collect(),
             cases: cases.iter().filter_map(case).collect(),
             to_do: view::to_do(checked, true),
             next: (!cases.is_empty()).then(|| view::next(checked, &cases)),
-            unknown: assessment.unknown.iter().map(UnknownVerdict::from).collect(),
+            unknown: assessment.unknown.iter().map(UnknownVerdictJson::from).collect(),
             unread: checked.unread.iter().map(UnreadFact::from).collect(),
-            summary: Summary { error: of(Level::Error), warn: of(Level::Warn), info: of(Level::Info) },
+            summary: FindingCountsJson {
+                error: count_of(Level::Error),
+                warn: count_of(Level::Warn),
+                info: count_of(Level::Info),
+            },
         }
     }
 }
 
-/// The JSON Schema (2020-12) of `hugewise check --format json`, as docs/schema/check.json keeps it.
-pub fn check_schema() -> String {
-    schema_of::<Check>()
-}
-
-pub(crate) fn schema_of<T: JsonSchema>() -> String {
+/// The JSON Schema (2020-12) of a document, as docs/schema keeps it.
+pub fn schema_of<T: JsonSchema>() -> String {
     let schema = schemars::SchemaGenerator::default().into_root_schema_for::<T>();
     let mut text = format!("{:#}", schema.as_value());
     text.push('\n');
     text
 }
 
-pub(crate) fn write(checked: &Checked<'_>, out: &mut dyn io::Write) -> io::Result<()> {
-    document(&Check::from(checked), out)
-}
-
-/// A document over many lines, for programs and for who looks at it in a terminal.
-pub(crate) fn document(value: &impl Serialize, out: &mut dyn io::Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(escape::json::Writer::new(&mut *out), value)?;
+/// Over many lines.
+pub(crate) fn write_json_document(
+    value: &impl Serialize,
+    out: &mut dyn io::Write,
+) -> io::Result<()> {
+    serde_json::to_writer_pretty(escape::json::EscapingJsonWriter::new(&mut *out), value)?;
     writeln!(out)
 }
 
-/// The same on one line.
-pub(crate) fn line(value: &impl Serialize, out: &mut dyn io::Write) -> io::Result<()> {
-    serde_json::to_writer(escape::json::Writer::new(&mut *out), value)?;
+pub(crate) fn write_json_line(value: &impl Serialize, out: &mut dyn io::Write) -> io::Result<()> {
+    serde_json::to_writer(escape::json::EscapingJsonWriter::new(&mut *out), value)?;
     writeln!(out)
 }
 
@@ -201,7 +216,10 @@ mod tests {
         assert_eq!(check["host"]["memory_bytes"], 137_438_953_472_u64);
         assert_eq!(check["host"]["read_at"], "2023-11-14T22:13:20Z");
         let pools = check["host"]["pools"].as_array().unwrap();
-        assert_eq!(pools.iter().map(|pool| &pool["node"]).collect::<Vec<_>>(), [&Value::Null, &json!(0), &json!(1)]);
+        assert_eq!(
+            pools.iter().map(|pool| &pool["node"]).collect::<Vec<_>>(),
+            [&Value::Null, &json!(0), &json!(1)]
+        );
         // 3200 pages, 12 free of which 3 are reserved: 3191 spoken for, 9 to be had.
         assert_eq!(pools[0]["committed_pages"], 3191);
         assert_eq!(pools[0]["available_pages"], 9);
@@ -221,16 +239,24 @@ mod tests {
     fn every_finding_is_the_cause_or_a_symptom_of_one_case() {
         let check = samples::prod().json();
         let cases = check["cases"].as_array().unwrap();
-        let of = |case: &Value| -> Vec<u64> {
+        let counts_of = |case: &Value| -> Vec<u64> {
             let symptoms = case["symptoms"].as_array().unwrap().iter();
-            std::iter::once(&case["cause"]).chain(symptoms).map(|place| place.as_u64().unwrap()).collect()
+            std::iter::once(&case["cause"])
+                .chain(symptoms)
+                .map(|place| place.as_u64().unwrap())
+                .collect()
         };
-        let mut places: Vec<u64> = cases.iter().flat_map(of).collect();
+        let mut places: Vec<u64> = cases.iter().flat_map(counts_of).collect();
         places.sort_unstable();
         assert_eq!(places, [0, 1, 2]);
         // As the text has them: HW401 follows from HW201, HW501 stands by itself.
-        let code = |place: &Value| &check["findings"][usize::try_from(place.as_u64().unwrap()).unwrap()]["code"];
-        assert_eq!((code(&cases[0]["cause"]), code(&cases[0]["symptoms"][0])), (&json!("HW201"), &json!("HW401")));
+        let code = |place: &Value| {
+            &check["findings"][usize::try_from(place.as_u64().unwrap()).unwrap()]["code"]
+        };
+        assert_eq!(
+            (code(&cases[0]["cause"]), code(&cases[0]["symptoms"][0])),
+            (&json!("HW201"), &json!("HW401"))
+        );
         assert_eq!((&check["next"], cases.len()), (&json!("sudo hugewise plan"), 2));
         assert!(check["to_do"][0].as_str().unwrap().starts_with("set the pool of 2 MiB pages to "));
         assert_eq!(samples::empty().json()["next"], Value::Null);
@@ -250,11 +276,14 @@ mod tests {
 
     #[test]
     fn every_report_obeys_the_schema() {
-        let schema: Value = serde_json::from_str(&check_schema()).unwrap();
+        let schema: Value = serde_json::from_str(&schema_of::<Check>()).unwrap();
         let validator = jsonschema::validator_for(&schema).unwrap();
-        for sample in [samples::prod(), samples::empty(), samples::unprivileged(), samples::hostile()] {
+        for sample in
+            [samples::prod(), samples::empty(), samples::unprivileged(), samples::hostile()]
+        {
             let report = sample.json();
-            let errors: Vec<String> = validator.iter_errors(&report).map(|error| error.to_string()).collect();
+            let errors: Vec<String> =
+                validator.iter_errors(&report).map(|error| error.to_string()).collect();
             assert!(errors.is_empty(), "{errors:?}");
         }
         assert!(!validator.is_valid(&json!({"schema": "hugewise.check/2"})));
@@ -263,6 +292,10 @@ mod tests {
     #[test]
     fn the_committed_schema_is_up_to_date() {
         let committed = include_str!("../../../../docs/schema/check.json");
-        assert_eq!(committed, check_schema(), "docs/schema/check.json is stale: run `cargo xtask docs`");
+        assert_eq!(
+            committed,
+            schema_of::<Check>(),
+            "docs/schema/check.json is stale: run `cargo xtask docs`"
+        );
     }
 }

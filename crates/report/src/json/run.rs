@@ -1,21 +1,18 @@
-//! What `hugewise run --report` and `--compare` say with `--format json`: schema `hugewise.run/1`.
+//! `hugewise run --report` and `--compare` with `--format json`: `hugewise.run/1`.
 
-use std::io;
-
-use hugewise_lab::run::compare::Gain;
+use hugewise_lab::run::compare::SpeedGain;
 use hugewise_lab::run::launch::Watched;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::RunReport;
 
-/// Name and version of the format.
 pub(crate) const RUN_SCHEMA: &str = "hugewise.run/1";
 
 /// What `hugewise run` reports with `--format json`.
 #[derive(Serialize, JsonSchema)]
 #[schemars(title = "hugewise.run/1")]
-pub struct Run<'a> {
+pub struct RunDocument<'a> {
     /// Name and version of this format.
     #[schemars(extend("const" = RUN_SCHEMA))]
     pub schema: &'static str,
@@ -34,7 +31,7 @@ pub struct Run<'a> {
     /// Runs that ignored the settings: they were repeated, and are in no figure.
     pub set_aside: Vec<OneRun>,
     /// What was gained; null unless compared.
-    pub gain: Option<Gain>,
+    pub gain: Option<SpeedGain>,
 }
 
 /// One run.
@@ -46,7 +43,8 @@ pub struct OneRun {
     pub user_seconds: f64,
     /// Processor time in the kernel.
     pub system_seconds: f64,
-    /// Private memory at its peak, of the program and its children; null if it was not sampled in time.
+    /// Private memory at its peak, of the program and its children; null if it was not sampled in
+    /// time.
     pub peak_bytes: Option<u64>,
     /// Of that, on transparent huge pages.
     pub transparent_bytes: Option<u64>,
@@ -61,14 +59,14 @@ pub struct OneRun {
     /// How often its memory was sampled.
     pub looks: u32,
     /// What happened to its text; null if that was not asked for.
-    pub text: Option<Text>,
+    pub text: Option<ProgramTextJson>,
     /// Exit code; null where a signal ended it.
     pub exit_code: Option<i32>,
 }
 
 /// What happened to a program's text.
 #[derive(Serialize, JsonSchema)]
-pub struct Text {
+pub struct ProgramTextJson {
     /// Text that could be on huge pages.
     pub eligible_bytes: u64,
     /// Files' pages that are on huge pages.
@@ -90,7 +88,7 @@ impl From<&Watched> for OneRun {
             minor_faults: run.minor_faults,
             major_faults: run.major_faults,
             looks: run.looks,
-            text: run.text.as_ref().map(|text| Text {
+            text: run.text.as_ref().map(|text| ProgramTextJson {
                 eligible_bytes: text.eligible,
                 huge_bytes: text.huge,
                 refused: text.refused.clone(),
@@ -100,34 +98,20 @@ impl From<&Watched> for OneRun {
     }
 }
 
-/// The JSON Schema (2020-12) of `hugewise run --format json`, as docs/schema/run.json keeps it.
-pub fn run_schema() -> String {
-    super::schema_of::<Run<'static>>()
-}
-
-impl RunReport<'_> {
-    /// Writes the report that programs read, schema `hugewise.run/1`.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        write(self, out)
+impl<'a> From<&RunReport<'a>> for RunDocument<'a> {
+    fn from(report: &RunReport<'a>) -> Self {
+        Self {
+            schema: RUN_SCHEMA,
+            command: report.command,
+            pages: report.pages,
+            done: report.done,
+            caveats: report.caveats.iter().chain(report.noticed).map(String::as_str).collect(),
+            with: report.with.iter().map(OneRun::from).collect(),
+            without: report.without.iter().map(OneRun::from).collect(),
+            set_aside: report.set_aside.iter().map(OneRun::from).collect(),
+            gain: report.gain(),
+        }
     }
-}
-
-fn write(report: &RunReport<'_>, out: &mut dyn io::Write) -> io::Result<()> {
-    let run = Run {
-        schema: RUN_SCHEMA,
-        command: report.command,
-        pages: report.pages,
-        done: report.done,
-        caveats: report.caveats.iter().chain(report.noticed).map(String::as_str).collect(),
-        with: report.with.iter().map(OneRun::from).collect(),
-        without: report.without.iter().map(OneRun::from).collect(),
-        set_aside: report.set_aside.iter().map(OneRun::from).collect(),
-        gain: report.gain(),
-    };
-    super::document(&run, out)
 }
 
 #[cfg(test)]
@@ -138,6 +122,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::Report;
 
     #[test]
     fn every_report_obeys_the_schema() {
@@ -151,10 +136,11 @@ mod tests {
             largest_resident: 0,
             peak: None,
             looks: 0,
-            text: Some(hugewise_lab::run::memory::Text::default()),
+            text: Some(hugewise_lab::run::program_memory::TextPlacement::default()),
         };
         let command = ["true".to_owned()];
-        let schema: Value = serde_json::from_str(&run_schema()).unwrap();
+        let schema: Value =
+            serde_json::from_str(&crate::json::schema_of::<RunDocument<'_>>()).unwrap();
         let validator = jsonschema::validator_for(&schema).unwrap();
         for without in [vec![], vec![run(200)]] {
             let with = [run(100)];
@@ -172,7 +158,8 @@ mod tests {
             let mut out = Vec::new();
             report.write_json(&mut out).unwrap();
             let value: Value = serde_json::from_slice(&out).unwrap();
-            let errors: Vec<String> = validator.iter_errors(&value).map(|error| error.to_string()).collect();
+            let errors: Vec<String> =
+                validator.iter_errors(&value).map(|error| error.to_string()).collect();
             assert!(errors.is_empty(), "{errors:?}");
             assert_eq!(value["gain"]["median"].as_f64(), (!without.is_empty()).then_some(2.0));
             assert_eq!(value["with"][0]["peak_bytes"], Value::Null);

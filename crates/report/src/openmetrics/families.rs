@@ -4,20 +4,17 @@ use std::fmt::{self, Write};
 
 use hugewise_model::escape::openmetrics;
 
-use super::Format;
+use super::ExpositionFormat;
 
-/// What a family holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Goes up and down.
+pub(super) enum MetricKind {
     Gauge,
-    /// Goes up; its name ends in `_total`.
+    /// Its name ends in `_total`.
     Counter,
-    /// Always 1, and says something in its labels; its name ends in `_info`.
+    /// Always 1: its labels tell something. Its name ends in `_info`.
     Info,
 }
 
-/// A sample's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value {
     Whole(u64),
@@ -52,7 +49,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// Labels as they stand between the braces.
+/// As they stand between the braces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Labels(String);
 
@@ -61,57 +58,66 @@ impl Labels {
         Self::default()
     }
 
-    pub(super) fn of<'a>(labels: impl IntoIterator<Item = (&'static str, &'a str)>) -> Self {
-        labels.into_iter().fold(Self::none(), |labels, (name, value)| labels.and(name, value))
+    pub(super) fn from_pairs<'a>(
+        labels: impl IntoIterator<Item = (&'static str, &'a str)>,
+    ) -> Self {
+        labels
+            .into_iter()
+            .fold(Self::none(), |labels, (name, value)| labels.with_label(name, value))
     }
 
-    /// These, and one more.
-    pub(super) fn and(&self, name: &str, value: &str) -> Self {
+    pub(super) fn with_label(&self, name: &str, value: &str) -> Self {
         let mut text = self.0.clone();
         if !text.is_empty() {
             text.push(',');
         }
         text.push_str(name);
         text.push_str("=\"");
-        text.push_str(&openmetrics::label(value));
+        text.push_str(&openmetrics::escape_label_value(value));
         text.push('"');
         Self(text)
     }
 }
 
-/// The text as it grows: one family after the other. A family without a sample leaves no trace.
+/// The growing text. A family without a sample is left out.
 pub(super) struct Families {
     text: String,
-    format: Format,
+    format: ExpositionFormat,
     name: &'static str,
     head: String,
 }
 
 impl Families {
-    pub(super) fn new(format: Format) -> Self {
+    pub(super) fn new(format: ExpositionFormat) -> Self {
         Self { text: String::with_capacity(16 << 10), format, name: "", head: String::new() }
     }
 
-    /// Begins a family; `name` is that of its samples.
-    pub(super) fn family(&mut self, name: &'static str, kind: Kind, help: &str) {
+    pub(super) fn begin_family(&mut self, name: &'static str, kind: MetricKind, help: &str) {
         let (family, kind) = match (self.format, kind) {
-            (Format::OpenMetrics, Kind::Counter) => (name.trim_end_matches("_total"), "counter"),
-            (Format::OpenMetrics, Kind::Info) => (name.trim_end_matches("_info"), "info"),
-            (_, Kind::Counter) => (name, "counter"),
-            (_, Kind::Gauge | Kind::Info) => (name, "gauge"),
+            (ExpositionFormat::OpenMetrics, MetricKind::Counter) => {
+                (name.trim_end_matches("_total"), "counter")
+            }
+            (ExpositionFormat::OpenMetrics, MetricKind::Info) => {
+                (name.trim_end_matches("_info"), "info")
+            }
+            (_, MetricKind::Counter) => (name, "counter"),
+            (_, MetricKind::Gauge | MetricKind::Info) => (name, "gauge"),
         };
         let unit = ["bytes", "pages", "seconds"].into_iter().find(|unit| {
-            family.strip_suffix(unit).is_some_and(|rest| rest.ends_with('_')) && self.format == Format::OpenMetrics
+            family.strip_suffix(unit).is_some_and(|rest| rest.ends_with('_'))
+                && self.format == ExpositionFormat::OpenMetrics
         });
         self.name = name;
-        self.head = format!("# HELP {family} {}\n# TYPE {family} {kind}\n", openmetrics::help(help));
+        self.head = format!(
+            "# HELP {family} {}\n# TYPE {family} {kind}\n",
+            openmetrics::escape_help_text(help)
+        );
         if let Some(unit) = unit {
             self.head.push_str(&format!("# UNIT {family} {unit}\n"));
         }
     }
 
-    /// A sample of the family that was begun last.
-    pub(super) fn sample(&mut self, labels: &Labels, value: impl Into<Value>) {
+    pub(super) fn add_sample(&mut self, labels: &Labels, value: impl Into<Value>) {
         self.text.push_str(&std::mem::take(&mut self.head));
         let value = value.into();
         // Writing to a string cannot fail.
@@ -121,16 +127,24 @@ impl Families {
         };
     }
 
-    /// A sample where the value is known.
-    pub(super) fn known(&mut self, labels: &Labels, value: Option<impl Into<Value>>) {
+    pub(super) fn add_known_sample(&mut self, labels: &Labels, value: Option<impl Into<Value>>) {
         if let Some(value) = value {
-            self.sample(labels, value);
+            self.add_sample(labels, value);
         }
     }
 
-    /// The whole text.
-    pub(super) fn end(mut self) -> String {
-        if self.format == Format::OpenMetrics {
+    pub(super) fn add_gauge(
+        &mut self,
+        name: &'static str,
+        help: &str,
+        value: Option<impl Into<Value>>,
+    ) {
+        self.begin_family(name, MetricKind::Gauge, help);
+        self.add_known_sample(&Labels::none(), value);
+    }
+
+    pub(super) fn finish(mut self) -> String {
+        if self.format == ExpositionFormat::OpenMetrics {
             self.text.push_str("# EOF\n");
         }
         self.text

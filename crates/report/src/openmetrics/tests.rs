@@ -8,7 +8,7 @@ use super::*;
 use crate::plain;
 use crate::samples::{self, Sample};
 
-fn text(sample: &Sample, format: Format) -> String {
+fn text(sample: &Sample, format: ExpositionFormat) -> String {
     let collectors = [CollectorRun { name: "host", took: Duration::from_millis(12), errors: 3 }];
     let cpu = Some(CpuSeconds { kernel: 1.5, idle: 10.0, user: 2.0 });
     write(
@@ -27,12 +27,19 @@ fn text(sample: &Sample, format: Format) -> String {
 /// Samples of the text: name with labels, value.
 fn samples_of(text: &str) -> Vec<(&str, f64)> {
     let samples = text.lines().filter(|line| !line.starts_with('#'));
-    samples.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name, value.parse().unwrap())).collect()
+    samples
+        .map(|line| line.rsplit_once(' ').unwrap())
+        .map(|(name, value)| (name, value.parse().unwrap()))
+        .collect()
 }
 
 #[track_caller]
 fn assert_sample(text: &str, name: &str, value: f64) {
-    let found: Vec<f64> = samples_of(text).into_iter().filter(|(it, _)| *it == name).map(|(_, value)| value).collect();
+    let found: Vec<f64> = samples_of(text)
+        .into_iter()
+        .filter(|(text, _)| *text == name)
+        .map(|(_, value)| value)
+        .collect();
     assert_eq!(found, [value], "{name}");
 }
 
@@ -50,13 +57,19 @@ fn the_recorders_minute_is_told_where_there_is_one() {
         page_tables: Some(u64::MAX),
     };
     let sample = samples::prod();
-    let of = |recorder| {
-        let metered =
-            Metered { checked: sample.checked(), collectors: &[], readings: 1, cpu: None, recorder, version: "0.1.0" };
-        write(&metered, Format::OpenMetrics)
+    let text_of = |recorder| {
+        let metered = Metered {
+            checked: sample.checked(),
+            collectors: &[],
+            readings: 1,
+            cpu: None,
+            recorder,
+            version: "0.1.0",
+        };
+        write(&metered, ExpositionFormat::OpenMetrics)
     };
-    assert!(!of(None).contains("recorder"));
-    let text = of(Some(&latest));
+    assert!(!text_of(None).contains("recorder"));
+    let text = text_of(Some(&latest));
     for (name, value) in [
         ("up", 1.0),
         ("sample_timestamp_seconds", 1_795_306_507.25),
@@ -74,25 +87,28 @@ fn the_recorders_minute_is_told_where_there_is_one() {
 
 #[test]
 fn the_figures_are_the_hosts() {
-    let text = text(&samples::prod(), Format::Prometheus);
+    let text = text(&samples::prod(), ExpositionFormat::Prometheus);
     assert_sample(&text, "hugewise_build_info{version=\"0.1.0\"}", 1.0);
     assert_sample(&text, "hugewise_memory_bytes", 137_438_953_472.0);
     // 3200 pages, 12 free of which 3 are reserved: 3191 spoken for, 9 to be had.
     assert_sample(&text, "hugewise_pool_committed_pages{page_bytes=\"2097152\"}", 3191.0);
     assert_sample(&text, "hugewise_pool_available_pages{page_bytes=\"2097152\"}", 9.0);
-    let of = |metric: &str, more: &str| format!("{metric}{{engine=\"oracle\",instance_name=\"PROD\"{more}}}");
+    let text_of = |metric: &str, more: &str| {
+        format!("{metric}{{engine=\"oracle\",instance_name=\"PROD\"{more}}}")
+    };
     let pages = ",page_bytes=\"2097152\"";
-    assert_sample(&text, &of("hugewise_instance_demand_pages", pages), 17_411.0);
-    assert_sample(&text, &of("hugewise_instance_mapped_pages", pages), 0.0);
-    assert_sample(&text, &of("hugewise_instance_shortfall_pages", pages), 17_402.0);
+    assert_sample(&text, &text_of("hugewise_instance_demand_pages", pages), 17_411.0);
+    assert_sample(&text, &text_of("hugewise_instance_mapped_pages", pages), 0.0);
+    assert_sample(&text, &text_of("hugewise_instance_shortfall_pages", pages), 17_402.0);
     assert_sample(&text, "hugewise_pool_shortfall_pages{page_bytes=\"2097152\"}", 17_402.0);
-    assert_sample(&text, &of("hugewise_instance_huge_page_state", ",state=\"none\""), 1.0);
-    assert_sample(&text, &of("hugewise_instance_huge_page_state", ",state=\"all\""), 0.0);
-    assert_sample(&text, &of("hugewise_instance_broken_link", ",link=\"room\""), 1.0);
+    assert_sample(&text, &text_of("hugewise_instance_huge_page_state", ",state=\"none\""), 1.0);
+    assert_sample(&text, &text_of("hugewise_instance_huge_page_state", ",state=\"all\""), 0.0);
+    assert_sample(&text, &text_of("hugewise_instance_broken_link", ",link=\"room\""), 1.0);
     assert_sample(&text, "hugewise_collector_errors{collector=\"host\"}", 3.0);
     assert_sample(&text, "hugewise_collector_duration_seconds{collector=\"host\"}", 0.012);
     assert_sample(&text, "hugewise_cpu_seconds_total{mode=\"kernel\"}", 1.5);
-    let findings = samples_of(&text).into_iter().filter(|(name, _)| name.starts_with("hugewise_findings{"));
+    let findings =
+        samples_of(&text).into_iter().filter(|(name, _)| name.starts_with("hugewise_findings{"));
     assert_eq!(findings.map(|(_, count)| count).sum::<f64>(), 3.0);
 }
 
@@ -102,18 +118,26 @@ fn the_pools_memory_is_added_up_where_the_kernel_does_not() {
     let mut sample = samples::prod();
     sample.host.memory.hugetlb = Observed::Absent;
     // 3200 pages of 2 MiB.
-    assert_sample(&text(&sample, Format::Prometheus), "hugewise_pools_bytes", 6_710_886_400.0);
+    assert_sample(
+        &text(&sample, ExpositionFormat::Prometheus),
+        "hugewise_pools_bytes",
+        6_710_886_400.0,
+    );
     sample.host.memory.hugetlb = Observed::Known(Bytes::from_mib(3));
-    assert_sample(&text(&sample, Format::Prometheus), "hugewise_pools_bytes", 3_145_728.0);
+    assert_sample(
+        &text(&sample, ExpositionFormat::Prometheus),
+        "hugewise_pools_bytes",
+        3_145_728.0,
+    );
     sample.host.memory.hugetlb = Observed::Absent;
     sample.host.pools = Observed::Absent;
-    assert!(!text(&sample, Format::Prometheus).contains("hugewise_pools_bytes"));
+    assert!(!text(&sample, ExpositionFormat::Prometheus).contains("hugewise_pools_bytes"));
 }
 
 #[test]
 fn forecasts_are_those_that_check_prints() {
     let sample = samples::prod();
-    let (text, check) = (text(&sample, Format::Prometheus), sample.json());
+    let (text, check) = (text(&sample, ExpositionFormat::Prometheus), sample.json());
     let mut compared = 0;
     for instance in check["instances"].as_array().unwrap() {
         for forecast in instance["page_tables_at_max"].as_array().into_iter().flatten() {
@@ -131,14 +155,22 @@ fn forecasts_are_those_that_check_prints() {
 #[test]
 fn hidden_servers_are_told() {
     let mut sample = samples::prod();
-    assert_sample(&text(&sample, Format::Prometheus), "hugewise_servers_may_be_hidden", 0.0);
+    assert_sample(
+        &text(&sample, ExpositionFormat::Prometheus),
+        "hugewise_servers_may_be_hidden",
+        0.0,
+    );
     sample.host.hidden = Some("hidepid=2".into());
-    assert_sample(&text(&sample, Format::Prometheus), "hugewise_servers_may_be_hidden", 1.0);
+    assert_sample(
+        &text(&sample, ExpositionFormat::Prometheus),
+        "hugewise_servers_may_be_hidden",
+        1.0,
+    );
 }
 
 #[test]
 fn a_fact_that_is_not_known_has_no_sample() {
-    let text = text(&samples::unprivileged(), Format::Prometheus);
+    let text = text(&samples::unprivileged(), ExpositionFormat::Prometheus);
     assert!(!text.contains("hugewise_instance_page_tables_bytes"), "{text}");
     assert!(!text.contains("hugewise_instance_huge_bytes"), "{text}");
     assert_sample(&text, "hugewise_unread_facts", 403.0);
@@ -146,9 +178,12 @@ fn a_fact_that_is_not_known_has_no_sample() {
 
 #[test]
 fn open_metrics_names_families_without_total_and_ends() {
-    let text = text(&samples::prod(), Format::OpenMetrics);
+    let text = text(&samples::prod(), ExpositionFormat::OpenMetrics);
     assert!(text.ends_with("# EOF\n"));
-    assert!(text.contains("# TYPE hugewise_readings counter\nhugewise_readings_total 7\n"), "{text}");
+    assert!(
+        text.contains("# TYPE hugewise_readings counter\nhugewise_readings_total 7\n"),
+        "{text}"
+    );
     assert!(text.contains("# TYPE hugewise_build info\nhugewise_build_info{"), "{text}");
     assert!(text.contains("# UNIT hugewise_page_tables_bytes bytes\n"));
     assert!(text.contains("# UNIT hugewise_cpu_seconds seconds\n"));
@@ -158,7 +193,7 @@ fn open_metrics_names_families_without_total_and_ends() {
 #[test]
 fn no_family_and_no_series_is_there_twice() {
     for sample in [samples::prod(), samples::empty(), samples::unprivileged(), samples::hostile()] {
-        for format in [Format::Prometheus, Format::OpenMetrics] {
+        for format in [ExpositionFormat::Prometheus, ExpositionFormat::OpenMetrics] {
             let text = text(&sample, format);
             let mut seen = BTreeSet::new();
             for line in text.lines().filter(|line| line.starts_with("# TYPE")) {
@@ -183,10 +218,13 @@ fn a_host_of_thousands_of_servers_has_a_bounded_number_of_series() {
             instance
         })
         .collect();
-    let text = text(&sample, Format::Prometheus);
+    let text = text(&sample, ExpositionFormat::Prometheus);
     let names: BTreeSet<&str> = samples_of(&text).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names.len(), samples_of(&text).len());
-    assert_eq!(names.iter().filter(|name| name.starts_with("hugewise_instance_info")).count(), MOST_INSTANCES);
+    assert_eq!(
+        names.iter().filter(|name| name.starts_with("hugewise_instance_info")).count(),
+        MOST_INSTANCES
+    );
     assert_sample(&text, "hugewise_instances", 5000.0);
     assert!(names.len() < 6000, "{}", names.len());
     assert!(text.len() < 2 << 20, "{}", text.len());
@@ -199,7 +237,7 @@ fn names_that_a_label_cannot_hold_stay_apart() {
     for (instance, name) in sample.instances.iter_mut().zip(["a\u{1}", "a\u{2}"]) {
         (instance.engine, instance.name) = (hugewise_model::Engine::PostgreSql, name.into());
     }
-    let text = text(&sample, Format::OpenMetrics);
+    let text = text(&sample, ExpositionFormat::OpenMetrics);
     let names: Vec<&str> = samples_of(&text).into_iter().map(|(name, _)| name).collect();
     let apart: BTreeSet<&str> = names.iter().copied().collect();
     assert_eq!(apart.len(), names.len(), "{text}");
@@ -209,10 +247,10 @@ proptest! {
     /// A label's value can always be read back, and never ends its line.
     #[test]
     fn labels_hold_any_text(value in any::<String>()) {
-        let mut out = Families::new(Format::Prometheus);
-        out.family("hugewise_x", Kind::Gauge, "X.");
-        out.sample(&Labels::of([("a", &*value)]), 1_u64);
-        let text = out.end();
+        let mut out = Families::new(ExpositionFormat::Prometheus);
+        out.begin_family("hugewise_x", MetricKind::Gauge, "X.");
+        out.add_sample(&Labels::from_pairs([("a", &*value)]), 1_u64);
+        let text = out.finish();
         prop_assert_eq!(text.matches('\n').count(), 3);
         let line = text.lines().last().unwrap();
         let inside = line.strip_prefix("hugewise_x{a=\"").unwrap().strip_suffix("\"} 1").unwrap();

@@ -2,36 +2,36 @@
 
 use std::collections::HashMap;
 
-use super::thrift::{Struct, varint};
-use super::{BOOLEAN, BYTE_ARRAY, Cell, DOUBLE, INT64, TIMESTAMP_MILLIS, UTF8};
+use super::thrift::{Struct, write_varint};
+use super::{BOOLEAN, BYTE_ARRAY, DOUBLE, INT64, ParquetCell, TIMESTAMP_MILLIS, UTF8};
 
 /// Values of a column that wait for their row group.
-pub struct Column {
+pub struct ParquetColumn {
     pub(super) name: &'static str,
     pub(super) optional: bool,
     /// Present or absent, and how many rows in a row.
-    pub(super) levels: Runs,
-    pub(super) values: Values,
+    pub(super) levels: RleRuns,
+    pub(super) values: ColumnValues,
 }
 
-pub(super) enum Values {
+pub(super) enum ColumnValues {
     /// Milliseconds since the epoch.
     Times(Vec<i64>),
     Integers(Vec<i64>),
     Numbers(Vec<f64>),
     Flags(Vec<bool>),
-    Names(Names),
+    Names(DictionaryValues),
 }
 
 /// Distinct texts, and for each row which.
 #[derive(Default)]
-pub(super) struct Names {
+pub(super) struct DictionaryValues {
     pub(super) distinct: Vec<String>,
     places: HashMap<String, u32>,
-    pub(super) which: Runs,
+    pub(super) which: RleRuns,
 }
 
-impl Names {
+impl DictionaryValues {
     fn push(&mut self, name: &str, times: usize) {
         let place = match self.places.get(name) {
             Some(place) => *place,
@@ -48,9 +48,9 @@ impl Names {
 
 /// A number and how many times it follows itself.
 #[derive(Default)]
-pub(super) struct Runs(Vec<(u32, u64)>);
+pub(super) struct RleRuns(Vec<(u32, u64)>);
 
-impl Runs {
+impl RleRuns {
     const NONE: Self = Self(Vec::new());
 
     pub(super) fn push(&mut self, value: u32, times: usize) {
@@ -63,140 +63,149 @@ impl Runs {
     }
 
     /// Encoded as RLE runs of so many bytes a value.
-    pub(super) fn encoded(&self, width: usize) -> Vec<u8> {
+    pub(super) fn encode_rle(&self, width: usize) -> Vec<u8> {
         let mut out = Vec::new();
         for (value, times) in &self.0 {
-            varint(&mut out, times << 1);
+            write_varint(&mut out, times << 1);
             out.extend(value.to_le_bytes().into_iter().take(width));
         }
         out
     }
 
     /// How many of the values are this one.
-    pub(super) fn count(&self, of: u32) -> u64 {
-        self.0.iter().filter(|(value, _)| *value == of).map(|(_, times)| times).sum()
+    pub(super) fn count_value(&self, number: u32) -> u64 {
+        self.0.iter().filter(|(value, _)| *value == number).map(|(_, times)| times).sum()
     }
 }
 
-impl Column {
-    fn new(name: &'static str, optional: bool, values: Values) -> Self {
-        Self { name, optional, levels: Runs::default(), values }
+impl ParquetColumn {
+    fn new(name: &'static str, optional: bool, values: ColumnValues) -> Self {
+        Self { name, optional, levels: RleRuns::default(), values }
     }
 
     /// A column of texts; optional ones may be absent.
-    pub fn texts(name: &'static str, optional: bool) -> Self {
-        Self::new(name, optional, Values::Names(Names::default()))
+    pub fn for_texts(name: &'static str, optional: bool) -> Self {
+        Self::new(name, optional, ColumnValues::Names(DictionaryValues::default()))
     }
 
     /// A column of whole numbers.
-    pub const fn integers(name: &'static str, optional: bool) -> Self {
-        Self { name, optional, levels: Runs::NONE, values: Values::Integers(Vec::new()) }
+    pub const fn for_integers(name: &'static str, optional: bool) -> Self {
+        Self { name, optional, levels: RleRuns::NONE, values: ColumnValues::Integers(Vec::new()) }
     }
 
     /// A column of numbers.
-    pub const fn numbers(name: &'static str, optional: bool) -> Self {
-        Self { name, optional, levels: Runs::NONE, values: Values::Numbers(Vec::new()) }
+    pub const fn for_numbers(name: &'static str, optional: bool) -> Self {
+        Self { name, optional, levels: RleRuns::NONE, values: ColumnValues::Numbers(Vec::new()) }
     }
 
     /// A column of what is so or not.
-    pub const fn flags(name: &'static str, optional: bool) -> Self {
-        Self { name, optional, levels: Runs::NONE, values: Values::Flags(Vec::new()) }
+    pub const fn for_flags(name: &'static str, optional: bool) -> Self {
+        Self { name, optional, levels: RleRuns::NONE, values: ColumnValues::Flags(Vec::new()) }
     }
 
     /// A column of moments, in milliseconds since the epoch.
-    pub const fn times(name: &'static str, optional: bool) -> Self {
-        Self { name, optional, levels: Runs::NONE, values: Values::Times(Vec::new()) }
+    pub const fn for_times(name: &'static str, optional: bool) -> Self {
+        Self { name, optional, levels: RleRuns::NONE, values: ColumnValues::Times(Vec::new()) }
     }
 
     /// Whether a row may have this in the column.
-    pub(super) const fn takes(&self, cell: &Cell) -> bool {
+    pub(super) const fn accepts_cell(&self, cell: &ParquetCell) -> bool {
         match (cell, &self.values) {
-            (Cell::Absent, _) => self.optional,
-            (Cell::Text(_), Values::Names(_))
-            | (Cell::Integer(_), Values::Integers(_))
-            | (Cell::Number(_), Values::Numbers(_))
-            | (Cell::Flag(_), Values::Flags(_))
-            | (Cell::Time(_), Values::Times(_)) => true,
+            (ParquetCell::Absent, _) => self.optional,
+            (ParquetCell::Text(_), ColumnValues::Names(_))
+            | (ParquetCell::Integer(_), ColumnValues::Integers(_))
+            | (ParquetCell::Number(_), ColumnValues::Numbers(_))
+            | (ParquetCell::Flag(_), ColumnValues::Flags(_))
+            | (ParquetCell::Time(_), ColumnValues::Times(_)) => true,
             _ => false,
         }
     }
 
     /// Takes what [`takes`](Self::takes) has let in.
-    pub(super) fn put(&mut self, cell: &Cell) {
-        self.levels.push((!matches!(cell, Cell::Absent)).into(), 1);
+    pub(super) fn push_cell(&mut self, cell: &ParquetCell) {
+        self.levels.push((!matches!(cell, ParquetCell::Absent)).into(), 1);
         match (cell, &mut self.values) {
-            (Cell::Text(text), Values::Names(names)) => names.push(text, 1),
-            (Cell::Integer(value), Values::Integers(values)) | (Cell::Time(value), Values::Times(values)) => {
+            (ParquetCell::Text(text), ColumnValues::Names(names)) => names.push(text, 1),
+            (ParquetCell::Integer(value), ColumnValues::Integers(values))
+            | (ParquetCell::Time(value), ColumnValues::Times(values)) => {
                 values.push(*value);
             }
-            (Cell::Number(value), Values::Numbers(values)) => values.push(*value),
-            (Cell::Flag(value), Values::Flags(values)) => values.push(*value),
+            (ParquetCell::Number(value), ColumnValues::Numbers(values)) => values.push(*value),
+            (ParquetCell::Flag(value), ColumnValues::Flags(values)) => values.push(*value),
             _ => {}
         }
     }
 
     /// The same text in so many rows.
-    pub(crate) fn name(&mut self, name: Option<&str>, times: usize) {
+    pub(crate) fn push_text_run(&mut self, name: Option<&str>, times: usize) {
         self.levels.push(name.is_some().into(), times);
-        if let (Some(name), Values::Names(names)) = (name, &mut self.values) {
+        if let (Some(name), ColumnValues::Names(names)) = (name, &mut self.values) {
             names.push(name, times);
         }
     }
 
     /// A number in one row.
-    pub(crate) fn number(&mut self, value: Option<f64>) {
+    pub(crate) fn push_number(&mut self, value: Option<f64>) {
         self.levels.push(value.is_some().into(), 1);
-        if let (Some(value), Values::Numbers(values)) = (value, &mut self.values) {
+        if let (Some(value), ColumnValues::Numbers(values)) = (value, &mut self.values) {
             values.push(value);
         }
     }
 
     /// Nothing in so many rows.
-    pub(crate) fn absent(&mut self, times: usize) {
+    pub(crate) fn push_nulls(&mut self, times: usize) {
         self.levels.push(0, times);
     }
 
     /// A moment in one row.
-    pub(crate) fn time(&mut self, value: i64) {
+    pub(crate) fn push_time(&mut self, value: i64) {
         self.levels.push(1, 1);
-        if let Values::Times(values) = &mut self.values {
+        if let ColumnValues::Times(values) = &mut self.values {
             values.push(value);
         }
     }
 
     /// Forgets its values: they are written.
     pub(super) fn clear(&mut self) {
-        self.levels = Runs::default();
+        self.levels = RleRuns::default();
         match &mut self.values {
-            Values::Times(values) | Values::Integers(values) => values.clear(),
-            Values::Numbers(values) => values.clear(),
-            Values::Flags(values) => values.clear(),
-            Values::Names(names) => *names = Names::default(),
+            ColumnValues::Times(values) | ColumnValues::Integers(values) => values.clear(),
+            ColumnValues::Numbers(values) => values.clear(),
+            ColumnValues::Flags(values) => values.clear(),
+            ColumnValues::Names(names) => *names = DictionaryValues::default(),
         }
     }
 
-    pub(super) const fn kind(&self) -> i32 {
+    pub(super) const fn physical_type(&self) -> i32 {
         match self.values {
-            Values::Times(_) | Values::Integers(_) => INT64,
-            Values::Numbers(_) => DOUBLE,
-            Values::Flags(_) => BOOLEAN,
-            Values::Names(_) => BYTE_ARRAY,
+            ColumnValues::Times(_) | ColumnValues::Integers(_) => INT64,
+            ColumnValues::Numbers(_) => DOUBLE,
+            ColumnValues::Flags(_) => BOOLEAN,
+            ColumnValues::Names(_) => BYTE_ARRAY,
         }
     }
 }
 
 /// A column in the schema.
-pub(super) fn element(column: &Column, utc: bool) -> Vec<u8> {
-    let element = Struct::new().i32(1, column.kind()).i32(3, column.optional.into()).bytes(4, column.name.as_bytes());
+pub(super) fn encode_schema_element(column: &ParquetColumn, utc: bool) -> Vec<u8> {
+    let element = Struct::new()
+        .with_i32(1, column.physical_type())
+        .with_i32(3, column.optional.into())
+        .with_bytes(4, column.name.as_bytes());
     match column.values {
-        Values::Numbers(_) | Values::Integers(_) | Values::Flags(_) => element.end(),
-        Values::Names(_) => element.i32(6, UTF8).inner(10, Struct::new().inner(1, Struct::new())).end(),
-        Values::Times(_) => {
-            let millis = Struct::new().inner(1, Struct::new());
-            let timestamp = Struct::new().flag(1, utc).inner(2, millis);
+        ColumnValues::Numbers(_) | ColumnValues::Integers(_) | ColumnValues::Flags(_) => {
+            element.finish()
+        }
+        ColumnValues::Names(_) => element
+            .with_i32(6, UTF8)
+            .with_struct(10, Struct::new().with_struct(1, Struct::new()))
+            .finish(),
+        ColumnValues::Times(_) => {
+            let millis = Struct::new().with_struct(1, Struct::new());
+            let timestamp = Struct::new().with_bool(1, utc).with_struct(2, millis);
             // The older name of the type means UTC, so a wall clock's has none.
-            let element = if utc { element.i32(6, TIMESTAMP_MILLIS) } else { element };
-            element.inner(10, Struct::new().inner(8, timestamp)).end()
+            let element = if utc { element.with_i32(6, TIMESTAMP_MILLIS) } else { element };
+            element.with_struct(10, Struct::new().with_struct(8, timestamp)).finish()
         }
     }
 }

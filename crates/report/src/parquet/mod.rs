@@ -1,9 +1,9 @@
-//! Rows as Parquet: the small part of the format that flat rows need. The library that writes all of it would add
-//! a megabyte to the program; the tests read with it what is written here.
+//! Rows as Parquet: the small part of the format that flat rows need. The library that writes all
+//! of it would add a megabyte to the program; the tests read with it what is written here.
 //!
-//! Row groups of a column chunk each with one data page (version 1, GZIP). Numbers are PLAIN, texts are in a dictionary,
-//! what is absent is in the definition levels. (Apache Parquet 2.11, `parquet.thrift`, `Encodings.md`.) Times are
-//! TIMESTAMP in milliseconds.
+//! Row groups of a column chunk each with one data page (version 1, GZIP). Numbers are PLAIN, texts
+//! are in a dictionary, what is absent is in the definition levels. (Apache Parquet 2.11,
+//! `parquet.thrift`, `Encodings.md`.) Times are TIMESTAMP in milliseconds.
 
 mod chunk;
 mod column;
@@ -14,12 +14,13 @@ use std::io::{self, Write};
 use std::mem;
 
 use self::chunk::Chunk;
-pub use self::column::Column;
-use self::column::element;
+pub use self::column::ParquetColumn;
+use self::column::encode_schema_element;
 use self::packer::Packer;
 use self::thrift::Struct;
 
-/// Rows that are held back until they are written: some thirty megabytes where every metric is there.
+/// Rows that are held back until they are written: some thirty megabytes where every metric is
+/// there.
 pub(crate) const GROUP: usize = if cfg!(test) { 1 << 9 } else { 1 << 16 };
 
 const MAGIC: &[u8; 4] = b"PAR1";
@@ -38,7 +39,7 @@ const TIMESTAMP_MILLIS: i32 = 9;
 
 /// What one row has in one column.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Cell {
+pub enum ParquetCell {
     /// Nothing.
     Absent,
     /// A text.
@@ -54,75 +55,86 @@ pub enum Cell {
 }
 
 /// Writes rows as they come, a row group at a time.
-pub struct Writer<W> {
+pub struct ParquetWriter<W> {
     out: W,
     name: &'static str,
     at: i64,
     rows: usize,
     all_rows: i64,
-    columns: Vec<Column>,
+    columns: Vec<ParquetColumn>,
     groups: Vec<Vec<u8>>,
     packer: Packer,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> ParquetWriter<W> {
     /// Begins a file of a table of this name.
     ///
     /// # Errors
     /// Where the disk takes no more.
-    pub fn new(mut out: W, name: &'static str, columns: Vec<Column>) -> io::Result<Self> {
+    pub fn new(mut out: W, name: &'static str, columns: Vec<ParquetColumn>) -> io::Result<Self> {
         out.write_all(MAGIC)?;
-        Ok(Self { out, name, at: 4, rows: 0, all_rows: 0, columns, groups: Vec::new(), packer: Packer::new() })
+        Ok(Self {
+            out,
+            name,
+            at: 4,
+            rows: 0,
+            all_rows: 0,
+            columns,
+            groups: Vec::new(),
+            packer: Packer::new(),
+        })
     }
 
     /// Takes a row: a cell for each column, in their order.
     ///
     /// # Errors
     /// Where the cells are not those of the columns, or the disk takes no more.
-    pub fn row(&mut self, cells: &[Cell]) -> io::Result<()> {
+    pub fn write_row(&mut self, cells: &[ParquetCell]) -> io::Result<()> {
         let fit = cells.len() == self.columns.len()
-            && cells.iter().zip(&self.columns).all(|(cell, column)| column.takes(cell));
+            && cells.iter().zip(&self.columns).all(|(cell, column)| column.accepts_cell(cell));
         if !fit {
             let what = format!("a row of {} is not of its columns", self.name);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
-        self.columns.iter_mut().zip(cells).for_each(|(column, cell)| column.put(cell));
-        self.added(1)
+        self.columns.iter_mut().zip(cells).for_each(|(column, cell)| column.push_cell(cell));
+        self.commit_rows(1)
     }
 
-    /// The columns, for who fills them one after another, and says by [`added`](Self::added) how many rows came.
-    pub(crate) fn columns(&mut self) -> std::slice::IterMut<'_, Column> {
+    /// The columns, for who fills them one after another, and says by [`added`](Self::added) how
+    /// many rows came.
+    pub(crate) fn columns_mut(&mut self) -> std::slice::IterMut<'_, ParquetColumn> {
         self.columns.iter_mut()
     }
 
     /// Rows for which there is room until a group is full.
-    pub(crate) const fn room(&self) -> usize {
+    pub(crate) const fn rows_until_full(&self) -> usize {
         GROUP - self.rows
     }
 
     /// So many rows were put into each column.
-    pub(crate) fn added(&mut self, rows: usize) -> io::Result<()> {
+    pub(crate) fn commit_rows(&mut self, rows: usize) -> io::Result<()> {
         self.rows += rows;
         if self.rows >= GROUP { self.write_group() } else { Ok(()) }
     }
 
     fn write_group(&mut self) -> io::Result<()> {
-        let rows: i64 = fits(mem::take(&mut self.rows))?;
+        let rows: i64 = try_narrow(mem::take(&mut self.rows))?;
         let start = self.at;
         let mut chunks = Vec::with_capacity(self.columns.len());
         let (mut plain_size, mut size) = (0, 0);
         for column in &mut self.columns {
-            let chunk = Chunk::of(column, rows, &mut self.packer)?;
+            let chunk = Chunk::from_column(column, rows, &mut self.packer)?;
             self.out.write_all(&chunk.bytes)?;
-            chunks.push(chunk.about(column, self.at, rows)?);
+            chunks.push(chunk.encode_metadata(column, self.at, rows)?);
             plain_size += chunk.plain_size;
-            size += fits::<_, i64>(chunk.bytes.len())?;
-            self.at += fits::<_, i64>(chunk.bytes.len())?;
+            size += try_narrow::<_, i64>(chunk.bytes.len())?;
+            self.at += try_narrow::<_, i64>(chunk.bytes.len())?;
             column.clear();
         }
         self.all_rows += rows;
-        let group = Struct::new().structs(1, &chunks).i64(2, plain_size).i64(3, rows);
-        self.groups.push(group.i64(5, start).i64(6, size).end());
+        let group =
+            Struct::new().with_struct_list(1, &chunks).with_i64(2, plain_size).with_i64(3, rows);
+        self.groups.push(group.with_i64(5, start).with_i64(6, size).finish());
         Ok(())
     }
 
@@ -134,27 +146,32 @@ impl<W: Write> Writer<W> {
         if self.rows > 0 {
             self.write_group()?;
         }
-        let root = Struct::new().bytes(4, self.name.as_bytes()).i32(5, fits(self.columns.len())?).end();
+        let root = Struct::new()
+            .with_bytes(4, self.name.as_bytes())
+            .with_i32(5, try_narrow(self.columns.len())?)
+            .finish();
         let mut schema = vec![root];
-        schema.extend(self.columns.iter().map(|column| element(column, utc)));
+        schema.extend(self.columns.iter().map(|column| encode_schema_element(column, utc)));
         // Statistics are in the order of each type.
-        let order = Struct::new().inner(1, Struct::new()).end();
+        let order = Struct::new().with_struct(1, Struct::new()).finish();
         let footer = Struct::new()
-            .i32(1, 1)
-            .structs(2, &schema)
-            .i64(3, self.all_rows)
-            .structs(4, &self.groups)
-            .bytes(6, concat!("hugewise version ", env!("CARGO_PKG_VERSION")).as_bytes())
-            .structs(7, &vec![order; self.columns.len()])
-            .end();
+            .with_i32(1, 1)
+            .with_struct_list(2, &schema)
+            .with_i64(3, self.all_rows)
+            .with_struct_list(4, &self.groups)
+            .with_bytes(6, concat!("hugewise version ", env!("CARGO_PKG_VERSION")).as_bytes())
+            .with_struct_list(7, &vec![order; self.columns.len()])
+            .finish();
         self.out.write_all(&footer)?;
-        self.out.write_all(&fits::<_, u32>(footer.len())?.to_le_bytes())?;
+        self.out.write_all(&try_narrow::<_, u32>(footer.len())?.to_le_bytes())?;
         self.out.write_all(MAGIC)?;
         Ok(self.out)
     }
 }
 
-/// Where rows are counted or bytes measured, which a file format holds in fewer bits than memory does.
-fn fits<T, U: TryFrom<T>>(value: T) -> io::Result<U> {
-    U::try_from(value).map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, "more than the format can hold"))
+/// Where rows are counted or bytes measured, which a file format holds in fewer bits than memory
+/// does.
+fn try_narrow<T, U: TryFrom<T>>(value: T) -> io::Result<U> {
+    U::try_from(value)
+        .map_err(|_| io::Error::new(io::ErrorKind::FileTooLarge, "more than the format can hold"))
 }

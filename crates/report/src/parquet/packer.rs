@@ -7,14 +7,14 @@ use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 /// Deflate, no name, no time, an unknown system (RFC 1952, 2.3).
 const HEAD: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff];
 
-/// Pages up to this size are stored as they are: to clear the tables for one takes longer than all the rest of writing it, and
-/// there is hardly anything to win. A small table has hundreds of them.
+/// Pages up to this size are stored as they are: to clear the tables for one takes longer than all
+/// the rest of writing it, and there is hardly anything to win. A small table has hundreds of them.
 const STORED: u16 = 96;
 /// A block without compression that is the last one (RFC 1951, 3.2.3 and 3.2.4).
 const LAST_STORED: u8 = 1;
 
-/// Packs one page after another with the same tables: these take a third of a megabyte, which the system would give and take
-/// back for each page.
+/// Packs one page after another with the same tables: these take a third of a megabyte, which the
+/// system would give and take back for each page.
 pub(super) struct Packer(Option<Compress>);
 
 impl Packer {
@@ -24,7 +24,7 @@ impl Packer {
     }
 
     /// A whole GZIP member.
-    pub(super) fn pack(&mut self, plain: &[u8]) -> io::Result<Vec<u8>> {
+    pub(super) fn pack_gzip(&mut self, plain: &[u8]) -> io::Result<Vec<u8>> {
         let mut packed = Vec::with_capacity(HEAD.len() + plain.len() / 2 + 64);
         packed.extend(HEAD);
         match u16::try_from(plain.len()) {
@@ -70,11 +70,12 @@ mod tests {
     #[test]
     fn each_page_unpacks_by_itself() {
         let mut packer = Packer::new();
-        let noise: Vec<u8> =
-            (0..300_000_u32).map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[0] ^ 0x5a).collect();
+        let noise: Vec<u8> = (0..300_000_u32)
+            .map(|at| at.wrapping_mul(2_654_435_761).to_be_bytes()[0] ^ 0x5a)
+            .collect();
         // What does not get smaller, what does, nothing, and the first again.
         for plain in [&noise[..], &[7; 1 << 20], b"", b"HW201", &[9; 96], &[9; 97], &noise[..]] {
-            let packed = packer.pack(plain).unwrap();
+            let packed = packer.pack_gzip(plain).unwrap();
             let mut reader = flate2::bufread::GzDecoder::new(packed.as_slice());
             let mut unpacked = Vec::new();
             reader.read_to_end(&mut unpacked).unwrap();

@@ -10,7 +10,7 @@ const LIST: u8 = 9;
 const STRUCT: u8 = 12;
 
 /// Seven bits a byte, the least first.
-pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
+pub(super) fn write_varint(out: &mut Vec<u8>, mut value: u64) {
     while let Ok(low @ 128..) = u8::try_from(value & 0x7f | if value > 0x7f { 0x80 } else { 0 }) {
         out.push(low);
         value >>= 7;
@@ -18,12 +18,12 @@ pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.extend(u8::try_from(value));
 }
 
-fn zigzag(value: i64) -> u64 {
+fn zigzag_encode(value: i64) -> u64 {
     (value.cast_unsigned() << 1) ^ (value >> 63).cast_unsigned()
 }
 
-fn bytes(out: &mut Vec<u8>, text: &[u8]) {
-    varint(out, u64::try_from(text.len()).unwrap_or(u64::MAX));
+fn write_bytes(out: &mut Vec<u8>, text: &[u8]) {
+    write_varint(out, u64::try_from(text.len()).unwrap_or(u64::MAX));
     out.extend_from_slice(text);
 }
 
@@ -32,7 +32,7 @@ fn list_head(out: &mut Vec<u8>, kind: u8, length: usize) {
         Ok(short @ 0..15) => out.push(short << 4 | kind),
         _ => {
             out.push(0xf0 | kind);
-            varint(out, u64::try_from(length).unwrap_or(u64::MAX));
+            write_varint(out, u64::try_from(length).unwrap_or(u64::MAX));
         }
     }
 }
@@ -49,64 +49,64 @@ impl Struct {
         Self::default()
     }
 
-    fn head(&mut self, field: u8, kind: u8) {
+    fn write_field_header(&mut self, field: u8, kind: u8) {
         // The fields of Parquet are all nearer to each other than fifteen.
         self.out.push((field - self.last) << 4 | kind);
         self.last = field;
     }
 
-    pub(super) fn flag(mut self, field: u8, value: bool) -> Self {
-        self.head(field, if value { BOOL_TRUE } else { BOOL_FALSE });
+    pub(super) fn with_bool(mut self, field: u8, value: bool) -> Self {
+        self.write_field_header(field, if value { BOOL_TRUE } else { BOOL_FALSE });
         self
     }
 
-    pub(super) fn i32(mut self, field: u8, value: i32) -> Self {
-        self.head(field, I32);
-        varint(&mut self.out, zigzag(value.into()));
+    pub(super) fn with_i32(mut self, field: u8, value: i32) -> Self {
+        self.write_field_header(field, I32);
+        write_varint(&mut self.out, zigzag_encode(value.into()));
         self
     }
 
-    pub(super) fn i64(mut self, field: u8, value: i64) -> Self {
-        self.head(field, I64);
-        varint(&mut self.out, zigzag(value));
+    pub(super) fn with_i64(mut self, field: u8, value: i64) -> Self {
+        self.write_field_header(field, I64);
+        write_varint(&mut self.out, zigzag_encode(value));
         self
     }
 
-    pub(super) fn bytes(mut self, field: u8, value: &[u8]) -> Self {
-        self.head(field, BINARY);
-        bytes(&mut self.out, value);
+    pub(super) fn with_bytes(mut self, field: u8, value: &[u8]) -> Self {
+        self.write_field_header(field, BINARY);
+        write_bytes(&mut self.out, value);
         self
     }
 
-    pub(super) fn inner(mut self, field: u8, value: Self) -> Self {
-        self.head(field, STRUCT);
-        self.out.extend(value.end());
+    pub(super) fn with_struct(mut self, field: u8, value: Self) -> Self {
+        self.write_field_header(field, STRUCT);
+        self.out.extend(value.finish());
         self
     }
 
-    pub(super) fn structs(mut self, field: u8, values: &[Vec<u8>]) -> Self {
-        self.head(field, LIST);
+    pub(super) fn with_struct_list(mut self, field: u8, values: &[Vec<u8>]) -> Self {
+        self.write_field_header(field, LIST);
         list_head(&mut self.out, STRUCT, values.len());
         values.iter().for_each(|value| self.out.extend_from_slice(value));
         self
     }
 
-    pub(super) fn numbers(mut self, field: u8, values: &[i32]) -> Self {
-        self.head(field, LIST);
+    pub(super) fn with_i32_list(mut self, field: u8, values: &[i32]) -> Self {
+        self.write_field_header(field, LIST);
         list_head(&mut self.out, I32, values.len());
-        values.iter().for_each(|value| varint(&mut self.out, zigzag((*value).into())));
+        values.iter().for_each(|value| write_varint(&mut self.out, zigzag_encode((*value).into())));
         self
     }
 
-    pub(super) fn texts(mut self, field: u8, values: &[&str]) -> Self {
-        self.head(field, LIST);
+    pub(super) fn with_text_list(mut self, field: u8, values: &[&str]) -> Self {
+        self.write_field_header(field, LIST);
         list_head(&mut self.out, BINARY, values.len());
-        values.iter().for_each(|value| bytes(&mut self.out, value.as_bytes()));
+        values.iter().for_each(|value| write_bytes(&mut self.out, value.as_bytes()));
         self
     }
 
     /// The whole of it.
-    pub(super) fn end(mut self) -> Vec<u8> {
+    pub(super) fn finish(mut self) -> Vec<u8> {
         self.out.push(0);
         self.out
     }
@@ -118,14 +118,20 @@ mod tests {
 
     #[test]
     fn numbers_are_as_the_specification_has_them() {
-        let of = |value| {
+        let bytes_of = |value| {
             let mut out = Vec::new();
-            varint(&mut out, value);
+            write_varint(&mut out, value);
             out
         };
         // 50399 is the example of the specification.
-        assert_eq!((of(50_399), of(0), of(127)), (vec![0xdf, 0x89, 0x03], vec![0], vec![0x7f]));
-        assert_eq!((of(128), of(u64::MAX).len()), (vec![0x80, 1], 10));
-        assert_eq!([0, -1, 1, -2, i64::MAX, i64::MIN].map(zigzag), [0, 1, 2, 3, u64::MAX - 1, u64::MAX]);
+        assert_eq!(
+            (bytes_of(50_399), bytes_of(0), bytes_of(127)),
+            (vec![0xdf, 0x89, 0x03], vec![0], vec![0x7f])
+        );
+        assert_eq!((bytes_of(128), bytes_of(u64::MAX).len()), (vec![0x80, 1], 10));
+        assert_eq!(
+            [0, -1, 1, -2, i64::MAX, i64::MIN].map(zigzag_encode),
+            [0, 1, 2, 3, u64::MAX - 1, u64::MAX]
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! OSWatcher's folder: a file an hour of each tool. A ring may be made up by somebody, and others may write to the folder that the
-//! new one is in: what is written is bounded, lies below a folder that is held open, and goes to files that this run has made.
+//! OSWatcher's folder: a file per hour and tool. A ring may be forged, and others may write to the
+//! folder above: output is bounded, lies below a folder that is held open, and goes to files that
+//! this run has made.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -7,61 +8,63 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use hugewise_record::ring::{Entry, read_in_order};
-use hugewise_record::{Sample, status};
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use hugewise_model::calendar::civil_time;
+use hugewise_record::ring::{RingEntry, read_in_order};
+use hugewise_record::{HostSample, status};
+use jiff::civil::DateTime;
 use rustix::fs::{CWD, Mode, OFlags, fstat, mkdirat, openat};
 
-use super::Span;
-use super::export::refused;
-use super::oswatcher::{meminfo, vmstat};
+use super::ExportSpan;
+use super::export::export_error;
+use super::oswatcher::{write_meminfo, write_vmstat};
 
 /// Hours of any recording: 31 days and a part of an hour.
 const HOURS: usize = 31 * 24 + 1;
-/// Hours of the largest one that `--days` allows.
+/// Hours of the largest recording that `--days` allows.
 const MOST_HOURS: usize = 366 * 24 + 1;
-/// Hours that a block has samples of, but for what [`HOURS`] allows anyhow.
+/// Hours that a block can have samples of.
 const HOURS_A_BLOCK: usize = 2;
 
-/// Writes what a ring has of a stretch of time to a folder as OSWatcher does, which is made, readable by its owner alone.
+/// Writes a ring's samples of a time span to a new folder as OSWatcher does, readable by its owner
+/// alone.
 ///
 /// # Errors
-/// The ring cannot be read, or has samples of more hours than a recording of its size; something has the folder's name, or the
-/// disk takes no more.
-pub fn export_oswatcher(ring: &Path, span: Span, folder: &Path) -> io::Result<()> {
-    let file = status::open(ring)?;
-    let most = hours(&file)?;
-    let folder = make(CWD, folder)?;
+/// Where the ring cannot be read or has samples of more hours than its size allows, the folder
+/// exists, or the disk is full.
+pub fn export_oswatcher(ring: &Path, span: ExportSpan, folder: &Path) -> io::Result<()> {
+    let file = status::open_ring(ring)?;
+    let most = hours_allowed(&file)?;
+    let folder = create_folder(CWD, folder)?;
     let mut tools = [
-        Hours::new(make(&folder, "oswmeminfo")?, "meminfo", most),
-        Hours::new(make(&folder, "oswvmstat")?, "vmstat", most),
+        HourlyFiles::new(create_folder(&folder, "oswmeminfo")?, "meminfo", most),
+        HourlyFiles::new(create_folder(&folder, "oswvmstat")?, "vmstat", most),
     ];
-    let mut before: Option<(u64, Box<Sample>)> = None;
+    let mut before: Option<(u64, Box<HostSample>)> = None;
     let mut failed = Ok(());
     let mut host = String::new();
     let mut page = 4096;
     read_in_order(&file, &mut |position, entry| match entry {
-        Entry::About(about) => {
-            host = plain(&about.host);
+        RingEntry::About(about) => {
+            host = to_file_name(&about.host);
             page = about.base_page;
         }
-        Entry::Sample(sample) if failed.is_ok() => {
-            let earlier = before.take().filter(|(run, _)| *run == position.run).map(|(_, sample)| sample);
-            if span.has(sample.wall) {
+        RingEntry::Sample(sample) if failed.is_ok() => {
+            let earlier =
+                before.take().filter(|(run, _)| *run == position.run).map(|(_, sample)| sample);
+            if span.contains_moment(sample.wall) {
                 failed = write(&mut tools, &host, page, earlier.as_deref(), sample);
             }
             before = Some((position.run, Box::new(sample.clone())));
         }
         _ => {}
     })
-    .map_err(refused)?;
+    .map_err(export_error)?;
     failed?;
-    tools.into_iter().try_for_each(Hours::finish)
+    tools.into_iter().try_for_each(HourlyFiles::finish)
 }
 
-/// How many hours its size allows, where it keeps to that.
-fn hours(file: &File) -> io::Result<usize> {
+/// The hours that a ring's size allows; an error if it has samples of more.
+fn hours_allowed(file: &File) -> io::Result<usize> {
     let mut names = BTreeSet::new();
     let mut host = String::new();
     let (mut blocks, mut last) = (0_usize, None);
@@ -70,65 +73,72 @@ fn hours(file: &File) -> io::Result<usize> {
             blocks += 1;
         }
         match entry {
-            Entry::About(about) => host = plain(&about.host),
-            Entry::Sample(sample) if names.len() <= MOST_HOURS => {
-                names.extend(hour(sample).map(|(hour, _)| format!("{host} {hour}")));
+            RingEntry::About(about) => host = to_file_name(&about.host),
+            RingEntry::Sample(sample) if names.len() <= MOST_HOURS => {
+                names.extend(sample_hour(sample).map(|(hour, _)| format!("{host} {hour}")));
             }
             _ => {}
         }
     })
-    .map_err(refused)?;
+    .map_err(export_error)?;
     let most = blocks.saturating_mul(HOURS_A_BLOCK).clamp(HOURS, MOST_HOURS);
     if names.len() > most { Err(too_many(most)) } else { Ok(most) }
 }
 
 fn too_many(most: usize) -> io::Error {
-    refused(format!(
-        "the recording has samples of more than {most} different hours, which is more than one of its size can hold: it is \
+    export_error(format!(
+        "the recording has samples of more than {most} different hours, which is more than one of \
+             its size can hold: it is \
          damaged or made up, and nothing more is written"
     ))
 }
 
-/// A host's name as a part of a file's.
-fn plain(host: &str) -> String {
+fn to_file_name(host: &str) -> String {
     let fit = |one: char| one.is_ascii_alphanumeric() || matches!(one, '.' | '-');
     host.chars().map(|one| if fit(one) { one } else { '-' }).collect()
 }
 
-/// The hour of a sample as it stands in a file's name, and its time; `None` outside of the years that there are.
-fn hour(sample: &Sample) -> Option<(String, jiff::Zoned)> {
-    let time = Timestamp::from_millisecond(sample.wall).ok()?.to_zoned(TimeZone::UTC);
+/// The hour of a sample as in a file's name, and its time.
+fn sample_hour(sample: &HostSample) -> Option<(String, DateTime)> {
+    let time = civil_time(sample.wall)?;
     Some((time.strftime("%y.%m.%d.%H00").to_string(), time))
 }
 
-/// Makes a folder that is not there yet, and opens it.
-fn make(below: impl AsFd, path: impl rustix::path::Arg + Copy) -> io::Result<OwnedFd> {
+/// Makes a new folder and opens it.
+fn create_folder(below: impl AsFd, path: impl rustix::path::Arg + Copy) -> io::Result<OwnedFd> {
     mkdirat(&below, path, Mode::RWXU)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = openat(&below, path, flags, Mode::empty())?;
     if fstat(&folder)?.st_uid != rustix::process::geteuid().as_raw() {
-        return Err(refused("another user put a folder in the place of the one that was made"));
+        return Err(export_error(
+            "another user put a folder in the place of the one that was made",
+        ));
     }
     Ok(folder)
 }
 
-fn write(tools: &mut [Hours; 2], host: &str, page: u64, before: Option<&Sample>, sample: &Sample) -> io::Result<()> {
-    let Some((hour, time)) = hour(sample) else { return Ok(()) };
+fn write(
+    tools: &mut [HourlyFiles; 2],
+    host: &str,
+    page: u64,
+    before: Option<&HostSample>,
+    sample: &HostSample,
+) -> io::Result<()> {
+    let Some((hour, time)) = sample_hour(sample) else { return Ok(()) };
     let stamp = time.strftime("zzz ***%a %b %e %H:%M:%S UTC %Y").to_string();
     let [memory, table] = tools;
-    let out = memory.hour(host, &hour)?;
+    let out = memory.open_hour(host, &hour)?;
     writeln!(out, "{stamp}")?;
-    meminfo(sample, out)?;
-    let out = table.hour(host, &hour)?;
+    write_meminfo(sample, out)?;
+    let out = table.open_hour(host, &hour)?;
     writeln!(out, "{stamp}")?;
     match before {
-        Some(before) => vmstat(before, sample, page, out),
+        Some(before) => write_vmstat(before, sample, page, out),
         None => Ok(()),
     }
 }
 
-/// The files of one tool, one an hour.
-struct Hours {
+struct HourlyFiles {
     folder: OwnedFd,
     tool: &'static str,
     most: usize,
@@ -136,16 +146,16 @@ struct Hours {
     open: Option<(String, BufWriter<File>)>,
 }
 
-impl Hours {
+impl HourlyFiles {
     const fn new(folder: OwnedFd, tool: &'static str, most: usize) -> Self {
         Self { folder, tool, most, made: BTreeSet::new(), open: None }
     }
 
-    fn hour(&mut self, host: &str, hour: &str) -> io::Result<&mut BufWriter<File>> {
+    fn open_hour(&mut self, host: &str, hour: &str) -> io::Result<&mut BufWriter<File>> {
         let name = format!("{host}_{}_{hour}.dat", self.tool);
-        if self.open.as_ref().is_none_or(|(of, _)| *of != name) {
+        if self.open.as_ref().is_none_or(|(text, _)| *text != name) {
             self.close()?;
-            // A clock that went back leads to an hour that was there.
+            // A clock that was set back leads to an earlier file.
             let is_new = !self.made.contains(&name);
             if is_new && self.made.len() >= self.most {
                 return Err(too_many(self.most));
@@ -160,7 +170,7 @@ impl Hours {
             }
             self.open = Some((name, out));
         }
-        self.open.as_mut().map(|(_, out)| out).ok_or_else(|| refused("no file"))
+        self.open.as_mut().map(|(_, out)| out).ok_or_else(|| export_error("no file"))
     }
 
     fn close(&mut self) -> io::Result<()> {
@@ -173,12 +183,13 @@ impl Hours {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::indexing_slicing)]
 mod tests {
+    #![allow(clippy::disallowed_methods)]
+
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    use hugewise_record::ring::{About, Folder, Kind};
+    use hugewise_record::ring::{About, RingFolder, RingKind};
     use hugewise_record::testing::{Blocks, with_extremes};
 
     use super::*;
@@ -186,30 +197,46 @@ mod tests {
     const HOUR: i64 = 3_600_000;
 
     /// A ring of 20 blocks with a sample of each of so many hours.
-    fn ring(folder: &Path, hours: i64) -> std::path::PathBuf {
-        let opened = Folder::open(folder).unwrap().ring(Kind::Seconds, 20, &About::default()).unwrap();
+    fn create_sample_ring(folder: &Path, hours: i64) -> std::path::PathBuf {
+        let opened = RingFolder::open(folder)
+            .unwrap()
+            .open_ring(RingKind::Seconds, 20, &About::default())
+            .unwrap();
         let mut blocks = Blocks::of(&opened.ring, 0);
         for hour in 0..hours {
-            let mut sample = Sample::default();
+            let mut sample = HostSample::default();
             (sample.wall, sample.uptime) = (hour * HOUR, 1);
             blocks.push(&opened.ring, &sample);
         }
-        folder.join(Kind::Seconds.file())
+        folder.join(RingKind::Seconds.file_name())
     }
 
-    fn files(folder: &Path) -> usize {
-        ["oswmeminfo", "oswvmstat"].iter().map(|tool| fs::read_dir(folder.join(tool)).map_or(0, Iterator::count)).sum()
+    fn count_files(folder: &Path) -> usize {
+        ["oswmeminfo", "oswvmstat"]
+            .iter()
+            .map(|tool| fs::read_dir(folder.join(tool)).map_or(0, Iterator::count))
+            .sum()
     }
 
     #[test]
     fn a_small_ring_makes_no_thousands_of_files() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
-        export_oswatcher(&ring(&folder.path().join("a"), 745), Span::default(), &out).unwrap();
-        assert_eq!(files(&out), 2 * 745);
+        export_oswatcher(
+            &create_sample_ring(&folder.path().join("a"), 745),
+            ExportSpan::default(),
+            &out,
+        )
+        .unwrap();
+        assert_eq!(count_files(&out), 2 * 745);
         let out = folder.path().join("more");
-        let why =
-            export_oswatcher(&ring(&folder.path().join("b"), 746), Span::default(), &out).unwrap_err().to_string();
+        let why = export_oswatcher(
+            &create_sample_ring(&folder.path().join("b"), 746),
+            ExportSpan::default(),
+            &out,
+        )
+        .unwrap_err()
+        .to_string();
         assert!(why.contains("more than 745 different hours"), "{why}");
         assert!(!out.exists(), "what is refused leaves nothing");
     }
@@ -219,26 +246,33 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let precious = folder.path().join("precious");
         fs::write(&precious, "precious").unwrap();
-        let sub = make(CWD, &folder.path().join("osw")).unwrap();
-        let mut hours = Hours::new(sub, "meminfo", 9);
+        let sub = create_folder(CWD, &folder.path().join("osw")).unwrap();
+        let mut hours = HourlyFiles::new(sub, "meminfo", 9);
         symlink(&precious, folder.path().join("osw/db1_meminfo_26.01.01.0000.dat")).unwrap();
         fs::hard_link(&precious, folder.path().join("osw/db1_meminfo_26.01.01.0100.dat")).unwrap();
         for hour in ["26.01.01.0000", "26.01.01.0100"] {
-            assert_eq!(hours.hour("db1", hour).unwrap_err().kind(), io::ErrorKind::AlreadyExists, "{hour}");
+            assert_eq!(
+                hours.open_hour("db1", hour).unwrap_err().kind(),
+                io::ErrorKind::AlreadyExists,
+                "{hour}"
+            );
         }
         // One's own, once a clock went back; and not what came in its place.
         for hour in ["26.01.01.0200", "26.01.01.0300", "26.01.01.0200"] {
-            writeln!(hours.hour("db1", hour).unwrap(), "{hour}").unwrap();
+            writeln!(hours.open_hour("db1", hour).unwrap(), "{hour}").unwrap();
         }
         hours.close().unwrap();
         let path = folder.path().join("osw/db1_meminfo_26.01.01.0200.dat");
         assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), 4);
         fs::remove_file(&path).unwrap();
         symlink(&precious, &path).unwrap();
-        assert!(hours.hour("db1", "26.01.01.0300").is_ok() && hours.hour("db1", "26.01.01.0200").is_err());
+        assert!(
+            hours.open_hour("db1", "26.01.01.0300").is_ok()
+                && hours.open_hour("db1", "26.01.01.0200").is_err()
+        );
         assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
         symlink(folder.path(), folder.path().join("link")).unwrap();
-        assert!(make(CWD, &folder.path().join("link")).is_err());
+        assert!(create_folder(CWD, &folder.path().join("link")).is_err());
     }
 
     proptest::proptest! {
@@ -247,10 +281,10 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("ring");
             fs::write(&path, with_extremes(&choices)).unwrap();
-            export_oswatcher(&path, Span::default(), &folder.path().join("out")).unwrap();
-            super::super::export::lines(&path, Span::default(), &mut io::sink()).unwrap();
-            let status = status::status(&status::open(&path).unwrap()).unwrap();
-            let recording = super::super::Recording { folder: String::new(), rings: vec![status], now: i64::MIN };
+            export_oswatcher(&path, ExportSpan::default(), &folder.path().join("out")).unwrap();
+            super::super::export::export_json_lines(&path, ExportSpan::default(), &mut io::sink()).unwrap();
+            let status = status::read_status(&status::open_ring(&path).unwrap()).unwrap();
+            let recording = super::super::RecordingFolder { folder: String::new(), rings: vec![status], now: i64::MIN };
             super::super::status::write_text(&recording, &mut io::sink()).unwrap();
             super::super::status::write_json(&recording, &mut io::sink()).unwrap();
         }

@@ -4,30 +4,34 @@ use std::io;
 
 use hugewise_model::{Host, Reason, Unread};
 
-use crate::Checked;
+use crate::CheckReport;
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
-use crate::view::closing::{as_whom, counts, grouped, is_complete, undecided};
+use crate::view::closing::{
+    as_whom, group_unread, is_complete, list_undecided, summarize_findings,
+};
 
 /// Entries of a list before it says `and 3 more`.
 const MOST: usize = 5;
 
-pub(super) fn write(screen: &mut Screen<'_>, checked: &Checked<'_>) -> io::Result<()> {
-    let mut last = Spans::from(counts(checked).as_str());
+pub(super) fn write(screen: &mut Screen<'_>, checked: &CheckReport<'_>) -> io::Result<()> {
+    let mut last = Spans::from(summarize_findings(checked).as_str());
     if is_complete(checked) {
-        return screen.flow(0, &last.add(Role::Text, " Everything was read."));
+        return screen.write_paragraph(0, &last.add(Role::Text, " Everything was read."));
     }
-    let undecided = undecided(checked);
+    let undecided = list_undecided(checked);
     if !undecided.is_empty() {
-        screen.flow(0, &last)?;
-        last = Spans::new().add(Role::Quiet, "Undecided: ").add(Role::Text, &listed(&undecided));
+        screen.write_paragraph(0, &last)?;
+        last = Spans::new()
+            .add(Role::Quiet, "Undecided: ")
+            .add(Role::Text, &join_shortened(&undecided));
     }
     let denied = checked.assessment.unknown.iter().any(|verdict| verdict.why == Reason::Denied);
-    end(screen, last, checked.host, checked.unread, denied)
+    write_closing(screen, last, checked.host, checked.unread, denied)
 }
 
-/// The last line: what was not read, and who would see more, behind what is to be said before.
-pub(super) fn end(
+/// Ends `last` with what was not read, and who would see more.
+pub(super) fn write_closing(
     screen: &mut Screen<'_>,
     mut last: Spans,
     host: &Host,
@@ -36,15 +40,17 @@ pub(super) fn end(
 ) -> io::Result<()> {
     if !unread.is_empty() {
         if last.width() > 0 {
-            screen.flow(2, &last)?;
+            screen.write_paragraph(2, &last)?;
         }
-        last = Spans::new().add(Role::Quiet, "Not read: ").add(Role::Text, &listed(&grouped(unread)));
+        last = Spans::new()
+            .add(Role::Quiet, "Not read: ")
+            .add(Role::Text, &join_shortened(&group_unread(unread)));
     }
     let denied = denied || unread.iter().any(|fact| fact.why.is_denied());
-    screen.flow(2, &last.add(Role::Strong, as_whom(host, denied)))
+    screen.write_paragraph(2, &last.add(Role::Strong, as_whom(host, denied)))
 }
 
-fn listed(entries: &[String]) -> String {
+fn join_shortened(entries: &[String]) -> String {
     let shown = entries.get(..MOST.min(entries.len())).unwrap_or_default().join(", ");
     match entries.len().saturating_sub(MOST) {
         0 => format!("{shown}."),

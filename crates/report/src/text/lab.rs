@@ -3,45 +3,50 @@
 use std::io;
 
 use hugewise_lab::experiment::Outline;
-use hugewise_lab::results::Run;
+use hugewise_lab::results::MetricRun;
 use hugewise_model::Bytes;
 
-use crate::chart::Unit;
-use crate::lab::{groups, name, ratio_of, times, value};
+use crate::chart::ChartUnit;
+use crate::lab::{
+    forecast_cells, format_ratio, format_run_value, group_runs, metric_title, ratio_of,
+};
 use crate::palette::Role;
 use crate::screen::{Screen, Spans};
-use crate::table::{self, Cell, Column};
-use crate::{LabReport, Layout};
+use crate::table::{self, TableCell, TableColumn};
+use crate::{LabReport, TextLayout};
 
 const HANG: usize = 10;
 
-fn labelled(label: &str) -> Spans {
+fn hanging_label(label: &str) -> Spans {
     Spans::new().add(Role::Quiet, &format!("{label:<HANG$}"))
 }
 
-/// Writes what an experiment is going to do and to take, in a few lines.
-///
-/// # Errors
-/// Where `out` cannot be written.
-pub fn write_plan(plan: &Outline, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
+/// Writes what an experiment is going to do.
+pub fn write_plan(plan: &Outline, out: &mut dyn io::Write, layout: TextLayout) -> io::Result<()> {
     let screen = &mut Screen::new(out, layout);
     let mut title = Spans::new().add(Role::Strong, &format!("lab {}", plan.experiment));
     title.push(Role::Text, &format!("  on {}", plan.engine));
-    screen.flow(HANG, &title)?;
-    let there: Vec<String> =
-        plan.variants.iter().filter(|one| one.left_out.is_none()).map(|one| one.pages.to_string()).collect();
-    let rounds = if plan.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", plan.rounds) };
+    screen.write_paragraph(HANG, &title)?;
+    let there: Vec<String> = plan
+        .variants
+        .iter()
+        .filter(|one| one.left_out.is_none())
+        .map(|one| one.pages.to_string())
+        .collect();
+    let rounds =
+        if plan.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", plan.rounds) };
     let warm = match plan.warm_ups {
         0 => String::new(),
         1 => " after a warm-up round".into(),
         count => format!(" after {count} warm-up rounds"),
     };
-    let what = format!("pages {}, in turn; {rounds}{warm}; order by seed {}", there.join(", "), plan.seed);
-    screen.flow(HANG, &labelled("measures").add(Role::Text, &what))?;
-    let time = format!("about {}", Unit::Seconds.show(plan.seconds));
-    screen.flow(
+    let what =
+        format!("pages {}, in turn; {rounds}{warm}; order by seed {}", there.join(", "), plan.seed);
+    screen.write_paragraph(HANG, &hanging_label("measures").add(Role::Text, &what))?;
+    let time = format!("about {}", ChartUnit::Seconds.format_value(plan.seconds));
+    screen.write_paragraph(
         HANG,
-        &labelled("takes").add(Role::Strong, &time).add(
+        &hanging_label("takes").add(Role::Strong, &time).add(
             Role::Text,
             &format!(
                 " and at most {} of memory; {} are available, {} stay free",
@@ -51,64 +56,56 @@ pub fn write_plan(plan: &Outline, out: &mut dyn io::Write, layout: Layout) -> io
             ),
         ),
     )?;
+    let mut entry = |label: &str, text: Spans| {
+        let mut line = hanging_label(label);
+        line.append(&text);
+        screen.write_paragraph(HANG, &line)
+    };
     for (at, change) in plan.changes.iter().enumerate() {
-        screen.flow(HANG, &labelled(if at == 0 { "changes" } else { "" }).add(Role::Text, change))?;
+        entry(if at == 0 { "changes" } else { "" }, Spans::from(change.as_str()))?;
     }
     if !plan.changes.is_empty() {
-        screen.flow(HANG, &labelled("").add(Role::Quiet, "and restores it, however it ends"))?;
+        entry("", Spans::new().add(Role::Quiet, "and restores it, however it ends"))?;
     }
-    for one in &plan.variants {
-        if let Some(why) = &one.left_out {
-            screen.flow(
-                HANG,
-                &labelled("without").add(Role::Warn, &one.pages.to_string()).add(Role::Text, &format!(": {why}")),
-            )?;
+    for variant in &plan.variants {
+        if let Some(why) = &variant.left_out {
+            let pages = Spans::new().add(Role::Warn, &variant.pages.to_string());
+            entry("without", pages.add(Role::Text, &format!(": {why}")))?;
         }
     }
     if let Some(refusal) = &plan.refusal {
-        screen.flow(HANG, &labelled("refused").add(Role::Error, refusal))?;
+        entry("refused", Spans::new().add(Role::Error, refusal))?;
     }
     Ok(())
 }
 
-impl LabReport<'_> {
-    /// Writes the report that people read.
-    ///
-    /// # Errors
-    /// Where `out` cannot be written.
-    pub fn write_text(&self, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-        write(self, out, layout)
-    }
-}
-
-fn write(report: &LabReport<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-    let screen = &mut Screen::new(out, layout);
+pub(crate) fn write(screen: &mut Screen<'_>, report: &LabReport<'_>) -> io::Result<()> {
     let outcome = report.outcome;
     let mut title = Spans::new().add(Role::Strong, &format!("lab {}", outcome.plan.experiment));
     title.push(Role::Text, &format!("  on {}", outcome.plan.engine));
-    if let Some(model) = report.host.processors.model.known() {
+    if let Some(model) = report.host.processors.model.as_known() {
         title.push(Role::Quiet, &format!("  {model}"));
     }
-    if let Some(kernel) = report.host.kernel.known() {
+    if let Some(kernel) = report.host.kernel.as_known() {
         title.push(Role::Quiet, &format!("  Linux {}", kernel.text));
     }
-    screen.flow(2, &title)?;
-    screen.blank()?;
-    results(screen, report)?;
+    screen.write_paragraph(2, &title)?;
+    screen.write_blank()?;
+    write_results(screen, report)?;
     if !report.forecasts.is_empty() {
-        screen.blank()?;
-        forecasts(screen, report)?;
+        screen.write_blank()?;
+        write_forecasts(screen, report)?;
     }
     if !outcome.notes.is_empty() || outcome.stopped.is_some() {
-        screen.blank()?;
+        screen.write_blank()?;
     }
     for note in &outcome.notes {
-        screen.flow(6, &Spans::new().add(Role::Quiet, "note  ").add(Role::Text, note))?;
+        screen.write_labeled(6, Role::Quiet, "note  ", note)?;
     }
     if let Some(stopped) = &outcome.stopped {
-        screen.flow(9, &Spans::new().add(Role::Warn, "stopped  ").add(Role::Text, stopped))?;
+        screen.write_labeled(9, Role::Warn, "stopped  ", stopped)?;
     }
-    let took = Unit::Seconds.show(outcome.seconds);
+    let took = ChartUnit::Seconds.format_value(outcome.seconds);
     let mut last = match outcome.stopped {
         Some(_) => format!("stopped after {took} of {} rounds", outcome.plan.rounds),
         None => format!("{} rounds in {took}", outcome.plan.rounds),
@@ -116,121 +113,131 @@ fn write(report: &LabReport<'_>, out: &mut dyn io::Write, layout: Layout) -> io:
     if let Some(lowest) = outcome.lowest_available_bytes {
         last.push_str(&format!("; available memory never fell below {}", Bytes(lowest)));
     }
-    screen.flow(0, &Spans::new().add(Role::Quiet, &last))
+    screen.write_paragraph(0, &Spans::new().add(Role::Quiet, &last))
 }
 
-const fn left(heading: &'static str) -> Column {
-    Column { heading, short: heading, right: false, least: Some(6) }
-}
-
-const fn right(heading: &'static str) -> Column {
-    Column { heading, short: heading, right: true, least: None }
-}
-
-fn results(screen: &mut Screen<'_>, report: &LabReport<'_>) -> io::Result<()> {
-    let groups = groups(report.outcome);
-    let (sessions, segments) =
-        (varies(report, |run| run.sessions.map(u64::from)), varies(report, |run| run.segment_bytes));
-    let mut columns = vec![left("measured"), left("pages")];
+fn write_results(screen: &mut Screen<'_>, report: &LabReport<'_>) -> io::Result<()> {
+    let groups = group_runs(report.outcome);
+    let (sessions, segments) = (
+        has_distinct_values(report, |run| run.sessions.map(u64::from)),
+        has_distinct_values(report, |run| run.segment_bytes),
+    );
+    let mut columns =
+        vec![TableColumn::left("measured").cut_to(6), TableColumn::left("pages").cut_to(6)];
     if sessions {
-        columns.push(right("sessions"));
+        columns.push(TableColumn::right("sessions"));
     }
     if segments {
-        columns.push(right("size"));
+        columns.push(TableColumn::right("size"));
     }
     let spread = report.outcome.runs.iter().any(|run| run.samples.len() > 1);
-    columns.extend([right("median"), right("least"), right("most"), right("times better")]);
+    columns.extend([
+        TableColumn::right("median"),
+        TableColumn::right("least"),
+        TableColumn::right("most"),
+        TableColumn::right("times better"),
+    ]);
     if !spread {
         columns.retain(|column| !matches!(column.heading, "least" | "most"));
     }
     let mut rows = Vec::new();
     for group in &groups {
         for (at, run) in group.iter().enumerate() {
-            rows.push(row(report, run, at == 0, [sessions, segments, spread]));
+            rows.push(build_result_row(report, run, at == 0, [sessions, segments, spread]));
         }
     }
     table::write(screen, &columns, &rows)
 }
 
-/// Whether runs differ in something that has a column then.
-fn varies(report: &LabReport<'_>, of: impl Fn(&Run) -> Option<u64>) -> bool {
-    let mut seen = report.outcome.runs.iter().filter_map(of);
+fn has_distinct_values(
+    report: &LabReport<'_>,
+    count_of: impl Fn(&MetricRun) -> Option<u64>,
+) -> bool {
+    let mut seen = report.outcome.runs.iter().filter_map(count_of);
     seen.next().is_some_and(|first| seen.any(|other| other != first))
 }
 
-fn row(report: &LabReport<'_>, run: &Run, first: bool, [sessions, segments, spread]: [bool; 3]) -> Vec<Cell> {
+fn build_result_row(
+    report: &LabReport<'_>,
+    run: &MetricRun,
+    first: bool,
+    [sessions, segments, spread]: [bool; 3],
+) -> Vec<TableCell> {
     let metric = match (&run.case, first) {
         (_, false) => String::new(),
-        (Some(case), true) => format!("{}, {case}", name(&run.metric)),
-        (None, true) => name(&run.metric),
+        (Some(case), true) => format!("{}, {case}", metric_title(&run.metric)),
+        (None, true) => metric_title(&run.metric),
     };
-    let mut cells = vec![Cell::new(Role::Strong, metric), Cell::new(Role::Text, run.pages.to_string())];
+    let mut cells = vec![
+        TableCell::new(Role::Strong, metric),
+        TableCell::new(Role::Text, run.pages.to_string()),
+    ];
     if sessions {
-        cells.push(Cell::new(Role::Text, run.sessions.map_or_else(String::new, |count| count.to_string())));
+        cells.push(TableCell::new(
+            Role::Text,
+            run.sessions.map_or_else(String::new, |count| count.to_string()),
+        ));
     }
     if segments {
-        cells.push(Cell::new(Role::Text, run.segment_bytes.map_or_else(String::new, |size| Bytes(size).to_string())));
+        cells.push(TableCell::new(
+            Role::Text,
+            run.segment_bytes.map_or_else(String::new, |size| Bytes(size).to_string()),
+        ));
     }
     let ratio = ratio_of(report.outcome, run);
     let role = match ratio {
-        // Every round says so.
+        // In every round.
         Some(ratio) if ratio.min > 1.0 => Role::Good,
         Some(ratio) if ratio.max < 1.0 => Role::Warn,
         _ => Role::Text,
     };
     let better = ratio.map(|ratio| match spread {
-        true => format!("{} ({} to {})", times(ratio.median), times(ratio.min), times(ratio.max)),
-        false => times(ratio.median),
+        true => format!(
+            "{} ({} to {})",
+            format_ratio(ratio.median),
+            format_ratio(ratio.min),
+            format_ratio(ratio.max)
+        ),
+        false => format_ratio(ratio.median),
     });
-    cells.push(Cell::new(Role::Strong, value(run, run.median)));
+    cells.push(TableCell::new(Role::Strong, format_run_value(run, run.median)));
     if spread {
-        cells.extend([run.min, run.max].map(|end| Cell::new(Role::Text, value(run, end))));
+        cells.extend(
+            [run.min, run.max].map(|end| TableCell::new(Role::Text, format_run_value(run, end))),
+        );
     }
-    cells.push(Cell::new(role, better.unwrap_or_default()));
+    cells.push(TableCell::new(role, better.unwrap_or_default()));
     cells
 }
 
-fn forecasts(screen: &mut Screen<'_>, report: &LabReport<'_>) -> io::Result<()> {
+fn write_forecasts(screen: &mut Screen<'_>, report: &LabReport<'_>) -> io::Result<()> {
     let columns = [
-        left("forecast"),
-        right("sessions"),
-        right("segment"),
-        right("page tables"),
-        right("measured"),
-        right("off by"),
+        TableColumn::left("forecast").cut_to(6),
+        TableColumn::right("sessions"),
+        TableColumn::right("segment"),
+        TableColumn::right("page tables"),
+        TableColumn::right("measured"),
+        TableColumn::right("off by"),
     ];
-    let rows: Vec<Vec<Cell>> = report
-        .forecasts
-        .iter()
-        .map(|one| {
-            let off = one.off_percent().map_or_else(|| "-".into(), |off| format!("{off:+.1} %"));
-            let texts = [
-                one.pages.to_string(),
-                one.sessions.to_string(),
-                one.segment.to_string(),
-                one.page_tables.to_string(),
-                one.measured.to_string(),
-                off,
-            ];
-            texts.into_iter().map(|text| Cell::new(Role::Text, text)).collect()
-        })
-        .collect();
+    let row = |forecast| forecast_cells(forecast, "-").map(TableCell::text).into();
+    let rows: Vec<Vec<TableCell>> = report.forecasts.iter().map(row).collect();
     table::write(screen, &columns, &rows)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::tests::{forecasts, outcome};
+    use crate::Report;
+    use crate::lab::tests::{forecast_sample_runs, sample_outcome};
     use crate::samples;
 
     fn shown(hostile: bool) -> String {
-        let (host, outcome) = (samples::prod().host, outcome(hostile));
-        let forecasts = forecasts(&outcome);
+        let (host, outcome) = (samples::prod().host, sample_outcome(hostile));
+        let forecasts = forecast_sample_runs(&outcome);
         let mut out = Vec::new();
-        super::write_plan(&outcome.plan, &mut out, Layout::plain(80)).unwrap();
+        super::write_plan(&outcome.plan, &mut out, TextLayout::plain_text(80)).unwrap();
         let report = LabReport { host: &host, outcome: &outcome, forecasts: &forecasts };
-        report.write_text(&mut out, Layout::plain(100)).unwrap();
+        report.write_text(&mut out, TextLayout::plain_text(100)).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -242,12 +249,16 @@ mod tests {
     #[test]
     fn hostile_words_reach_no_terminal() {
         let text = shown(true);
-        assert!(!text.chars().any(|c| c != '\n' && c.is_control()) && !text.contains('\u{202e}'), "{text:?}");
+        assert!(
+            !text.chars().any(|character| character != '\n' && character.is_control())
+                && !text.contains('\u{202e}'),
+            "{text:?}"
+        );
         assert!(text.contains("stopped  interrupted"));
     }
 
     #[test]
     fn ratios_have_three_digits() {
-        assert_eq!([0.5, 1.234, 18.44, 196.3].map(times), ["0.50", "1.23", "18.4", "196"]);
+        assert_eq!([0.5, 1.234, 18.44, 196.3].map(format_ratio), ["0.50", "1.23", "18.4", "196"]);
     }
 }

@@ -1,5 +1,3 @@
-//! The columns in which labels and texts stand.
-
 use crate::palette::Role;
 use crate::screen::Spans;
 
@@ -9,7 +7,7 @@ pub(super) const LABELS: usize = 6;
 pub(super) const TEXT: usize = 13;
 
 /// `      cost   `.
-pub(super) fn labelled(label: &str) -> Spans {
+pub(super) fn indented_label(label: &str) -> Spans {
     let (before, width) = (" ".repeat(LABELS), TEXT - LABELS);
     Spans::new().add(Role::Text, &before).add(Role::Quiet, &format!("{label:width$}"))
 }

@@ -1,48 +1,45 @@
-//! The report that a DBA reads in ten seconds: the host, its instances, what is wrong, what was not seen.
+//! The report that a DBA reads in ten seconds.
 
 use std::io;
 
+use crate::CheckReport;
 use crate::screen::Screen;
 use crate::view::cases as view;
-use crate::view::counted;
-use crate::{Checked, Layout};
-
-mod apart;
+use crate::view::counted_noun;
+use crate::view::host::{brief_host_lines, host_lines};
 
 pub(crate) mod applied;
 mod cases;
 mod chain;
 mod closing;
-pub(crate) mod full;
-mod host;
+pub(crate) mod host_report;
 mod instances;
-pub mod investigate;
+pub(crate) mod investigate;
 pub mod lab;
 mod labels;
-mod nothing;
+mod no_instances;
 pub(crate) mod plan;
 pub mod run;
 pub(crate) mod size;
 pub(crate) mod verify;
 
-pub(crate) fn write(checked: &Checked<'_>, out: &mut dyn io::Write, layout: Layout) -> io::Result<()> {
-    let mut screen = Screen::new(out, layout);
-    let all = view::of(checked);
-    cases::first(&mut screen, checked, &all)?;
-    if screen.verbose() {
-        host::write(&mut screen, checked.host)?;
+pub(crate) fn write(screen: &mut Screen<'_>, checked: &CheckReport<'_>) -> io::Result<()> {
+    let all = view::cases_of_report(checked);
+    cases::write_worst_case(screen, checked, &all)?;
+    if screen.is_verbose() {
+        screen.write_field_lines(&host_lines(checked.host))?;
     } else {
-        host::brief(&mut screen, checked.host)?;
+        screen.write_field_lines(&brief_host_lines(checked.host))?;
     }
-    screen.blank()?;
+    screen.write_blank()?;
     if checked.instances.is_empty() {
-        nothing::write(&mut screen, checked.host)?;
+        no_instances::write(screen, checked.host)?;
     } else {
-        instances::write(&mut screen, checked)?;
+        instances::write(screen, checked)?;
     }
-    screen.blank()?;
-    cases::write(&mut screen, checked, &all)?;
-    closing::write(&mut screen, checked)
+    screen.write_blank()?;
+    cases::write(screen, checked, &all)?;
+    closing::write(screen, checked)
 }
 
 #[cfg(test)]
@@ -50,7 +47,7 @@ mod tests {
     use proptest::prelude::*;
 
     use crate::samples;
-    use crate::screen::columns;
+    use crate::screen::text_width;
 
     #[test]
     fn an_instance_on_base_pages_beside_one_on_huge_pages() {
@@ -167,7 +164,10 @@ mod tests {
     #[test]
     fn hostile_names_reach_no_terminal() {
         let text = samples::hostile().text(80);
-        assert!(!text.chars().any(|c| c != '\n' && c.is_control()), "{text:?}");
+        assert!(
+            !text.chars().any(|character| character != '\n' && character.is_control()),
+            "{text:?}"
+        );
         assert!(!text.contains('\u{202e}'));
         insta::assert_snapshot!(text, @r"
         error oracle PROD\x1b[2J\u{202e}\x0a\x9b31m is bad\x08\x08\x08good
@@ -222,7 +222,7 @@ mod tests {
         fn no_report_is_wider_than_the_terminal(width in 40_usize..200) {
             for sample in [samples::prod(), samples::empty(), samples::unprivileged(), samples::hostile()] {
                 for line in sample.text(width).lines() {
-                    prop_assert!(columns(line) <= width, "{}: {line}", columns(line));
+                    prop_assert!(text_width(line) <= width, "{}: {line}", text_width(line));
                 }
             }
         }

@@ -1,11 +1,11 @@
 //! The words of the chain between an instance and its huge pages.
 
-use hugewise_model::{Chain, Link, LinkName, LinkState};
+use hugewise_model::{HugePageChain, Link, LinkName, LinkState};
 
 use crate::palette::Role;
 
 /// What a link is called.
-pub const fn name(link: LinkName) -> &'static str {
+pub const fn link_title(link: LinkName) -> &'static str {
     match link {
         LinkName::Asked => "asked for",
         LinkName::Pool => "pool",
@@ -16,18 +16,22 @@ pub const fn name(link: LinkName) -> &'static str {
     }
 }
 
-/// Whether a link holds: the cause stands out; what is broken behind it may be so because of it.
-pub fn state(chain: &Chain, link: &Link) -> &'static str {
+/// Whether a link holds. The cause is in capitals: links behind it may be broken because of it.
+pub fn link_state_label(chain: &HugePageChain, link: &Link) -> &'static str {
     match link.state {
         LinkState::Ok => "yes",
-        LinkState::Broken if chain.broken().is_some_and(|cause| cause.name == link.name) => "NO",
+        LinkState::Broken
+            if chain.first_broken_link().is_some_and(|cause| cause.name == link.name) =>
+        {
+            "NO"
+        }
         LinkState::Broken => "no",
         LinkState::Unknown => "?",
     }
 }
 
-/// What the state of a link means to its reader.
-pub const fn role(state: LinkState) -> Role {
+/// The colour of a link's state.
+pub const fn link_state_role(state: LinkState) -> Role {
     match state {
         LinkState::Ok => Role::Good,
         LinkState::Broken => Role::Error,

@@ -2,89 +2,108 @@
 
 use std::collections::BTreeMap;
 
-use hugewise_advice::situation::Moment;
-use hugewise_advice::standing::Standing;
+use hugewise_diagnose::coverage::Coverage;
+use hugewise_diagnose::prediction::PredictionStage;
 use hugewise_model::{Host, Instance, InstanceId, Level, Observed, Reason, Unread};
 
-use super::{cases, counted};
-use crate::Checked;
+use super::{cases, counted_noun};
+use crate::CheckReport;
 
-/// Whether everything that is there was read, and every question that was asked of it has its answer.
-pub(crate) fn is_complete(checked: &Checked<'_>) -> bool {
-    checked.unread.is_empty() && undecided(checked).is_empty()
+/// Whether everything was read and every rule could decide.
+pub(crate) fn is_complete(checked: &CheckReport<'_>) -> bool {
+    checked.unread.is_empty() && list_undecided(checked).is_empty()
 }
 
 /// How much was found, and the rule that explains the worst of it.
-pub(crate) fn counts(checked: &Checked<'_>) -> String {
+pub(crate) fn summarize_findings(checked: &CheckReport<'_>) -> String {
     let findings = &checked.assessment.findings;
-    let of = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
-    let (errors, warnings, infos) = (of(Level::Error), of(Level::Warn), of(Level::Info));
-    let Some(worst) = cases::of(checked).first().map(|case| case.cause) else {
+    let count_of = |level: Level| findings.iter().filter(|finding| finding.level == level).count();
+    let (errors, warnings, infos) =
+        (count_of(Level::Error), count_of(Level::Warn), count_of(Level::Info));
+    let Some(worst) = cases::cases_of_report(checked).first().map(|case| case.cause) else {
         let read = if is_complete(checked) { "" } else { " in what could be read" };
-        // Started by hand, they are no fault of the host's; whoever starts one is to know.
-        return match stuck(checked) {
+        // Started by hand, they are no fault of the host, but whoever starts one should know.
+        return match count_unstartable(checked) {
             0 => format!("Nothing wrong was found{read}."),
-            1 => format!("Nothing wrong was found{read}, but one server that is down would not start."),
-            several => format!("Nothing wrong was found{read}, but {several} servers that are down would not start."),
+            1 => format!(
+                "Nothing wrong was found{read}, but one server that is down would not start."
+            ),
+            several => format!(
+                "Nothing wrong was found{read}, but {several} servers that are down would not \
+                     start."
+            ),
         };
     };
     let mut parts = Vec::new();
     if errors > 0 {
-        parts.push(counted(errors, "error", "errors"));
+        parts.push(counted_noun(errors, "error", "errors"));
     }
     if warnings > 0 {
-        parts.push(counted(warnings, "warning", "warnings"));
+        parts.push(counted_noun(warnings, "warning", "warnings"));
     }
     if infos > 0 {
-        parts.push(counted(infos, "note", "notes"));
+        parts.push(counted_noun(infos, "note", "notes"));
     }
     format!("{} (hugewise rules {}).", parts.join(", "), worst.code)
 }
 
-/// Servers that are down and would not start now.
-fn stuck(checked: &Checked<'_>) -> usize {
+fn count_unstartable(checked: &CheckReport<'_>) -> usize {
     let fails = |instance: &&Instance| {
-        let moments = checked.assessment.situation.of(instance);
-        instance.is_asleep() && moments.is_some_and(|it| it.restart.standing == Standing::DoesNotStart)
+        let moments = checked.assessment.situation.forecasts_for(instance);
+        instance.is_stopped()
+            && moments.is_some_and(|stage_forecasts| {
+                stage_forecasts.restart.coverage == Coverage::DoesNotStart
+            })
     };
     checked.instances.iter().filter(fails).count()
 }
 
-/// What could not be told: verdicts of rules, and moments of instances on which no rule has said why.
-pub(crate) fn undecided(checked: &Checked<'_>) -> Vec<String> {
+/// Verdicts of rules, and moments that no rule explains.
+pub(crate) fn list_undecided(checked: &CheckReport<'_>) -> Vec<String> {
     let assessment = checked.assessment;
     let verdicts = assessment.unknown.iter().map(|verdict| match &verdict.instance {
-        Some(instance) => format!("{} {} of {instance} ({})", verdict.code, verdict.name, verdict.missing),
+        Some(instance) => {
+            format!("{} {} of {instance} ({})", verdict.code, verdict.name, verdict.missing)
+        }
         None => format!("{} {} ({})", verdict.code, verdict.name, verdict.missing),
     });
     verdicts.chain(open_moments(checked)).collect()
 }
 
-/// Moments of instances that cannot be told, and on which no rule has said why.
-pub(crate) fn open_moments(checked: &Checked<'_>) -> Vec<String> {
+/// Moments of instances that cannot be told, and that no rule explains.
+pub(crate) fn open_moments(checked: &CheckReport<'_>) -> Vec<String> {
     let assessment = checked.assessment;
-    let explained = |id: &InstanceId| assessment.unknown.iter().any(|verdict| verdict.instance.as_ref() == Some(id));
+    let explained = |id: &InstanceId| {
+        assessment.unknown.iter().any(|verdict| verdict.instance.as_ref() == Some(id))
+    };
     let silent = checked.instances.iter().filter(|instance| !explained(&instance.id()));
     let moments = silent.filter_map(|instance| {
-        let moments = assessment.situation.of(instance)?;
-        // How one that does not run would come up by hand is nobody's question yet.
-        let asked = |moment: &&Moment| !instance.is_asleep() || **moment == Moment::Boot;
-        let open = |moment: &&Moment| asked(moment) && moments.at(**moment).standing == Standing::Unknown;
-        let moment = Moment::ALL.iter().find(open)?;
-        let why = moments.at(*moment).why.as_deref().unwrap_or("not told");
+        let moments = assessment.situation.forecasts_for(instance)?;
+        // Of a stopped server, only the boot counts.
+        let asked =
+            |moment: &&PredictionStage| !instance.is_stopped() || **moment == PredictionStage::Boot;
+        let open = |moment: &&PredictionStage| {
+            asked(moment) && moments.at_stage(**moment).coverage == Coverage::Unknown
+        };
+        let moment = PredictionStage::ALL.iter().find(open)?;
+        let why = moments.at_stage(*moment).why.as_deref().unwrap_or("not told");
         Some(format!("{} of {} ({why})", moment.as_str(), instance.title()))
     });
     moments.collect()
 }
 
 /// The same file of many processes is one entry.
-pub(crate) fn grouped(unread: &[Unread]) -> Vec<String> {
+pub(crate) fn group_unread(unread: &[Unread]) -> Vec<String> {
     let mut groups: BTreeMap<(String, &Reason), Vec<&str>> = BTreeMap::new();
     for fact in unread {
-        let kind = if matches!(fact.why, Reason::Malformed(_)) { fact.what.clone() } else { pattern(&fact.what) };
+        let kind = if matches!(fact.why, Reason::Malformed(_)) {
+            fact.what.clone()
+        } else {
+            generalize_pid(&fact.what)
+        };
         groups.entry((kind, &fact.why)).or_default().push(&fact.what);
     }
-    // What root would see is said of all of them together: the others are worth their place.
+    // What root would see comes last.
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|((_, why), _)| why.is_denied());
     groups
@@ -97,7 +116,7 @@ pub(crate) fn grouped(unread: &[Unread]) -> Vec<String> {
 }
 
 /// `/proc/4711/maps` as `/proc/PID/maps`.
-fn pattern(what: &str) -> String {
+fn generalize_pid(what: &str) -> String {
     let Some(below) = what.strip_prefix("/proc/") else { return what.to_owned() };
     let (first, rest) = below.split_once('/').unwrap_or((below, ""));
     if !first.is_empty() && first.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -107,10 +126,11 @@ fn pattern(what: &str) -> String {
     }
 }
 
-/// Who would see more.
 pub(crate) fn as_whom(host: &Host, denied: bool) -> &'static str {
     match (denied, &host.read_as, host.live) {
-        (true, Observed::Known(0), _) => " Even root may not read these: a container or a security policy blocks it.",
+        (true, Observed::Known(0), _) => {
+            " Even root may not read these: a container or a security policy blocks it."
+        }
         (true, _, true) => " Run as root to see the rest.",
         (true, _, false) => " Capture as root to see the rest.",
         (false, ..) => "",
@@ -128,10 +148,13 @@ mod tests {
             fact("/proc/7/maps", Reason::Denied),
             fact("/proc/8/maps", Reason::Denied),
             fact("/etc/a", Reason::Denied),
-            fact("/var/lib/hugewise/journal", Reason::untold("only root may read it")),
+            fact("/var/lib/hugewise/journal", Reason::from_text("only root may read it")),
         ];
-        let told = grouped(&unread);
+        let told = group_unread(&unread);
         assert!(told[0].starts_with("/var/lib/hugewise/journal (only root"), "{told:?}");
-        assert!(told.iter().any(|line| line.starts_with("/proc/PID/maps of 2 processes (denied")), "{told:?}");
+        assert!(
+            told.iter().any(|line| line.starts_with("/proc/PID/maps of 2 processes (denied")),
+            "{told:?}"
+        );
     }
 }

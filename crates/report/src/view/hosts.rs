@@ -1,14 +1,13 @@
 //! What an investigation found on many hosts: a line each, the worst first.
 
-use hugewise_incident::{History, Incident, Investigation};
+use hugewise_investigate::{Incident, IncidentHistory, Investigation};
 
-/// With more hosts than this a report begins with their table, and tells the story of those that are asked for.
+/// With more hosts than this, a report begins with their table.
 pub(crate) const MANY: usize = 8;
 
-/// One host of many.
 pub(crate) struct HostLine<'a> {
-    pub(crate) history: &'a History,
-    /// The incident that is surest, of these the longest; `None` where nothing was found.
+    pub(crate) history: &'a IncidentHistory,
+    /// The surest incident, and of these the longest.
     pub(crate) worst: Option<&'a Incident>,
 }
 
@@ -17,22 +16,22 @@ impl HostLine<'_> {
         self.history.host.as_deref().unwrap_or("a host without a name")
     }
 
-    /// The cause in a sentence without its figures: what stands before the first colon of the incident's own.
+    /// The summary up to its first colon.
     pub(crate) fn cause(&self) -> &str {
         let summary = self.worst.map_or("", |incident| incident.summary.as_str());
         summary.split_once(": ").map_or(summary, |(cause, _)| cause)
     }
 
-    /// The incident's figures: what stands behind that colon.
+    /// The summary behind its first colon.
     pub(crate) fn figures(&self) -> &str {
         let summary = self.worst.map_or("", |incident| incident.summary.as_str());
         summary.split_once(": ").map_or("", |(_, figures)| figures)
     }
 }
 
-/// All hosts, those with the surest and the most incidents first, those without any last.
-pub(crate) fn ranked(investigation: &Investigation) -> Vec<HostLine<'_>> {
-    let line = |history| HostLine { history, worst: history.worst() };
+/// Those with the surest and the most incidents first.
+pub(crate) fn rank_hosts(investigation: &Investigation) -> Vec<HostLine<'_>> {
+    let line = |history| HostLine { history, worst: history.worst_incident() };
     let mut lines: Vec<HostLine<'_>> = investigation.hosts.iter().map(line).collect();
     lines.sort_by_cached_key(|line| line.history.rank());
     lines
@@ -40,10 +39,10 @@ pub(crate) fn ranked(investigation: &Investigation) -> Vec<HostLine<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use hugewise_incident::Confidence;
+    use hugewise_investigate::Confidence;
 
     use super::*;
-    use crate::stories;
+    use crate::testing::sample_investigations;
 
     #[test]
     fn the_surest_come_first_and_the_quiet_last() {
@@ -54,13 +53,16 @@ mod tests {
             ("c", Some(Confidence::High), 1),
             ("d", Some(Confidence::High), 3),
         ] {
-            let mut history = stories::storm().hosts.remove(0);
+            let mut history = sample_investigations::storm_investigation().hosts.remove(0);
             history.host = Some(name.into());
-            let incident = confidence.map(|confidence| Incident { confidence, ..stories::incident(stories::MIDNIGHT) });
+            let incident = confidence.map(|confidence| Incident {
+                confidence,
+                ..sample_investigations::storm_incident(sample_investigations::MIDNIGHT)
+            });
             history.incidents = incident.into_iter().cycle().take(incidents).collect();
             many.hosts.push(history);
         }
-        let lines = ranked(&many);
+        let lines = rank_hosts(&many);
         assert_eq!(lines.iter().map(HostLine::name).collect::<Vec<_>>(), ["d", "c", "b", "a"]);
         assert_eq!(lines[0].cause(), "reclaim storm driven by page tables");
         assert!(lines[0].figures().starts_with("24 % of memory"), "{}", lines[0].figures());

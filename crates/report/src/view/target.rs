@@ -1,53 +1,48 @@
-//! The pools as they should be.
-
-use hugewise_advice::target::Goal;
+use hugewise_diagnose::target::PoolGoal;
 use hugewise_model::PageCount;
 
-use crate::Checked;
+use crate::CheckReport;
 use crate::palette::Role;
-use crate::table::{Cell, Column};
+use crate::table::{TableCell, TableColumn};
 
-const fn column(heading: &'static str, short: &'static str, right: bool) -> Column {
-    Column { heading, short, right, least: None }
-}
-
-/// Columns of the pools.
-pub(crate) const COLUMNS: [Column; 6] = [
-    column("pool of", "pool", true),
-    column("pages now", "now", true),
-    column("needed", "needed", true),
-    column("target", "target", true),
-    column("from each boot on", "at boot", true),
-    column("memory", "memory", true),
+pub(crate) const COLUMNS: [TableColumn; 6] = [
+    TableColumn::right("pool of").short("pool"),
+    TableColumn::right("pages now").short("now"),
+    TableColumn::right("needed"),
+    TableColumn::right("target"),
+    TableColumn::right("from each boot on").short("at boot"),
+    TableColumn::right("memory"),
 ];
 
-/// Pools that are there, or are to be.
-pub(crate) fn goals<'a>(checked: &Checked<'a>) -> impl Iterator<Item = &'a Goal> {
-    let is_any = |goal: &&Goal| goal.now.max(goal.surplus).max(goal.goal).max(goal.needed) > PageCount::ZERO;
+/// Pools that exist, or should.
+pub(crate) fn relevant_goals<'a>(checked: &CheckReport<'a>) -> impl Iterator<Item = &'a PoolGoal> {
+    let is_any = |goal: &&PoolGoal| {
+        goal.now.max(goal.surplus).max(goal.goal).max(goal.needed) > PageCount::ZERO
+    };
     checked.assessment.target.pools.iter().filter(is_any)
 }
 
-/// A row a pool.
-pub(crate) fn rows(checked: &Checked<'_>) -> Vec<Vec<Cell>> {
-    let row = |goal: &Goal| {
+pub(crate) fn target_rows(checked: &CheckReport<'_>) -> Vec<Vec<TableCell>> {
+    let row = |goal: &PoolGoal| {
         let is_there = goal.goal == goal.now;
-        let text = |text: String| Cell::new(Role::Text, text);
+        let text = |text: String| TableCell::new(Role::Text, text);
         vec![
-            Cell::new(Role::Strong, goal.page_size.to_string()),
+            TableCell::new(Role::Strong, goal.page_size.to_string()),
             text(goal.now.to_string()),
             text(goal.needed.to_string()),
-            Cell::new(if is_there { Role::Good } else { Role::Strong }, goal.goal.to_string()),
-            text(goal.pages_at_boot(checked.host, checked.instances).to_string()),
+            TableCell::new(if is_there { Role::Good } else { Role::Strong }, goal.goal.to_string()),
+            text(goal.pages_from_next_boot(checked.host, checked.instances).to_string()),
             text(goal.memory().to_string()),
         ]
     };
-    goals(checked).map(row).collect()
+    relevant_goals(checked).map(row).collect()
 }
 
-/// What keeps the running kernel from having its pages, and pools that could not be reckoned.
-pub(crate) fn notes(checked: &Checked<'_>) -> Vec<String> {
-    let waits =
-        |goal: &Goal| Some(format!("Pages of {} only after a boot: {}.", goal.page_size, goal.not_now.as_ref()?));
+/// Pages that only a boot brings, and pools that could not be sized.
+pub(crate) fn target_notes(checked: &CheckReport<'_>) -> Vec<String> {
+    let waits = |goal: &PoolGoal| {
+        Some(format!("Pages of {} only after a boot: {}.", goal.page_size, goal.not_now.as_ref()?))
+    };
     let unknown = checked.assessment.target.unknown.iter().cloned();
-    goals(checked).filter_map(waits).chain(unknown).collect()
+    relevant_goals(checked).filter_map(waits).chain(unknown).collect()
 }

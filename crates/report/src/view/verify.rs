@@ -1,62 +1,59 @@
-//! What `hugewise verify` says: each instance with its pages or its broken link, the servers' own words, and where the two
-//! disagree.
+//! What `hugewise verify` says.
 
-use hugewise_advice::demand;
-use hugewise_advice::standing::Standing;
+use hugewise_diagnose::coverage::Coverage;
+use hugewise_diagnose::demand;
 use hugewise_engines::logs::{LogReport, LogVerdict};
-use hugewise_model::{DemandSource, Instance, Limit, PageSize};
+use hugewise_model::{Instance, Limit, PageSize};
 
-use super::standing::role;
+use super::describe_demand_source;
 use crate::palette::Role;
-use crate::table::{Cell, Column};
-use crate::{Disagreement, Verified};
+use crate::table::{TableCell, TableColumn};
+use crate::{LogDisagreement, Verified};
 
-/// The columns of the table.
-pub(crate) const COLUMNS: [Column; 6] = [
-    Column { heading: "instance", short: "instance", right: false, least: Some(12) },
-    Column { heading: "on huge pages", short: "huge", right: false, least: None },
-    Column { heading: "pages mapped", short: "mapped", right: true, least: None },
-    Column { heading: "needed", short: "needed", right: true, least: None },
-    Column { heading: "of", short: "of", right: true, least: None },
-    Column { heading: "found by", short: "found by", right: false, least: None },
+pub(crate) const COLUMNS: [TableColumn; 6] = [
+    TableColumn::left("instance").cut_to(12),
+    TableColumn::left("on huge pages").short("huge"),
+    TableColumn::right("pages mapped").short("mapped"),
+    TableColumn::right("needed"),
+    TableColumn::right("of"),
+    TableColumn::left("found by"),
 ];
 
-/// The table's rows, an instance a row.
-pub(crate) fn rows(verified: &Verified<'_>) -> Vec<Vec<Cell>> {
+pub(crate) fn verified_instance_rows(verified: &Verified<'_>) -> Vec<Vec<TableCell>> {
     let rows = verified.instances.iter().zip(verified.standings);
-    rows.map(|(instance, standing)| row(verified, instance, standing)).collect()
+    rows.map(|(instance, standing)| verified_instance_row(verified, instance, standing)).collect()
 }
 
-fn row(verified: &Verified<'_>, instance: &Instance, standing: &Standing) -> Vec<Cell> {
-    let demand = demand::held_against(verified.host, instance).filter(|_| !matches!(standing, Standing::NotCounted(_)));
-    let of =
-        |text: Option<String>| text.map_or_else(|| Cell::new(Role::Quiet, "-"), |text| Cell::new(Role::Text, text));
-    let source = demand.as_ref().map(|demand| match (demand.source, demand.error_percent()) {
-        (DemandSource::Engine, _) => "the server's word".to_owned(),
-        (DemandSource::Measured, _) => "its mappings".to_owned(),
-        (_, None | Some(0)) => "calculated, exact".to_owned(),
-        (_, Some(percent)) => format!("estimate, {percent} %"),
-    });
+fn verified_instance_row(
+    verified: &Verified<'_>,
+    instance: &Instance,
+    standing: &Coverage,
+) -> Vec<TableCell> {
+    let demand = demand::held_against(verified.host, instance)
+        .filter(|_| !matches!(standing, Coverage::NotCounted(_)));
+    let source = demand
+        .as_ref()
+        .map(|demand| describe_demand_source(demand.source, demand.error_percent(), ""));
     let shown = match standing {
-        Standing::NotCounted(_) => instance.huge_pages.as_str(),
+        Coverage::NotCounted(_) => instance.huge_pages.as_str(),
         other => other.as_str(),
     };
-    let held = demand.as_ref().filter(|_| *standing != Standing::Unknown);
-    let held = held.map(|demand| demand::held(instance, demand.page_size).to_string());
+    let held = demand.as_ref().filter(|_| *standing != Coverage::Unknown);
+    let held = held.map(|demand| demand::pages_held(instance, demand.page_size).to_string());
     vec![
-        Cell::new(Role::Strong, instance.title()),
-        Cell::new(role(standing), shown),
-        of(held),
-        of(demand.as_ref().map(|demand| demand.pages.to_string())),
-        of(demand.as_ref().map(|demand| demand.page_size.to_string())),
-        of(source),
+        TableCell::new(Role::Strong, instance.title()),
+        TableCell::new(Role::from(standing), shown),
+        TableCell::text_or(held, "-"),
+        TableCell::text_or(demand.as_ref().map(|demand| demand.pages), "-"),
+        TableCell::text_or(demand.as_ref().map(|demand| demand.page_size), "-"),
+        TableCell::text_or(source, "-"),
     ]
 }
 
-/// What a log says of its last start.
-pub(crate) const fn verdict(log: &LogReport) -> (Role, &'static str) {
+pub(crate) const fn log_verdict_label(log: &LogReport) -> (Role, &'static str) {
     match log.verdict {
         LogVerdict::Failed => (Role::Error, "the start failed"),
+        LogVerdict::Died => (Role::Error, "it died of its huge pages"),
         LogVerdict::All => (Role::Good, "all on huge pages"),
         LogVerdict::Partly => (Role::Warn, "partly on huge pages"),
         LogVerdict::None => (Role::Error, "nothing on huge pages"),
@@ -64,19 +61,20 @@ pub(crate) const fn verdict(log: &LogReport) -> (Role, &'static str) {
     }
 }
 
-/// What else a log says of it, in parts of a sentence.
-pub(crate) fn facts(log: &LogReport) -> Vec<String> {
+pub(crate) fn log_facts(log: &LogReport) -> Vec<String> {
     let mut facts = Vec::new();
-    let of = log.page_size.map(|page: PageSize| format!(" of {page}")).unwrap_or_default();
+    let of_size = log.page_size.map(|page: PageSize| format!(" of {page}")).unwrap_or_default();
     match (log.allocated, log.expected) {
-        (Some(allocated), Some(expected)) => facts.push(format!("{allocated} of {}{of}", expected.in_pages())),
-        (None, Some(expected)) => facts.push(format!("{}{of} wanted", expected.in_pages())),
-        (Some(allocated), None) => facts.push(format!("{}{of}", allocated.in_pages())),
+        (Some(allocated), Some(expected)) => {
+            facts.push(format!("{allocated} of {}{of_size}", expected.in_pages()))
+        }
+        (None, Some(expected)) => facts.push(format!("{}{of_size} wanted", expected.in_pages())),
+        (Some(allocated), None) => facts.push(format!("{}{of_size}", allocated.in_pages())),
         (None, None) => {}
     }
     let asked = log.asked_page_size.and_then(|page| Some((page, log.needed_of(page)?)));
     match (log.needed, log.needed_bytes, asked) {
-        (Some(needed), _, _) => facts.push(format!("{}{of} would do", needed.in_pages())),
+        (Some(needed), _, _) => facts.push(format!("{}{of_size} would do", needed.in_pages())),
         (None, Some(bytes), None) => facts.push(format!("{bytes} of huge pages would be enough")),
         (None, Some(bytes), Some((page, needed))) => {
             facts.push(format!("{bytes}, {}, would do", needed.in_pages_of(page)))
@@ -91,8 +89,8 @@ pub(crate) fn facts(log: &LogReport) -> Vec<String> {
     facts
 }
 
-/// Where an instance's mappings and its log are at odds, in a sentence without its full stop.
-pub(crate) fn disagreement(between: &Disagreement) -> String {
+/// A sentence without its full stop.
+pub(crate) fn describe_disagreement(between: &LogDisagreement) -> String {
     format!(
         "{}: its mappings say {}, but {} says {}; the log may be about another start",
         between.instance,

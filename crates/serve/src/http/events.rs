@@ -1,4 +1,4 @@
-//! Readings as they are made, for those who listen (server-sent events, HTML Living Standard 9.2).
+//! Readings as they are made, for listeners (server-sent events, HTML Living Standard 9.2).
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -9,36 +9,37 @@ use std::time::Duration;
 use axum::body::Bytes;
 use futures_core::Stream;
 use hugewise_report::json::api;
-use hugewise_report::json::history::Point;
+use hugewise_report::json::history::HistoryPoint;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, interval_at};
 
-use crate::Reading;
+use crate::HostReading;
 
-/// Something is sent at least so often: a line that is dead is noticed by both.
+/// Something is sent at least so often, so that both ends notice a dead connection.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
-
-/// A client whose line broke comes back after so many milliseconds.
+/// A client reconnects after so many milliseconds.
 const COME_BACK: &[u8] = b"retry: 2000\n\n";
 
-/// A reading that everybody is told of; written once, and only if somebody listens.
-pub(super) struct Event {
-    reading: Arc<Reading>,
-    point: Option<Arc<Point>>,
+/// A reading for all listeners, written once and only if there are any.
+pub(super) struct ReadingEvent {
+    reading: Arc<HostReading>,
+    point: Option<Arc<HistoryPoint>>,
     text: OnceLock<Bytes>,
 }
 
-impl Event {
-    pub(super) fn new(reading: &Arc<Reading>, point: Option<&Arc<Point>>) -> Self {
+impl ReadingEvent {
+    pub(super) fn new(reading: &Arc<HostReading>, point: Option<&Arc<HistoryPoint>>) -> Self {
         Self { reading: Arc::clone(reading), point: point.cloned(), text: OnceLock::new() }
     }
 
-    fn text(&self) -> Bytes {
+    fn event_text(&self) -> Bytes {
         let write = || {
-            let mut text = format!("id: {}\nevent: reading\ndata: ", self.reading.number).into_bytes();
+            let mut text =
+                format!("id: {}\nevent: reading\ndata: ", self.reading.number).into_bytes();
             let point = self.point.as_deref();
             // Writing to memory cannot fail.
-            let _ = api::write_event(&self.reading.checked(), self.reading.number, point, &mut text);
+            let _ =
+                api::write_event(&self.reading.as_checked(), self.reading.number, point, &mut text);
             text.extend_from_slice(b"\n\n");
             text.into()
         };
@@ -46,20 +47,23 @@ impl Event {
     }
 }
 
-/// One client's stream. Who is slow misses readings, and holds up nobody.
+/// One client's stream. A slow client misses readings, and delays nobody.
 pub(super) struct Events(mpsc::Receiver<Bytes>);
 
 impl Events {
-    /// Begins with the reading that is there already.
-    pub(super) fn start(told: watch::Receiver<Option<Arc<Event>>>, ended: watch::Receiver<bool>) -> Self {
+    /// Begins with the last reading.
+    pub(super) fn start(
+        told: watch::Receiver<Option<Arc<ReadingEvent>>>,
+        ended: watch::Receiver<bool>,
+    ) -> Self {
         let (send, receive) = mpsc::channel(1);
-        tokio::spawn(tell(told, ended, send));
+        tokio::spawn(send_events(told, ended, send));
         Self(receive)
     }
 }
 
-async fn tell(
-    mut told: watch::Receiver<Option<Arc<Event>>>,
+async fn send_events(
+    mut told: watch::Receiver<Option<Arc<ReadingEvent>>>,
     mut ended: watch::Receiver<bool>,
     to: mpsc::Sender<Bytes>,
 ) {
@@ -75,8 +79,8 @@ async fn tell(
         }
         next = tokio::select! {
             changed = told.changed() => match changed {
-                // Before the first reading there is nothing to tell.
-                Ok(()) => told.borrow_and_update().as_ref().map(|event| event.text()),
+                // Before the first reading there is nothing to send.
+                Ok(()) => told.borrow_and_update().as_ref().map(|event| event.event_text()),
                 Err(_) => return,
             },
             _ = life.tick() => Some(Bytes::from_static(b"event: alive\ndata:\n\n")),

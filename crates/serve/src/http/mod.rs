@@ -1,25 +1,25 @@
 //! What listens: metrics, JSON API, dashboard.
 //!
-//! Nothing here writes: GET and HEAD are all there is. The number of connections, the time that each may take and
-//! the size of what is asked are bounded; one thread serves them all, and another reads the host. Whoever comes gets in, and
-//! who squats takes places from himself alone (`crowd.rs`).
+//! GET and HEAD are all there is: nothing is ever written. The number of connections, the time of
+//! each and the size of requests are bounded; one thread serves them all, and another reads the
+//! host. Newcomers always get in, and whoever squats takes places from himself alone
+//! (`connection_limiter.rs`).
 
-mod answers;
+mod answer_cache;
 mod app;
+mod connection_limiter;
 mod credentials;
-mod crowd;
 mod events;
 mod gate;
 mod negotiate;
 mod page;
 mod peer;
-mod query;
-mod steady;
+mod size_query;
+mod write_deadline;
 
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -35,47 +35,46 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use crate::Collector;
-use crate::history::Span;
-use app::{App, Asked};
-use crowd::{Crowd, Guest};
+use crate::HostCollector;
+use crate::history::HistorySpan;
+use app::{App, ConnectionService};
+use connection_limiter::{ConnectionLimiter, Guest};
 pub use gate::WrongConfig;
 use gate::{Gate, Gates};
-use peer::{Peer, Sockets};
-use steady::Steady;
+use peer::{Peer, SocketOwners};
+use write_deadline::DeadlineStream;
 
-/// Connections that wait in the kernel until they are let in, which is at once.
+/// Connections that wait in the kernel until they are accepted, which is at once.
 const BACKLOG: u32 = 4096;
-/// What the kernel keeps for a client that takes nothing, and of one that does not end; it takes twice as much for its own
-/// use. It would grow to megabytes a connection, which count as this program's.
+/// The kernel's buffers for a slow client, of which it takes twice as much. They would grow to
+/// megabytes a connection, which count as this program's memory.
 const SOCKET_BYTES: u32 = 32 << 10;
-/// So many are let in before the others have their turn.
+/// Connections that are accepted before others get their turn.
 const TOGETHER: usize = 64;
-/// Descriptors that are asked for.
 const DESCRIPTORS: u64 = 2048;
-/// The largest head of a request.
+/// Of a request's head.
 const HEAD_BYTES: usize = 16 << 10;
-/// The most headers in it.
 const HEAD_LINES: usize = 64;
-/// What is being answered when the end comes has so long.
+/// For answers under way when the server ends.
 const GRACE: Duration = Duration::from_secs(5);
-/// So much of TLS waits for a client that takes nothing.
+/// TLS data that waits for a slow client.
 const TLS_BYTES: usize = 32 << 10;
 
-/// How long the server waits.
 #[derive(Clone, Copy)]
 struct Waits {
-    /// A client has so long for its request's head, and for the next one to begin; so long for a handshake; and
-    /// so long to take a part of the answer.
+    /// For a request's head, the pause before the next one, a handshake, each part of an answer.
     patience: Duration,
-    /// A client has so long for all of an answer.
+    /// For all of an answer.
     whole: Duration,
-    /// How often the files of the web configuration are looked at.
+    /// Between two looks at the files of the web configuration.
     look_again: Duration,
 }
 
-const WAITS: Waits =
-    Waits { patience: Duration::from_secs(10), whole: Duration::from_secs(30), look_again: Duration::from_secs(10) };
+const WAITS: Waits = Waits {
+    patience: Duration::from_secs(10),
+    whole: Duration::from_secs(30),
+    look_again: Duration::from_secs(10),
+};
 
 /// How to serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,56 +92,57 @@ pub struct Options {
 }
 
 /// Why nothing is served.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address is no loopback address, and what would protect it is missing.
+    /// Other hosts can reach the address, and what would protect it is missing.
+    #[error(
+        "{0} can be reached from other hosts: use --web-config with tls_server_config and \
+         basic_auth_users (or client certificates), listen on 127.0.0.1, or use --insecure-bind"
+    )]
     Unprotected(SocketAddr),
     /// The address cannot be listened at.
+    #[error("cannot listen at {0}: {1}")]
     Bind(SocketAddr, std::io::Error),
     /// The web configuration, or a file that it names.
+    #[error(transparent)]
     Config(WrongConfig),
-    /// The runtime or a signal's handler is not to be had.
+    /// There is no runtime or no signal handler.
+    #[error("cannot serve: {0}")]
     System(std::io::Error),
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unprotected(address) => write!(
-                f,
-                "{address} can be reached from other hosts: use --web-config with tls_server_config and \
-                 basic_auth_users (or client certificates), listen on 127.0.0.1, or use --insecure-bind"
-            ),
-            Self::Bind(address, error) => write!(f, "cannot listen at {address}: {error}"),
-            Self::Config(why) => why.fmt(f),
-            Self::System(error) => write!(f, "cannot serve: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
-/// What is worth telling whoever started the server.
+/// What to tell whoever started the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
-    /// It listens there: the address as the kernel gave it, by TLS or without.
+pub enum ServerNotice {
+    /// It listens at this address, with TLS or without.
     Listening(SocketAddr, bool),
-    /// The web configuration has changed and cannot be used; the one before holds.
+    /// The web configuration has changed and cannot be used; the previous one holds.
     KeptConfig(String),
 }
 
-/// Serves the running machine until SIGTERM or SIGINT; what is being answered then is answered to its end.
+/// Serves the running machine until SIGTERM or SIGINT; answers under way are finished.
 ///
 /// # Errors
 /// Where it cannot begin.
-pub fn run(options: &Options, tell: impl Fn(News) + Send + Sync + 'static) -> Result<(), Error> {
-    // Two threads at the most read files: the host's, and the hashing of passwords.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build();
+pub fn run(
+    options: &Options,
+    tell: impl Fn(ServerNotice) + Send + Sync + 'static,
+) -> Result<(), Error> {
+    // Two blocking threads at most: one reads the host, one hashes passwords.
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build();
     let runtime = runtime.map_err(Error::System)?;
     make_room();
     let served = runtime.block_on(async {
-        let end = signals().map_err(Error::System)?;
-        serve(options, Collector::live(span(options)).beside(&options.recorder), WAITS, tell, end).await
+        let end = termination_signals().map_err(Error::System)?;
+        serve_until(
+            options,
+            HostCollector::for_live_host(history_span(options)).with_recorder(&options.recorder),
+            WAITS,
+            tell,
+            end,
+        )
+        .await
     });
     // A reading that hangs in the kernel must not keep the program from its end.
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -150,14 +150,15 @@ pub fn run(options: &Options, tell: impl Fn(News) + Send + Sync + 'static) -> Re
 }
 
 /// A slower schedule gives a longer history, not a thinner one.
-fn span(options: &Options) -> Span {
-    let usual = Span::default();
-    Span { gap: usual.gap.max(options.interval), ..usual }
+fn history_span(options: &Options) -> HistorySpan {
+    let usual = HistorySpan::default();
+    HistorySpan { gap: usual.gap.max(options.interval), ..usual }
 }
 
-fn signals() -> std::io::Result<impl Future<Output = ()>> {
+fn termination_signals() -> std::io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     Ok(async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -166,34 +167,42 @@ fn signals() -> std::io::Result<impl Future<Output = ()>> {
     })
 }
 
-async fn serve(
+async fn serve_until(
     options: &Options,
-    collector: Collector,
+    collector: HostCollector,
     waits: Waits,
-    tell: impl Fn(News) + Send + Sync + 'static,
+    tell: impl Fn(ServerNotice) + Send + Sync + 'static,
     end: impl Future<Output = ()>,
 ) -> Result<(), Error> {
     let gate = Gate::open(options.web_config.as_deref()).map_err(Error::Config)?;
-    protected(options, &gate)?;
-    let listener = listen(options.listen)?;
+    check_protection(options, &gate)?;
+    let listener = bind_listener(options.listen)?;
     let address = listener.local_addr().map_err(Error::System)?;
-    tell(News::Listening(address, gate.tls.is_some()));
+    tell(ServerNotice::Listening(address, gate.tls.is_some()));
 
     let gates = Arc::new(Gates::new(gate));
     let (ending, ended) = watch::channel(false);
     let app = App::new(collector, Arc::clone(&gates), address.ip().is_loopback(), ended.clone());
     let schedule = tokio::spawn(read_on_schedule(Arc::clone(&app), options.interval));
-    let renewal = tokio::spawn(renew(Arc::clone(&gates), options.clone(), waits.look_again, tell));
-    let crowd = Crowd::new(getrlimit(Resource::Nofile).current);
-    let porter = Porter { listener, crowd: Arc::clone(&crowd), gates, routes: app.routes(), waits, ended };
-    // A task as any other: it has its turn, and then those whom it has let in.
-    let mut porter = tokio::spawn(porter.work(address));
+    let renewal =
+        tokio::spawn(renew_gate(Arc::clone(&gates), options.clone(), waits.look_again, tell));
+    let crowd = ConnectionLimiter::new(getrlimit(Resource::Nofile).current);
+    let porter = Porter {
+        listener,
+        crowd: Arc::clone(&crowd),
+        gates,
+        routes: app.build_router(),
+        waits,
+        ended,
+    };
+    // As a task, it takes turns with the connections that it accepts.
+    let mut porter = tokio::spawn(porter.accept_connections(address));
     tokio::select! {
         () = end => porter.abort(),
-        // It works for as long as it is let.
+        // It ends only if it is aborted.
         _ = &mut porter => return Ok(()),
     }
-    // It holds the socket that listens.
+    // It holds the listening socket.
     let _ = porter.await;
     ending.send_replace(true);
     schedule.abort();
@@ -207,10 +216,10 @@ async fn serve(
     Ok(())
 }
 
-/// Who lets people in.
+/// Accepts connections.
 struct Porter {
     listener: TcpListener,
-    crowd: Arc<Crowd>,
+    crowd: Arc<ConnectionLimiter>,
     gates: Arc<Gates>,
     routes: Router,
     waits: Waits,
@@ -218,17 +227,17 @@ struct Porter {
 }
 
 impl Porter {
-    async fn work(self, address: SocketAddr) {
-        let sockets = Sockets::open();
+    async fn accept_connections(self, address: SocketAddr) {
+        let sockets = SocketOwners::open();
         for count in 1_usize.. {
             match self.listener.accept().await {
                 Ok((stream, from)) => {
-                    let peer = sockets.peer(from, stream.local_addr().unwrap_or(address));
-                    self.admit(stream, peer).await;
+                    let peer = sockets.find_peer(from, stream.local_addr().unwrap_or(address));
+                    self.admit_connection(stream, peer).await;
                 }
                 // The client is gone already.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => {}
-                // No descriptor is left, or no memory: somebody goes, and what is left of him is gone a moment later.
+                // No descriptor or memory is left: one goes, and frees its own a moment later.
                 Err(_) => {
                     self.crowd.thin_out();
                     sleep(Duration::from_millis(50)).await;
@@ -240,43 +249,46 @@ impl Porter {
         }
     }
 
-    async fn admit(&self, stream: TcpStream, peer: Peer) {
+    async fn admit_connection(&self, stream: TcpStream, peer: Peer) {
         let guest = loop {
-            match self.crowd.admit(peer) {
+            match self.crowd.admit_guest(peer) {
                 Ok(guest) => break guest,
                 Err(wait) => sleep(wait).await,
             }
         };
-        let id = guest.id();
+        let id = guest.id;
         let (routes, waits, ended) = (self.routes.clone(), self.waits, self.ended.clone());
-        let task = tokio::spawn(Connection { guest, routes, waits, ended }.serve(stream, self.gates.now()));
+        let task = tokio::spawn(
+            ServedConnection { guest, routes, waits, ended }
+                .serve_stream(stream, self.gates.current_gate()),
+        );
         self.crowd.served_by(id, task.abort_handle());
     }
 }
 
-/// As many descriptors as may be had without asking anybody: a service begins with 1024.
+/// Raises the soft limit of descriptors: a service begins with 1024.
 fn make_room() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = DESCRIPTORS.min(maximum.unwrap_or(u64::MAX));
     if current.is_some_and(|current| current < wanted) {
-        // With those that there are, fewer get in.
+        // Without it, fewer get in.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
     }
 }
 
-/// Loopback, or TLS with a credential, or said aloud.
-fn protected(options: &Options, gate: &Gate) -> Result<(), Error> {
-    let safe = options.listen.ip().is_loopback() || (gate.tls.is_some() && gate.asks_for_a_credential());
+fn check_protection(options: &Options, gate: &Gate) -> Result<(), Error> {
+    let safe =
+        options.listen.ip().is_loopback() || (gate.tls.is_some() && gate.asks_for_a_credential());
     if safe || options.insecure_bind { Ok(()) } else { Err(Error::Unprotected(options.listen)) }
 }
 
-fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
+fn bind_listener(address: SocketAddr) -> Result<TcpListener, Error> {
     use tokio::net::TcpSocket;
     let bind = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // A server that was just ended leaves connections behind; its successor need not wait for them.
+        // The next server must not wait for connections that an ended one left behind.
         socket.set_reuseaddr(true)?;
-        // Those that are let in have the same.
+        // Accepted sockets inherit these.
         socket.set_send_buffer_size(SOCKET_BYTES)?;
         socket.set_recv_buffer_size(SOCKET_BYTES)?;
         socket.bind(address)?;
@@ -286,34 +298,44 @@ fn listen(address: SocketAddr) -> Result<TcpListener, Error> {
 }
 
 async fn read_on_schedule(app: Arc<App>, every: Duration) {
-    let mut ticks = interval(every.max(crate::collect::LEAST_AGE));
+    let mut ticks = interval(every.max(crate::collector::LEAST_AGE));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        // A reading that failed is tried again; whoever asks meanwhile is told.
-        let _ = app.reading(every / 2).await;
+        // A reading that failed is tried again, and clients who ask meanwhile are told.
+        let _ = app.reading_within(every / 2).await;
     }
 }
 
-/// Certificates are renewed, passwords changed: what the files say holds for the next connection.
-async fn renew(gates: Arc<Gates>, options: Options, every: Duration, tell: impl Fn(News)) {
+/// Renewed certificates and changed passwords hold for the next connection.
+async fn renew_gate(
+    gates: Arc<Gates>,
+    options: Options,
+    every: Duration,
+    tell: impl Fn(ServerNotice),
+) {
     let Some(path) = options.web_config.clone() else { return };
     let mut complained = None;
     loop {
         sleep(every).await;
         let from = path.clone();
-        let Ok(opened) = tokio::task::spawn_blocking(move || Gate::open(Some(&from))).await else { continue };
-        let opened = opened.map_err(|why| why.to_string()).and_then(|gate| match protected(&options, &gate) {
-            Ok(()) => Ok(gate),
-            Err(error) => Err(error.to_string()),
-        });
+        let Ok(opened) = tokio::task::spawn_blocking(move || Gate::open(Some(&from))).await else {
+            continue;
+        };
+        let opened =
+            opened.map_err(|why| why.to_string()).and_then(|gate| {
+                match check_protection(&options, &gate) {
+                    Ok(()) => Ok(gate),
+                    Err(error) => Err(error.to_string()),
+                }
+            });
         match opened {
             Ok(gate) => {
-                gates.replace(gate);
+                gates.replace_if_changed(gate);
                 complained = None;
             }
             Err(what) if complained.as_ref() != Some(&what) => {
-                tell(News::KeptConfig(what.clone()));
+                tell(ServerNotice::KeptConfig(what.clone()));
                 complained = Some(what);
             }
             Err(_) => {}
@@ -321,50 +343,50 @@ async fn renew(gates: Arc<Gates>, options: Options, every: Duration, tell: impl 
     }
 }
 
-/// One connection, and what it needs.
-struct Connection {
+struct ServedConnection {
     guest: Arc<Guest>,
     routes: Router,
     waits: Waits,
     ended: watch::Receiver<bool>,
 }
 
-impl Connection {
-    async fn serve(mut self, stream: TcpStream, gate: Arc<Gate>) {
+impl ServedConnection {
+    async fn serve_stream(mut self, stream: TcpStream, gate: Arc<Gate>) {
         let patience = self.waits.patience;
-        // Nothing is made for one who says nothing.
+        // A client that sends nothing costs nothing.
         tokio::select! {
             spoken = timeout(patience, stream.readable()) => if !matches!(spoken, Ok(Ok(()))) { return },
             _ = self.ended.wait_for(|ended| *ended) => return,
         }
-        // Answers are small and whole; waiting for more of them serves nobody.
+        // Answers are small and whole, so Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
-        let stream = Steady::new(stream, patience, self.waits.whole);
+        let stream = DeadlineStream::new(stream, patience, self.waits.whole);
         match &gate.tls {
-            None => self.converse(stream).await,
+            None => self.serve_http(stream).await,
             Some(acceptor) => {
                 while let Err(wait) = self.guest.shakes_hands() {
                     sleep(wait).await;
                 }
-                let shaken = acceptor.accept_with(stream, |tls| tls.set_buffer_limit(Some(TLS_BYTES)));
+                let shaken =
+                    acceptor.accept_with(stream, |tls| tls.set_buffer_limit(Some(TLS_BYTES)));
                 if let Ok(Ok(stream)) = timeout(patience, shaken).await {
                     self.guest.has_shaken_hands();
-                    self.converse(stream).await;
+                    self.serve_http(stream).await;
                 }
             }
         }
     }
 
-    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    async fn serve_http(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let Self { guest, routes, waits, mut ended } = self;
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(waits.patience)
             .max_buf_size(HEAD_BYTES)
             .max_headers(HEAD_LINES)
-            .serve_connection(TokioIo::new(stream), Asked::new(routes, guest));
+            .serve_connection(TokioIo::new(stream), ConnectionService::new(routes, guest));
         let mut connection = pin!(connection);
-        // What goes wrong on a connection is the client's to know; it is closed either way.
+        // Errors are the client's to know; the connection is closed either way.
         tokio::select! {
             _ = connection.as_mut() => return,
             _ = ended.wait_for(|ended| *ended) => {}

@@ -2,10 +2,10 @@
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
-use hugewise_report::openmetrics::Format;
+use hugewise_report::openmetrics::ExpositionFormat;
 
-/// OpenMetrics for who asks for it and does not like plain text better; the Prometheus text format for everybody else.
-pub(super) fn format(headers: &HeaderMap) -> Format {
+/// OpenMetrics for clients that ask for it and do not prefer plain text; otherwise Prometheus.
+pub(super) fn negotiate_format(headers: &HeaderMap) -> ExpositionFormat {
     let (mut open, mut plain) = (0.0_f64, 0.0_f64);
     for value in headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()) {
         for one in value.split(',') {
@@ -28,7 +28,11 @@ pub(super) fn format(headers: &HeaderMap) -> Format {
             }
         }
     }
-    if open > 0.0 && open >= plain { Format::OpenMetrics } else { Format::Prometheus }
+    if open > 0.0 && open >= plain {
+        ExpositionFormat::OpenMetrics
+    } else {
+        ExpositionFormat::Prometheus
+    }
 }
 
 #[cfg(test)]
@@ -38,8 +42,8 @@ mod tests {
 
     use super::*;
 
-    fn of(accept: &str) -> Format {
-        format(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())]))
+    fn of(accept: &str) -> ExpositionFormat {
+        negotiate_format(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_str(accept).unwrap())]))
     }
 
     #[test]
@@ -52,7 +56,7 @@ mod tests {
             "application/openmetrics-text",
         ];
         for accept in open {
-            assert_eq!(of(accept), Format::OpenMetrics, "{accept}");
+            assert_eq!(of(accept), ExpositionFormat::OpenMetrics, "{accept}");
         }
         for accept in [
             "text/html,*/*;q=0.8",
@@ -65,15 +69,15 @@ mod tests {
             "application/vnd.google.protobuf",
             "application/openmetrics-text;q=NaN",
         ] {
-            assert_eq!(of(accept), Format::Prometheus, "{accept}");
+            assert_eq!(of(accept), ExpositionFormat::Prometheus, "{accept}");
         }
-        assert_eq!(format(&HeaderMap::new()), Format::Prometheus);
+        assert_eq!(negotiate_format(&HeaderMap::new()), ExpositionFormat::Prometheus);
     }
 
     proptest! {
         #[test]
         fn who_does_not_name_openmetrics_does_not_get_it(accept in "([ -~]{0,20}|text/plain|application/|;q=|,){0,8}") {
-            prop_assert_eq!(of(&accept), Format::Prometheus);
+            prop_assert_eq!(of(&accept), ExpositionFormat::Prometheus);
         }
     }
 }

@@ -1,24 +1,8 @@
-//! The dashboard: part of the program, and nothing from elsewhere.
+//! The dashboard's files, all of them in the program: path, content type, text.
 
-use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
-
-fn file(kind: &'static str, text: &'static str) -> Response {
-    ([(CONTENT_TYPE, kind)], text).into_response()
-}
-
-pub(super) fn page() -> Response {
-    file("text/html; charset=utf-8", include_str!("page/index.html"))
-}
-
-pub(super) fn script() -> Response {
-    file("text/javascript; charset=utf-8", include_str!("page/script.js"))
-}
-
-pub(super) fn style() -> Response {
-    file("text/css; charset=utf-8", include_str!("page/style.css"))
-}
-
-pub(super) fn icon() -> Response {
-    file("image/svg+xml", include_str!("page/icon.svg"))
-}
+pub(super) const FILES: [(&str, &str, &str); 4] = [
+    ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
+    ("/script.js", "text/javascript; charset=utf-8", include_str!("page/script.js")),
+    ("/style.css", "text/css; charset=utf-8", include_str!("page/style.css")),
+    ("/icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
+];

@@ -22,7 +22,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// A server of a captured host, on a port of its own, ended when dropped.
 struct Server {
     address: SocketAddr,
-    news: mpsc::Receiver<News>,
+    news: mpsc::Receiver<ServerNotice>,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<Result<(), Error>>>,
 }
@@ -37,21 +37,26 @@ fn options() -> Options {
     }
 }
 
-fn captured() -> Collector {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/no-pool-postgresql");
-    Collector::new(move || source::open(Some(&path)).unwrap(), Span::default())
+fn captured() -> HostCollector {
+    let path =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts/no-pool-postgresql");
+    HostCollector::new(move || source::open_source(Some(&path)).unwrap(), HistorySpan::default())
 }
 
 fn run_until(
     options: &Options,
     waits: Waits,
-    tell: mpsc::Sender<News>,
+    tell: mpsc::Sender<ServerNotice>,
     end: oneshot::Receiver<()>,
 ) -> Result<(), Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(4)
+        .build()
+        .unwrap();
     let tell = std::sync::Mutex::new(tell);
     let tell = move |news| drop(tell.lock().unwrap().send(news));
-    runtime.block_on(serve(options, captured(), waits, tell, async { drop(end.await) }))
+    runtime.block_on(serve_until(options, captured(), waits, tell, async { drop(end.await) }))
 }
 
 impl Server {
@@ -64,7 +69,7 @@ impl Server {
         let (end, ended) = oneshot::channel();
         let thread = std::thread::spawn(move || run_until(&options, waits, tell, ended));
         let address = match news.recv_timeout(LONG) {
-            Ok(News::Listening(address, _)) => address,
+            Ok(ServerNotice::Listening(address, _)) => address,
             other => panic!("{other:?}: {:?}", thread.join()),
         };
         Self { address, news, end: Some(end), thread: Some(thread) }
@@ -87,7 +92,10 @@ impl Server {
 
     fn ask(&self, method: &str, path: &str, headers: &str) -> Answer {
         self.raw(
-            format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n").as_bytes(),
+            format!(
+                "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n"
+            )
+            .as_bytes(),
         )
     }
 
@@ -132,7 +140,9 @@ impl Answer {
         let Some((head, body)) = text.split_once("\r\n\r\n") else { return Self::default() };
         let mut lines = head.lines();
         let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
-        let headers = lines.map(|line| line.split_once(": ").unwrap()).map(|(name, value)| (name.into(), value.into()));
+        let headers = lines
+            .map(|line| line.split_once(": ").unwrap())
+            .map(|(name, value)| (name.into(), value.into()));
         Self { status, headers: headers.collect(), body: body.into() }
     }
 
@@ -172,11 +182,18 @@ fn every_page_is_what_it_says() {
             assert!(answer.header(name).contains(part), "{path} {name}: {answer:?}");
         }
         let head = server.ask("HEAD", path, "");
-        assert_eq!((head.status, head.header("content-type"), head.body.as_str()), (200, kind, ""), "{path}");
+        assert_eq!(
+            (head.status, head.header("content-type"), head.body.as_str()),
+            (200, kind, ""),
+            "{path}"
+        );
     }
     let accept = "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n";
     let open = server.ask("GET", "/metrics", accept);
-    assert_eq!(open.header("content-type"), "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    assert_eq!(
+        open.header("content-type"),
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    );
     assert!(open.body.ends_with("# EOF\n"));
 }
 
@@ -188,7 +205,9 @@ fn the_page_brings_everything_with_it() {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
     let script = server.get("/script.js").body.replace("innerHTML===", "");
-    for forbidden in ["http://", "https://", "innerHTML=", "insertAdjacent", "eval(", "document.write"] {
+    for forbidden in
+        ["http://", "https://", "innerHTML=", "insertAdjacent", "eval(", "document.write"]
+    {
         assert!(!script.contains(forbidden), "{forbidden}");
     }
     assert!(!server.get("/style.css").body.contains("url("));
@@ -204,7 +223,10 @@ fn the_page_brings_everything_with_it() {
 fn answers_obey_the_description() {
     let server = Server::start();
     let described = server.get("/api/v1/openapi.json").json();
-    assert_eq!(described.to_string(), serde_json::from_str::<Value>(&crate::openapi::openapi()).unwrap().to_string());
+    assert_eq!(
+        described.to_string(),
+        serde_json::from_str::<Value>(&crate::openapi::openapi_document()).unwrap().to_string()
+    );
     let cases = [
         ("/api/v1/check", "check", 200),
         ("/api/v1/size", "size", 200),
@@ -220,11 +242,15 @@ fn answers_obey_the_description() {
     for (path, operation, status) in cases {
         let answer = server.get(path);
         assert_eq!(answer.status, status, "{path}: {answer:?}");
-        let at = format!("/paths/~1api~1v1~1{operation}/get/responses/{status}/content/application~1json/schema/$ref");
-        let reference = described.pointer(&at).and_then(Value::as_str).unwrap_or_else(|| panic!("{at}"));
+        let at = format!(
+            "/paths/~1api~1v1~1{operation}/get/responses/{status}/content/application~1json/schema/$ref"
+        );
+        let reference =
+            described.pointer(&at).and_then(Value::as_str).unwrap_or_else(|| panic!("{at}"));
         let schema = serde_json::json!({"$ref": reference, "components": described["components"]});
         let validator = jsonschema::validator_for(&schema).unwrap();
-        let errors: Vec<String> = validator.iter_errors(&answer.json()).map(|error| error.to_string()).collect();
+        let errors: Vec<String> =
+            validator.iter_errors(&answer.json()).map(|error| error.to_string()).collect();
         assert!(errors.is_empty(), "{path}: {errors:?}");
     }
     let check = server.get("/api/v1/check").json();
@@ -236,7 +262,9 @@ fn answers_obey_the_description() {
 #[test]
 fn nothing_but_reading_is_answered() {
     let server = Server::start();
-    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get"] {
+    for method in
+        ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "PROPFIND", "get"]
+    {
         for path in ["/", "/metrics", "/api/v1/check", "/api/v1/events"] {
             let answer = server.ask(method, path, "");
             // CONNECT wants an authority where others have a path.
@@ -246,7 +274,11 @@ fn nothing_but_reading_is_answered() {
     }
     let allowed = server.ask("POST", "/metrics", "");
     assert_eq!(allowed.header("allow"), "GET,HEAD");
-    for headers in ["Content-Length: 4\r\n", "Transfer-Encoding: chunked\r\n", "Content-Length: 99999999999999\r\n"] {
+    for headers in [
+        "Content-Length: 4\r\n",
+        "Transfer-Encoding: chunked\r\n",
+        "Content-Length: 99999999999999\r\n",
+    ] {
         let answer = server.ask("POST", "/api/v1/check", headers);
         assert_eq!((answer.status, answer.header("connection")), (413, "close"), "{headers}");
         assert_eq!(server.ask("GET", "/api/v1/check", headers).status, 413, "{headers}");
@@ -285,10 +317,12 @@ fn no_trick_with_a_path_leads_anywhere() {
         assert!(expected.contains(&answer.status), "{path}: {answer:?}");
         assert!(!answer.body.contains("root:"), "{path}");
     }
-    let rebound = server.raw(b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+    let rebound =
+        server.raw(b"GET /metrics HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
     assert_eq!(rebound.status, 421);
-    let proxied =
-        server.raw(b"GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let proxied = server.raw(
+        b"GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    );
     assert_eq!(proxied.status, 421);
 }
 
@@ -363,8 +397,10 @@ fn a_thousand_connections_at_once_are_all_answered() {
         stream.write_all(ask.as_bytes()).unwrap();
     }
     // Whoever is served later waits for those before: read from all at once.
-    let answers: Vec<JoinHandle<u16>> =
-        all.into_iter().map(|mut stream| std::thread::spawn(move || Answer::read(&mut stream).status)).collect();
+    let answers: Vec<JoinHandle<u16>> = all
+        .into_iter()
+        .map(|mut stream| std::thread::spawn(move || Answer::read(&mut stream).status))
+        .collect();
     for answer in answers {
         assert_eq!(answer.join().unwrap(), 200);
     }
@@ -374,10 +410,14 @@ fn a_thousand_connections_at_once_are_all_answered() {
 fn event(stream: &mut impl Read, rest: &mut String) -> (String, String) {
     let until = std::time::Instant::now() + LONG;
     loop {
-        // Chunks of HTTP/1.1 are passed over with their lengths: no line of an event is a hexadecimal number alone.
+        // Chunks of HTTP/1.1 are passed over with their lengths: no line of an event is a
+        // hexadecimal number alone.
         if let Some((one, after)) = rest.split_once("\n\n") {
-            let field =
-                |name: &str| one.lines().find_map(|line| line.strip_prefix(name)).map(|it| it.trim().to_owned());
+            let field = |name: &str| {
+                one.lines()
+                    .find_map(|line| line.strip_prefix(name))
+                    .map(|text| text.trim().to_owned())
+            };
             let found = (field("event:"), field("data:"));
             *rest = after.to_owned();
             if let (Some(name), Some(data)) = found {
@@ -401,7 +441,10 @@ fn readings_are_told_as_they_are_made_until_the_server_ends() {
     stream.write_all(b"GET /api/v1/events HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
     let mut rest = String::new();
     let first: Value = serde_json::from_str(&event(&mut stream, &mut rest).1).unwrap();
-    assert_eq!((&first["schema"], &first["check"]["schema"]), (&"hugewise.event/1".into(), &"hugewise.check/1".into()));
+    assert_eq!(
+        (&first["schema"], &first["check"]["schema"]),
+        (&"hugewise.event/1".into(), &"hugewise.check/1".into())
+    );
     assert_eq!(first["check"]["instances"][0]["engine"], "postgresql");
     let (name, data) = event(&mut stream, &mut rest);
     let second: Value = serde_json::from_str(&data).unwrap();
@@ -466,7 +509,9 @@ fn what_is_being_answered_at_the_end_is_answered() {
 fn half_a_connection_is_answered_too() {
     let server = Server::start();
     let mut stream = server.connect();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     let answer = Answer::read(&mut stream);
     assert!([0, 200].contains(&answer.status), "{answer:?}");

@@ -1,11 +1,11 @@
 //! The view in a terminal.
 //!
-//! A [`Frame`] is what is shown of a host at one moment; a [`Timeline`] holds them, whether they come from a live host,
-//! from captures or from an archive; a [`View`] is where on it somebody looks. From there on all of them go one way.
+//! A [`Frame`] is what is shown of a host at one moment; a [`FrameTimeline`] holds the frames of a
+//! live host, of captures or of an archive; a [`View`] is where on it somebody looks.
 
 mod draw;
-pub mod frame;
-mod order;
+mod frame;
+mod instance_order;
 #[cfg(test)]
 mod testing;
 mod timeline;
@@ -25,33 +25,36 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGQUIT, SIGTERM};
 
-use crate::Reading;
+use crate::HostReading;
 
 pub use frame::{Frame, Gauges, InstanceRow, PoolRow, Recorder};
-pub use order::Order;
-pub use timeline::{MOST_LIVE, Timeline};
+pub use timeline::FrameTimeline;
 pub use view::View;
 
-/// How long a key or a frame waits for the screen at the most.
+/// How long a key or a frame waits for the screen at most.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Shows a recording until somebody quits.
 ///
 /// # Errors
 /// Where the terminal cannot be used.
-pub fn recorded(view: View) -> io::Result<()> {
-    show(view, None)
+pub fn watch_recording(view: View) -> io::Result<()> {
+    show_view(view, None)
 }
 
 /// Shows what a source tells, opened and read anew at each interval, until somebody quits.
 ///
 /// # Errors
 /// Where the terminal cannot be used, or the reading ended.
-pub fn live(view: View, open: impl Fn() -> Box<dyn Source> + Send + 'static, every: Duration) -> io::Result<()> {
-    // Reading may take longer than anybody waits for a key to be heard.
+pub fn watch_live(
+    view: View,
+    open: impl Fn() -> Box<dyn Source> + Send + 'static,
+    every: Duration,
+) -> io::Result<()> {
+    // Keys must not wait for a reading.
     let (send, frames) = std::sync::mpsc::sync_channel(1);
     thread::Builder::new().name("reading".into()).spawn(move || read(&open, every, &send))?;
-    show(view, Some(&frames))
+    show_view(view, Some(&frames))
 }
 
 /// Until nobody takes its frames.
@@ -59,21 +62,25 @@ fn read(open: &dyn Fn() -> Box<dyn Source>, every: Duration, frames: &SyncSender
     let mut recorder = Recorder::default();
     for number in 1.. {
         let begun = Instant::now();
-        let reading = Reading::of(open().as_ref(), number);
-        if frames.send(recorder.frame(&reading)).is_err() {
+        let reading = HostReading::from_source(open().as_ref(), number);
+        if frames.send(recorder.next_frame(&reading)).is_err() {
             return;
         }
         thread::sleep(every.saturating_sub(begun.elapsed()));
     }
 }
 
-fn show(mut view: View, frames: Option<&Receiver<Frame>>) -> io::Result<()> {
+fn show_view(mut view: View, frames: Option<&Receiver<Frame>>) -> io::Result<()> {
     let end = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGQUIT] {
         signal_hook::flag::register(signal, Arc::clone(&end))?;
     }
-    // A terminal that has gone needs nothing put back.
-    signal_hook::flag::register_conditional_shutdown(SIGHUP, 128 + SIGHUP, Arc::new(AtomicBool::new(true)))?;
+    // A terminal that has gone needs no restoring.
+    signal_hook::flag::register_conditional_shutdown(
+        SIGHUP,
+        128 + SIGHUP,
+        Arc::new(AtomicBool::new(true)),
+    )?;
     let mut terminal = ratatui::try_init()?;
     let done = until_quit(&mut terminal, &mut view, frames, &end);
     let restored = ratatui::try_restore();
@@ -90,14 +97,14 @@ fn until_quit(
     let mut changed = true;
     while !end.load(Ordering::Relaxed) {
         if changed {
-            terminal.draw(|screen| draw::draw(view, screen))?;
+            terminal.draw(|screen| draw::draw_view(view, screen))?;
         }
         changed = false;
         let step = Duration::from_secs(1) / view.speed;
         wait_for_key(PATIENCE.min(step))?;
         if event::poll(Duration::ZERO)? {
             match event::read()? {
-                Event::Key(key) if view.press(key) == view::Then::Quit => return Ok(()),
+                Event::Key(key) if view.press_key(key) == view::Then::Quit => return Ok(()),
                 _ => changed = true,
             }
         }
@@ -113,14 +120,14 @@ fn until_quit(
                 }
             }
         } else if view.timeline.is_playing() && stepped.elapsed() >= step {
-            view.timeline.tick();
+            view.timeline.advance_frame();
             (stepped, changed) = (Instant::now(), true);
         }
     }
     Ok(())
 }
 
-/// Until a key waits to be read, a signal comes or so much time has passed. An error where the terminal has gone, of which
+/// Until a key, a signal or the end of `patience`. Fails if the terminal has gone, of which
 /// crossterm (0.29) would read nothing for ever.
 fn wait_for_key(patience: Duration) -> io::Result<()> {
     let input = io::stdin();

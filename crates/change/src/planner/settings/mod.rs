@@ -1,154 +1,203 @@
-//! Servers' own settings, of the engines whose settings a plan may change: what each is to be set to, and by which step.
+//! Servers' own settings, where a plan may change them: what each is set to, by which step.
 
-mod placed;
+mod setting_files;
 
-use hugewise_advice::demand;
-use hugewise_advice::standing::Standing;
-use hugewise_advice::target::{Insist, NotYet};
-use hugewise_engines::settable::{Assignment, Settable};
-use hugewise_engines::{Kind, SettingsBy};
-use hugewise_model::{Asked, Instance, PageSize, Remedy};
+use std::collections::BTreeSet;
+
+use hugewise_diagnose::coverage::Coverage;
+use hugewise_diagnose::demand;
+use hugewise_diagnose::target::{Insist, NotYet};
+use hugewise_engines::settable::{Settable, SettingAssignment};
+use hugewise_engines::{EngineKind, SettingsBy};
+use hugewise_model::{HugePageMode, Instance, PageSize, Remedy};
 
 use super::draft::{Draft, Drafted};
-use super::{Ask, commands, pools_at_boot, pools_now};
-use crate::plan::{Risk, Step, When};
+use super::{PlanRequest, commands, pools_at_boot, pools_now};
+use crate::plan::{Change, EffectTime, Risk, Step};
+use setting_files::SettingsGoal;
 
-pub(super) fn plan(ask: &Ask<'_>, draft: &mut Draft<'_>) {
-    let ask = *ask;
-    let insist = Insist::new(ask.target(), draft.pools.iter().map(|pool| (pool.page_size, pool.goal)));
-    for (instance, sized) in ask.sized().filter(|(instance, _)| instance.pid != 0 && ask.is_chosen(instance)) {
-        if let SettingsBy::Plan(settable) = Kind::of(instance.engine).settings_by {
-            server(&ask, draft, &insist, settable, instance, sized.page_size);
+pub(super) fn plan_server_settings(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
+    let insist = new_insist(ask, draft);
+    let mut goals = Vec::new();
+    for (instance, sized) in
+        ask.sized_instances().filter(|(instance, _)| instance.pid != 0 && ask.is_chosen(instance))
+    {
+        let page = sized.page_size;
+        let kind = EngineKind::for_engine(instance.engine);
+        if let SettingsBy::Plan(settable) = kind.settings.changed_by {
+            let wanted = choose_settings(ask, draft, &insist, settable, instance, page);
+            if !wanted.is_empty() {
+                goals.push(SettingsGoal { instance, settable, page, wanted });
+            }
+        }
+    }
+    if goals.is_empty() {
+        return;
+    }
+    let all = setting_files::build_changes(ask, draft, &goals);
+    for (server, changes) in goals.iter().zip(all) {
+        match changes {
+            Ok(changes) => add_setting_step(ask, draft, server, changes),
+            Err(why) => instruct_settings(ask, draft, server, &why.to_string()),
         }
     }
 }
 
-fn server(
-    ask: &Ask<'_>,
-    draft: &mut Draft<'_>,
-    insist: &Insist<'_>,
-    settable: &Settable,
-    instance: &Instance,
-    page: PageSize,
-) {
-    let wanted = wanted(ask, draft, insist, settable, instance, page);
-    if wanted.is_empty() {
-        return;
+pub(super) fn new_insist<'a>(ask: &PlanRequest<'a>, draft: &Draft<'_>) -> Insist<'a> {
+    Insist::new(ask.target, draft.pools.iter().map(|pool| (pool.page_size, pool.goal)))
+}
+
+impl SettingsGoal<'_> {
+    fn title(&self) -> String {
+        let shown: Vec<String> =
+            self.wanted.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        format!("{}: {}", self.instance.title(), shown.join(", "))
     }
-    let title = instance.title();
-    let shown: Vec<String> = wanted.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-    let shown = shown.join(", ");
-    let insists =
-        settable.insists.is_some_and(|(name, value)| wanted.iter().any(|(set, to)| *set == name && to == value));
+
+    fn insists(&self) -> bool {
+        let is_it = |(name, value): (&str, &str)| {
+            self.wanted.iter().any(|(set, to)| *set == name && to == value)
+        };
+        self.settable.insists.is_some_and(is_it)
+    }
+
+    fn sets_page_size(&self, (name, _): &SettingAssignment) -> bool {
+        self.settable.page_size.is_some_and(|setting| *name == setting.name)
+    }
+}
+
+fn add_setting_step(
+    ask: &PlanRequest<'_>,
+    draft: &mut Draft<'_>,
+    server: &SettingsGoal<'_>,
+    changes: Vec<Change>,
+) {
+    let SettingsGoal { instance, settable, page, wanted } = server;
+    let insists = server.insists();
     let why = match instance.asked {
-        Asked::Try if insists => settable.why_insist.to_owned(),
-        Asked::Try | Asked::Must | Asked::Raises => format!("its pages are to be of {page}"),
+        HugePageMode::Try if insists => settable.why_insist.to_owned(),
+        HugePageMode::Try | HugePageMode::Must | HugePageMode::Raises => {
+            format!("its pages are to be of {page}")
+        }
         _ => settable.why_ask.to_owned(),
     };
     let id = format!("{}-{}", instance.engine, instance.name);
-    let mut step = Drafted::from(Step::new(id, format!("{title}: {shown}"), Risk::Restart, why)).of(instance);
+    let step = Step { changes, ..Step::new(id, server.title(), Risk::Restart, why) };
+    let mut step = Drafted::from(step).for_instance(instance);
     if insists {
-        step.relies_on.extend(pools_now::of(draft, page));
+        step.relies_on.extend(pools_now::find_pool_step(draft, *page));
     }
-    let sizes = |(name, _): &&Assignment| settable.page_size.is_some_and(|setting| *name == setting.name);
-    let resized = wanted.iter().any(|it| sizes(&it));
-    let setting = Remedy::SetSetting(instance.id());
+    let resizes = wanted.iter().any(|pair| server.sets_page_size(pair));
     // Of one that tries, no less than that it insists is asked.
-    if insists || (instance.asked != Asked::Try && !wanted.iter().all(|it| sizes(&it))) {
-        step.carry(setting.clone(), When::Now);
+    let asks = instance.asked != HugePageMode::Try
+        && !wanted.iter().all(|pair| server.sets_page_size(pair));
+    if insists || asks {
+        step.carry_remedy(Remedy::SetSetting(instance.id()), EffectTime::Now);
     }
-    if let Some(left) = demand::page_size(ask.host, instance).filter(|_| resized) {
+    if let Some(left) = demand::page_size(ask.host, instance).filter(|_| resizes) {
         // It asks the pool that it was short of for nothing more.
-        let there = draft.pool(page).is_some_and(|goal| goal.is_there());
-        let when = if there { When::Now } else { When::Reboot };
-        step.carry_for(Remedy::SetPool(left), when, vec![instance.id()]);
+        let there = draft.pool_goal(*page).is_some_and(|goal| goal.is_there());
+        let when = if there { EffectTime::Now } else { EffectTime::Reboot };
+        step.carry_for(Remedy::SetPool(left), when, BTreeSet::from([instance.id()]));
     }
-    match placed::changes(ask, draft, settable, instance, &wanted) {
-        Ok(changes) => {
-            step.changes = changes;
-            draft.step(step);
-            if resized {
-                draft.resized.push(instance.id());
-            }
-        }
-        Err(why) => {
-            let mut lines = (settable.by_hand)(instance, &wanted, &why.to_string());
-            if !matches!(instance.asked, Asked::Try | Asked::Must) {
-                lines.extend(commands::restart(ask.host, instance));
-            }
-            draft.instruct_for(setting, format!("{title}: {shown}"), &lines, Risk::Restart, Some(instance));
-        }
+    draft.add_step(step);
+    if resizes {
+        draft.resized.push(instance.id());
     }
 }
 
-/// What a server is to be set to; nothing where its settings stay.
-fn wanted(
-    ask: &Ask<'_>,
+fn instruct_settings(
+    ask: &PlanRequest<'_>,
+    draft: &mut Draft<'_>,
+    server: &SettingsGoal<'_>,
+    why: &str,
+) {
+    let instance = server.instance;
+    let mut lines = (server.settable.by_hand)(instance, &server.wanted, why);
+    if !matches!(instance.asked, HugePageMode::Try | HugePageMode::Must) {
+        lines.extend(commands::restart_commands(ask.host, instance));
+    }
+    let setting = Remedy::SetSetting(instance.id());
+    draft.instruct_for(setting, server.title(), &lines, Risk::Restart, Some(instance));
+}
+
+fn choose_settings(
+    ask: &PlanRequest<'_>,
     draft: &mut Draft<'_>,
     insist: &Insist<'_>,
     settable: &Settable,
     instance: &Instance,
     page: PageSize,
-) -> Vec<Assignment> {
+) -> Vec<SettingAssignment> {
     let mut wanted = Vec::new();
     let setting = Remedy::SetSetting(instance.id());
     let called_for = ask.calls_for(&setting) || ask.is_asked_for(instance);
-    if let Some((name, value)) = settable.can.filter(|_| instance.asked == Asked::Cannot && called_for) {
+    if let Some((name, value)) =
+        settable.can.filter(|_| instance.asked == HugePageMode::Cannot && called_for)
+    {
         wanted.push((name, value.to_owned()));
     }
     let other_size = instance.asked_page_size.get().is_some_and(|asked| asked != page);
-    if let Some(setting) = settable.page_size.filter(|_| other_size) {
-        if draft.pool(page).is_some_and(|pool| pool.crowds) {
-            // It would leave pages that it has for such as the host is not to have.
-            draft.warn(format!("{} keeps its page size: the pool gets no {page} pages for it", instance.title()));
+    if let Some(size) = settable.page_size.filter(|_| other_size) {
+        if let Some(why) = explain_kept_size(ask, draft, insist, instance, page) {
+            draft.add_warning(format!("{} keeps its page size: {why}", instance.title()));
             return Vec::new();
         }
-        // Pages that the boot brings it now are not left for such as no boot brings.
-        let boot = ask.assessment.situation.of(instance).map(|moments| &moments.boot);
-        let has_some = boot.is_some_and(|boot| matches!(boot.standing, Standing::All | Standing::Partly));
-        if has_some && !draft.pool(page).is_some_and(|pool| pool.at_boot || pool.by_hand) {
-            draft
-                .warn(format!("{} keeps its page size: the next boot brings no {page} pages for it", instance.title()));
-            return Vec::new();
-        }
-        match may_insist(ask, draft, insist, instance) {
-            Err(why) if instance.asked == Asked::Must => {
-                draft.warn(format!("{} keeps its page size: {why}, and it insists on them", instance.title()));
-                return Vec::new();
-            }
-            _ => wanted.push((setting.name, (setting.value)(page))),
-        }
+        wanted.push((size.name, (size.value)(page)));
     }
-    let off = matches!(instance.asked, Asked::No | Asked::Cannot);
+    let off = matches!(instance.asked, HugePageMode::No | HugePageMode::Cannot);
+    let asks = || (settable.asks.0, settable.asks.1.to_owned());
     let Some((name, value)) = settable.insists else {
         if off && pools_at_boot::may_ask(draft, instance, page) {
-            wanted.push((settable.asks.0, settable.asks.1.to_owned()));
+            wanted.push(asks());
         } else if off {
             // Nobody is told to do by hand what may not be.
-            draft.told.insert(setting);
+            draft.explained.insert(setting);
         }
         return wanted;
     };
-    if called_for && (off || instance.asked == Asked::Try) {
-        match may_insist(ask, draft, insist, instance) {
-            Ok(()) => wanted.push((name, value.to_owned())),
-            Err(why) => {
-                draft.leave(
-                    setting,
-                    format!("{} is not set to refuse to start without huge pages: {why}", instance.title()),
-                );
-                let (name, value) = settable.asks;
-                let tries = instance.setting_value(name).is_some_and(|it| it.eq_ignore_ascii_case(value));
-                if off && !tries && pools_at_boot::may_ask(draft, instance, page) {
-                    wanted.push((name, value.to_owned()));
-                }
+    if !called_for || !(off || instance.asked == HugePageMode::Try) {
+        return wanted;
+    }
+    match may_insist(ask, draft, insist, instance) {
+        Ok(()) => wanted.push((name, value.to_owned())),
+        Err(why) => {
+            let title = instance.title();
+            let why = format!("{title} is not set to refuse to start without huge pages: {why}");
+            draft.leave_undone(setting, why);
+            let (name, value) = settable.asks;
+            let now = instance.setting_value(name);
+            let tries = now.is_some_and(|now| now.eq_ignore_ascii_case(value));
+            if off && !tries && pools_at_boot::may_ask(draft, instance, page) {
+                wanted.push(asks());
             }
         }
     }
     wanted
 }
 
-/// Why a server is not told to refuse a start without huge pages.
+fn explain_kept_size(
+    ask: &PlanRequest<'_>,
+    draft: &Draft<'_>,
+    insist: &Insist<'_>,
+    instance: &Instance,
+    page: PageSize,
+) -> Option<String> {
+    if draft.pool_goal(page).is_some_and(|pool| pool.crowds) {
+        // It would leave pages that it has for such as the host is not to have.
+        return Some(format!("the pool gets no {page} pages for it"));
+    }
+    // Pages that the boot brings it now are not left for such as no boot brings.
+    let has_some = ask
+        .boot_forecast(instance)
+        .is_some_and(|boot| matches!(boot.coverage, Coverage::All | Coverage::Partly));
+    if has_some && !draft.pool_goal(page).is_some_and(|pool| pool.at_boot || pool.by_hand) {
+        return Some(format!("the next boot brings no {page} pages for it"));
+    }
+    let why = may_insist(ask, draft, insist, instance).err()?;
+    (instance.asked == HugePageMode::Must).then(|| format!("{why}, and it insists on them"))
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MayNot {
     /// Somebody asked for what there is of a plan.
@@ -158,13 +207,9 @@ pub(super) enum MayNot {
     NotYet(#[from] NotYet),
 }
 
-/// Whether a server may be told to refuse a start without huge pages: the target's answer, with the pools as the steps
-/// leave them.
-///
-/// # Errors
-/// Why not, or not yet.
+/// The target's answer, with the pools as the steps leave them.
 pub(super) fn may_insist(
-    ask: &Ask<'_>,
+    ask: &PlanRequest<'_>,
     draft: &Draft<'_>,
     insist: &Insist<'_>,
     instance: &Instance,
@@ -172,5 +217,5 @@ pub(super) fn may_insist(
     if ask.options.keep_partial {
         return Err(MayNot::Partial);
     }
-    Ok(insist.may(instance, |page| pools_at_boot::is_secured(draft, page))?)
+    Ok(insist.may_insist(instance, |page| pools_at_boot::is_secured(draft, page))?)
 }

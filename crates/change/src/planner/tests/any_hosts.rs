@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hugewise_advice::sizing::Request;
+use hugewise_diagnose::sizing::Request;
 use hugewise_host::Source;
 use hugewise_model::PageSize;
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::denying::Denying;
 use super::world::{World, shown, tried};
 use crate::plan::PoolRef;
-use crate::planner::Options;
+use crate::planner::PlanOptions;
 
 const FIXTURES: [&str; 8] = [
     "no-pool-postgresql",
@@ -66,8 +66,14 @@ enum Change {
 }
 
 fn change() -> impl Strategy<Value = Change> {
-    let file = prop::sample::select(vec!["00-a.conf", "50.conf", "99-x.conf", "zz-i.conf", "zzz.conf"]);
-    let key = prop::sample::select(vec!["vm.nr_hugepages", "kernel.shmmax", "vm.hugetlb_shm_group", "vm.swappiness"]);
+    let file =
+        prop::sample::select(vec!["00-a.conf", "50.conf", "99-x.conf", "zz-i.conf", "zzz.conf"]);
+    let key = prop::sample::select(vec![
+        "vm.nr_hugepages",
+        "kernel.shmmax",
+        "vm.hugetlb_shm_group",
+        "vm.swappiness",
+    ]);
     let tmpfile = prop::sample::select(vec!["00-a.conf", "00-z.conf", "zz.conf"]);
     let written = prop::sample::select(vec!["0", "7", "5000", "madvise", "always"]);
     let words = prop::sample::select(vec![
@@ -100,28 +106,35 @@ fn change() -> impl Strategy<Value = Change> {
     ]);
     prop_oneof![
         (file, key, 0_u64..20_000).prop_map(|(file, key, value)| Change::Sysctl(file, key, value)),
-        (tmpfile, prop::sample::select(PATHS.to_vec()), written).prop_map(|(a, b, c)| Change::Tmpfiles(a, b, c)),
+        (tmpfile, prop::sample::select(PATHS.to_vec()), written)
+            .prop_map(|(a, b, c)| Change::Tmpfiles(a, b, c)),
         words.clone().prop_map(Change::Grub),
         (thp.clone(), any::<bool>()).prop_map(|(thp, runs)| Change::Tuned(thp, runs)),
         thp.prop_map(Change::Thp),
         (page, 0_u64..9000).prop_map(|(page, pages)| Change::Pool(page, pages)),
         (0_u64..40 << 20).prop_map(Change::Available),
         value.prop_map(|(path, text)| Change::Value(path, text)),
-        (prop::sample::select(vec!["on", "off", "try"]), any::<bool>()).prop_map(|(a, b)| Change::PostgreSql(a, b)),
+        (prop::sample::select(vec!["on", "off", "try"]), any::<bool>())
+            .prop_map(|(a, b)| Change::PostgreSql(a, b)),
         words.prop_map(Change::CommandLine),
     ]
 }
 
 fn make(world: &mut World<'_>, change: &Change) {
     match change {
-        Change::Sysctl(file, key, value) => world.put(&format!("/etc/sysctl.d/{file}"), format!("{key} = {value}\n")),
+        Change::Sysctl(file, key, value) => {
+            world.put(&format!("/etc/sysctl.d/{file}"), format!("{key} = {value}\n"))
+        }
         Change::Tmpfiles(file, path, value) => {
             world.put(&format!("/etc/tmpfiles.d/{file}"), format!("w {path} - - - - {value}\n"));
         }
         Change::Grub(words) => world.put_grub(words),
         Change::Tuned(thp, runs) => {
             world.put("/etc/tuned/active_profile", "theirs\n");
-            world.put("/usr/lib/tuned/theirs/tuned.conf", format!("[vm]\ntransparent_hugepages={thp}\n"));
+            world.put(
+                "/usr/lib/tuned/theirs/tuned.conf",
+                format!("[vm]\ntransparent_hugepages={thp}\n"),
+            );
             if *runs {
                 world.put_process(900, "tuned");
                 world.put("/usr/sbin/tuned-adm", "");
@@ -129,18 +142,21 @@ fn make(world: &mut World<'_>, change: &Change) {
         }
         Change::Thp(chosen) => {
             let words = ["always", "madvise", "never"];
-            let words = words.map(|word| if word == *chosen { format!("[{word}]") } else { word.to_owned() });
+            let words = words
+                .map(|word| if word == *chosen { format!("[{word}]") } else { word.to_owned() });
             world.put("/sys/kernel/mm/transparent_hugepage/enabled", words.join(" ") + "\n");
         }
         Change::Pool(page, pages) => {
             let pool = PoolRef { page_size: *page, node: None };
-            let file = |name: &str| format!("{}/{name}", pool.folder());
+            let file = |name: &str| format!("{}/{name}", pool.sysfs_folder());
             let number = |path: &str| world.text(path).trim().parse::<u64>();
-            if let (Ok(total), Ok(free)) = (number(&file("nr_hugepages")), number(&file("free_hugepages"))) {
+            if let (Ok(total), Ok(free)) =
+                (number(&file("nr_hugepages")), number(&file("free_hugepages")))
+            {
                 let reserved = number(&file("resv_hugepages")).unwrap_or(0);
                 let nodes_free: u64 = (0..2)
                     .filter_map(|node| {
-                        let folder = PoolRef { node: Some(node), ..pool }.folder();
+                        let folder = PoolRef { node: Some(node), ..pool }.sysfs_folder();
                         number(&format!("{folder}/free_hugepages")).ok()
                     })
                     .sum();
@@ -152,7 +168,9 @@ fn make(world: &mut World<'_>, change: &Change) {
         }
         Change::Available(kib) => {
             let line = |line: &str| match line.split_once(':') {
-                Some(("MemAvailable" | "MemFree", _)) => format!("{}: {kib} kB\n", line.split_once(':').unwrap().0),
+                Some(("MemAvailable" | "MemFree", _)) => {
+                    format!("{}: {kib} kB\n", line.split_once(':').unwrap().0)
+                }
                 _ => format!("{line}\n"),
             };
             let meminfo: String = world.text("/proc/meminfo").lines().map(line).collect();
@@ -160,11 +178,19 @@ fn make(world: &mut World<'_>, change: &Change) {
         }
         Change::Value(path, text) => world.put(path, format!("{text}\n")),
         Change::PostgreSql(huge_pages, folder) => {
-            for config in ["/srv/databases/b/main/postgresql.conf", "/srv/databases/15/main/postgresql.conf"] {
+            for config in
+                ["/srv/databases/b/main/postgresql.conf", "/srv/databases/15/main/postgresql.conf"]
+            {
                 if world.files.read(config).is_known() {
                     let include = if *folder { "include_dir = 'conf.d'\n" } else { "" };
-                    world.put(config, format!("{}\nhuge_pages = {huge_pages}\n{include}", world.text(config)));
-                    world.put(&config.replace("postgresql.conf", "conf.d/10.conf"), "work_mem = 4MB\n");
+                    world.put(
+                        config,
+                        format!("{}\nhuge_pages = {huge_pages}\n{include}", world.text(config)),
+                    );
+                    world.put(
+                        &config.replace("postgresql.conf", "conf.d/10.conf"),
+                        "work_mem = 4MB\n",
+                    );
                 }
             }
         }
@@ -172,29 +198,40 @@ fn make(world: &mut World<'_>, change: &Change) {
     }
 }
 
-fn options() -> impl Strategy<Value = (Options, Request)> {
+fn options() -> impl Strategy<Value = (PlanOptions, Request)> {
     let flags = any::<[bool; 5]>();
-    (flags, 0_u8..4, 0_u8..30).prop_map(|([early, shrink, keep_partial, now, boot], size, headroom_percent)| {
-        let page_size = match size {
-            0 => Some(PageSize::MIB_2),
-            1 => Some(PageSize::GIB_1),
-            _ => None,
-        };
-        let now = now || !boot;
-        let options = Options { early, shrink, keep_partial, now, boot, page_size, ..Options::default() };
-        (options, Request { headroom_percent, ..Request::default() })
-    })
+    (flags, 0_u8..4, 0_u8..30).prop_map(
+        |([early, shrink, keep_partial, now, boot], size, headroom_percent)| {
+            let page_size = match size {
+                0 => Some(PageSize::MIB_2),
+                1 => Some(PageSize::GIB_1),
+                _ => None,
+            };
+            let now = now || !boot;
+            let options = PlanOptions {
+                early,
+                shrink,
+                keep_partial,
+                now,
+                boot,
+                page_size,
+                ..PlanOptions::default()
+            };
+            (options, Request { headroom_percent, ..Request::default() })
+        },
+    )
 }
 
 thread_local! {
     static SOURCES: Vec<Box<dyn Source>> = FIXTURES.iter().map(|name| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts").join(name);
-        hugewise_host::source::open(Some(&path)).unwrap()
+        hugewise_host::source::open_source(Some(&path)).unwrap()
     }).collect();
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    // What fails is kept below `proptest-regressions`, and tried again first.
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_is_on_a_host_a_plan_keeps_its_promises(

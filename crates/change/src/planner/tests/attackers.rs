@@ -1,14 +1,15 @@
-//! Hosts made by an attacker: nothing is done on his word, and whatever is planned is on the closed list.
+//! Hosts made by an attacker: nothing is done on his word, and whatever is planned is on the closed
+//! list.
 
-use hugewise_advice::sizing::{self, Request};
-use hugewise_advice::{Assessment, assess};
+use hugewise_diagnose::sizing::{self, Request};
+use hugewise_diagnose::{Assessment, assess_host};
 use hugewise_host::Source;
 use hugewise_model::{Host, Instance};
 use proptest::prelude::*;
 
 use crate::plan::{Change, Plan};
-use crate::planner::{Options, name, plan};
-use hugewise_advice::target::to_size;
+use crate::planner::{PlanOptions, build_plan, mark_named_instances};
+use hugewise_diagnose::target::to_size;
 
 #[path = "../../../../../fuzz/src/attacker.rs"]
 mod attacker;
@@ -19,19 +20,19 @@ struct Seen {
     assessment: Assessment,
 }
 
-fn look(source: &dyn Source, options: &Options) -> Option<Seen> {
+fn look(source: &dyn Source, options: &PlanOptions) -> Option<Seen> {
     let host = hugewise_host::read(source);
-    let mut instances = hugewise_engines::find(&host, source).instances;
-    name(&mut instances, options).ok()?;
-    let assessment = assess(&host, &instances);
+    let mut instances = hugewise_engines::find_instances(&host, source).instances;
+    mark_named_instances(&mut instances, options).ok()?;
+    let assessment = assess_host(&host, &instances);
     Some(Seen { host, instances, assessment })
 }
 
-fn planned(source: &dyn Source, options: &Options) -> Option<Plan> {
+fn planned(source: &dyn Source, options: &PlanOptions) -> Option<Plan> {
     let seen = look(source, options)?;
-    let wanted = to_size(&seen.host, &seen.instances, &seen.assessment, options.wish());
-    let sizing = sizing::size(&seen.host, &wanted, &Request::default()).ok();
-    plan(&seen.host, &seen.instances, &seen.assessment, sizing.as_ref(), source, options).ok()
+    let wanted = to_size(&seen.host, &seen.instances, &seen.assessment, options.target_wish());
+    let sizing = sizing::size_servers(&seen.host, &wanted, &Request::default()).ok();
+    build_plan(&seen.host, &seen.instances, &seen.assessment, sizing.as_ref(), source, options).ok()
 }
 
 fn plain(plan: &Plan) -> String {
@@ -42,7 +43,10 @@ fn plain(plan: &Plan) -> String {
 fn without_him() -> String {
     use std::sync::OnceLock;
     static PLAN: OnceLock<String> = OnceLock::new();
-    PLAN.get_or_init(|| plain(&planned(&attacker::host_without_him(), &Options::default()).unwrap())).clone()
+    PLAN.get_or_init(|| {
+        plain(&planned(&attacker::host_without_him(), &PlanOptions::default()).unwrap())
+    })
+    .clone()
 }
 
 proptest! {
@@ -51,22 +55,22 @@ proptest! {
     #[test]
     fn nothing_is_planned_on_an_attackers_word(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let source = attacker::host(&bytes);
-        let plan = planned(&source, &Options::default()).expect("a plan");
+        let plan = planned(&source, &PlanOptions::default()).expect("a plan");
         prop_assert!(plan.refusal.is_none());
-        crate::allowed::check(&plan).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        crate::allowed::check_plan_allowed(&plan).map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(plain(&plan), without_him());
     }
 
     #[test]
     fn even_by_name_he_gets_nothing_that_is_not_on_the_list(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let source = attacker::host(&bytes);
-        let Some(seen) = look(&source, &Options::default()) else { return Ok(()) };
+        let Some(seen) = look(&source, &PlanOptions::default()) else { return Ok(()) };
         for stranger in seen.instances.iter().filter(|instance| instance.pid >= attacker::FIRST) {
-            prop_assert!(!stranger.is_vouched(), "{stranger:?}");
-            let handle = stranger.handle();
-            let options = Options { instances: vec![handle.clone()], restart: vec![handle], ..Options::default() };
+            prop_assert!(!stranger.is_trusted(), "{stranger:?}");
+            let handle = stranger.unique_title();
+            let options = PlanOptions { instances: vec![handle.clone()], restart: vec![handle], ..PlanOptions::default() };
             let Some(plan) = planned(&source, &options) else { continue };
-            crate::allowed::check(&plan).map_err(|error| TestCaseError::fail(format!("{error}\n{plan:#?}")))?;
+            crate::allowed::check_plan_allowed(&plan).map_err(|error| TestCaseError::fail(format!("{error}\n{plan:#?}")))?;
             for (_, change) in plan.changes() {
                 let text = format!("{change:?}");
                 prop_assert!(!text.contains("\"restart\""), "{text}");
@@ -86,7 +90,8 @@ proptest! {
 fn the_server_beside_him_is_planned_for() {
     let plan = without_him();
     assert!(
-        plan.contains("nr_hugepages") && plan.contains("/etc/postgresql/15/main/conf.d/zz-hugewise.conf"),
+        plan.contains("nr_hugepages")
+            && plan.contains("/etc/postgresql/15/main/conf.d/zz-hugewise.conf"),
         "{plan}"
     );
 }

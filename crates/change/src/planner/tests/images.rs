@@ -1,13 +1,14 @@
-//! Hosts that are made out of an image: nothing is written that would be lost, and their own way is given as text.
+//! Hosts that are made out of an image: nothing is written that would be lost, and their own way is
+//! given as text.
 
-use hugewise_advice::sizing::Request;
+use hugewise_diagnose::sizing::Request;
 
 use super::made_hosts::{defaults, source};
 use super::world::{World, shown};
 use crate::plan::{Change, Plan};
-use crate::planner::Options;
+use crate::planner::PlanOptions;
 
-fn plan(release: &str, options: &Options) -> Plan {
+fn plan(release: &str, options: &PlanOptions) -> Plan {
     let base = source("no-pool-postgresql");
     let mut world = World::new(&*base);
     world.put_grub("quiet");
@@ -16,7 +17,8 @@ fn plan(release: &str, options: &Options) -> Plan {
 }
 
 fn writes_in_etc(plan: &Plan) -> bool {
-    plan.changes().any(|(_, change)| matches!(change, Change::File(file) if file.path.starts_with("/etc/")))
+    plan.changes()
+        .any(|(_, change)| matches!(change, Change::File(file) if file.path.starts_with("/etc/")))
 }
 
 fn touches_the_boot_loader(plan: &Plan) -> bool {
@@ -28,13 +30,16 @@ fn touches_the_boot_loader(plan: &Plan) -> bool {
 }
 
 fn by_hand(plan: &Plan) -> String {
-    plan.instructions.iter().map(|it| format!("{}\n{}\n", it.title, it.text)).collect()
+    plan.instructions
+        .iter()
+        .map(|instruction| format!("{}\n{}\n", instruction.title, instruction.text))
+        .collect()
 }
 
 #[test]
 fn boot_loaders_that_belong_to_an_image_are_left_alone() {
     let (options, _) = defaults();
-    let early = Options { early: true, ..options.clone() };
+    let early = PlanOptions { early: true, ..options.clone() };
     assert!(touches_the_boot_loader(&plan("ID=debian\n", &early)));
     for (release, way) in [
         ("ID=flatcar\n", "set linux_append="),
@@ -43,7 +48,11 @@ fn boot_loaders_that_belong_to_an_image_are_left_alone() {
     ] {
         let plan = plan(release, &early);
         assert!(!touches_the_boot_loader(&plan), "{release}: {}", shown(&plan));
-        assert!(by_hand(&plan).contains(way) && by_hand(&plan).contains("hugepages="), "{release}: {}", by_hand(&plan));
+        assert!(
+            by_hand(&plan).contains(way) && by_hand(&plan).contains("hugepages="),
+            "{release}: {}",
+            by_hand(&plan)
+        );
         // Drop-ins in /etc are this machine's own there, and bring the pool all the same.
         assert!(writes_in_etc(&plan), "{release}: {}", shown(&plan));
     }
@@ -58,9 +67,17 @@ fn where_etc_is_not_kept_nothing_of_the_boot_is_promised() {
         ("ID=nixos\n", "boot.kernel.sysctl.\"vm.nr_hugepages\" = "),
     ] {
         let plan = plan(release, &options);
-        assert!(!writes_in_etc(&plan) && !touches_the_boot_loader(&plan), "{release}: {}", shown(&plan));
+        assert!(
+            !writes_in_etc(&plan) && !touches_the_boot_loader(&plan),
+            "{release}: {}",
+            shown(&plan)
+        );
         assert!(by_hand(&plan).contains(way), "{release}: {}", by_hand(&plan));
-        assert!(plan.steps.iter().any(|step| step.id.starts_with("pool")), "the pool is there now: {}", shown(&plan));
+        assert!(
+            plan.steps.iter().any(|step| step.id.starts_with("pool")),
+            "the pool is there now: {}",
+            shown(&plan)
+        );
         // Whoever applies it is told that the next boot does not bring the pool yet.
         assert!(!plan.at_boot.is_empty());
         // No server is set to insist on pages that the next boot may not have.

@@ -2,26 +2,29 @@
 
 use std::path::Path;
 
-use hugewise_advice::sizing::Request;
+use hugewise_diagnose::sizing::Request;
 use hugewise_host::Source;
 use hugewise_model::PageSize;
 
 use super::world::{World, holds, shown};
 use crate::plan::{Change, Plan, PoolRef, Risk, Step};
-use crate::planner::{Options, plan};
-use hugewise_advice::target::to_size;
+use crate::planner::{PlanOptions, build_plan};
+use hugewise_diagnose::target::to_size;
 
 pub(super) fn source(fixture: &str) -> Box<dyn Source> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hosts").join(fixture);
-    hugewise_host::source::open(Some(&path)).unwrap()
+    hugewise_host::source::open_source(Some(&path)).unwrap()
 }
 
-pub(super) fn defaults() -> (Options, Request) {
-    (Options::default(), Request::default())
+pub(super) fn defaults() -> (PlanOptions, Request) {
+    (PlanOptions::default(), Request::default())
 }
 
 pub(super) fn step<'a>(plan: &'a Plan, id: &str) -> &'a Step {
-    plan.steps.iter().find(|step| step.id == id).unwrap_or_else(|| panic!("no step {id} in\n{}", shown(plan)))
+    plan.steps
+        .iter()
+        .find(|step| step.id == id)
+        .unwrap_or_else(|| panic!("no step {id} in\n{}", shown(plan)))
 }
 
 pub(super) fn has(plan: &Plan, id: &str) -> bool {
@@ -45,8 +48,8 @@ pub(super) fn commands(step: &Step) -> Vec<String> {
     step.changes.iter().filter_map(command).collect()
 }
 
-/// Has the server of `no-pool-postgresql` take its configuration from where Debian's packages keep it, with `more` in
-/// the folder that it includes.
+/// Has the server of `no-pool-postgresql` take its configuration from where Debian's packages keep
+/// it, with `more` in the folder that it includes.
 pub(super) fn as_debian_has_it(world: &mut World<'_>, more: &str) {
     const CONFIG: &str = "/etc/postgresql/15/main/postgresql.conf";
     let pid = world.look().instances[0].pid;
@@ -66,8 +69,11 @@ fn nothing_is_written_where_a_server_says() {
         let config = "/srv/databases/b/main/postgresql.conf";
         let mut world = World::new(&*base);
         world.put(config, format!("{}include_dir = '{folder}'\n", world.text(config)));
-        let absolute =
-            if folder.starts_with('/') { folder.to_owned() } else { format!("/srv/databases/b/main/{folder}") };
+        let absolute = if folder.starts_with('/') {
+            folder.to_owned()
+        } else {
+            format!("/srv/databases/b/main/{folder}")
+        };
         world.put(&format!("{absolute}/10.conf"), "work_mem = 4MB\n");
         let (options, request) = defaults();
         let (plan, _) = holds("included", &world, &options, &request);
@@ -75,7 +81,12 @@ fn nothing_is_written_where_a_server_says() {
             Change::File(file) => Some(file.path.as_str()),
             _ => None,
         });
-        assert_eq!(written.filter(|path| path.starts_with(&absolute)).count(), 0, "{folder}\n{}", shown(&plan));
+        assert_eq!(
+            written.filter(|path| path.starts_with(&absolute)).count(),
+            0,
+            "{folder}\n{}",
+            shown(&plan)
+        );
     }
 }
 
@@ -94,7 +105,10 @@ fn postgresql_takes_a_drop_in_where_its_configuration_includes_a_folder() {
     let (plan, _) = holds("auto.conf", &world, &options, &request);
     let alter = step(&plan, "postgresql-5433");
     let Change::Command(command) = &alter.changes[0] else { panic!("{alter:?}") };
-    assert_eq!(command.undo.as_ref().unwrap().last().unwrap(), "ALTER SYSTEM SET huge_pages = 'try'");
+    assert_eq!(
+        command.undo.as_ref().unwrap().last().unwrap(),
+        "ALTER SYSTEM SET huge_pages = 'try'"
+    );
     assert_eq!(command.user.as_deref(), Some("postgres"));
 
     // The command line is read after that.
@@ -104,7 +118,11 @@ fn postgresql_takes_a_drop_in_where_its_configuration_includes_a_folder() {
     world.put(&arguments, format!("{words}\0-c\0huge_pages=try\0"));
     let (plan, _) = holds("command line", &world, &options, &request);
     assert!(!has(&plan, "postgresql-5433"));
-    let by_hand = plan.instructions.iter().find(|it| it.title == "postgresql 5433: huge_pages = on").unwrap();
+    let by_hand = plan
+        .instructions
+        .iter()
+        .find(|instruction| instruction.title == "postgresql 5433: huge_pages = on")
+        .unwrap();
     assert!(by_hand.text.contains("command line has the last word"), "{}", by_hand.text);
 }
 
@@ -113,9 +131,9 @@ fn a_server_insists_only_where_its_pages_are_sure() {
     let base = source("no-pool-postgresql");
     let world = World::new(&*base);
     for options in [
-        Options { keep_partial: true, ..Options::default() },
-        Options { boot: false, ..Options::default() },
-        Options { now: false, ..Options::default() },
+        PlanOptions { keep_partial: true, ..PlanOptions::default() },
+        PlanOptions { boot: false, ..PlanOptions::default() },
+        PlanOptions { now: false, ..PlanOptions::default() },
     ] {
         let (plan, _) = holds("not sure", &world, &options, &Request::default());
         assert!(!shown(&plan).contains("huge_pages = on"), "{options:?}\n{}", shown(&plan));
@@ -124,7 +142,11 @@ fn a_server_insists_only_where_its_pages_are_sure() {
     let mut world = world.clone();
     let config = "/srv/databases/b/main/postgresql.conf";
     world.put(config, world.text(config).replace("huge_pages = try", "huge_pages = off"));
-    let options = Options { keep_partial: true, instances: vec!["5433".into()], ..Options::default() };
+    let options = PlanOptions {
+        keep_partial: true,
+        instances: vec!["5433".into()],
+        ..PlanOptions::default()
+    };
     let (plan, _) = holds("off", &world, &options, &Request::default());
     assert_eq!(step(&plan, "postgresql-5433").title, "postgresql 5433: huge_pages = try");
 }
@@ -134,18 +156,22 @@ fn a_server_is_restarted_where_it_was_named_and_nowhere_else() {
     let base = source("arm64-64k-pages");
     let mut world = World::new(&*base);
     // Pages of 512 MiB are made of free memory alone.
-    let meminfo = world.text("/proc/meminfo").replace("MemFree:        12582912 kB", "MemFree:        41943040 kB");
+    let meminfo = world
+        .text("/proc/meminfo")
+        .replace("MemFree:        12582912 kB", "MemFree:        41943040 kB");
     world.put("/proc/meminfo", &meminfo);
-    let options = Options { restart: vec!["5432".into()], ..Options::default() };
+    let options = PlanOptions { restart: vec!["5432".into()], ..PlanOptions::default() };
     let (plan, after) = holds("restart", &world, &options, &Request::default());
     let restart = step(&plan, "restart-postgresql-5432");
     assert_eq!(restart.risk, Risk::Restart);
     assert_eq!(commands(restart), ["/usr/bin/systemctl restart postgresql.service"]);
     assert_eq!(plan.steps.last().unwrap().id, restart.id, "after everything that it needs");
     assert_eq!(after.restarted, ["postgresql.service"]);
-    let (plan, _) = holds("no restart", &world, &Options::default(), &Request::default());
+    let (plan, _) = holds("no restart", &world, &PlanOptions::default(), &Request::default());
     assert!(plan.steps.iter().all(|step| !step.id.starts_with("restart-")));
-    assert!(plan.instructions.iter().any(|it| it.title == "restart postgresql 5432"));
+    assert!(
+        plan.instructions.iter().any(|instruction| instruction.title == "restart postgresql 5432")
+    );
 }
 
 #[test]
@@ -153,10 +179,12 @@ fn names_that_nobody_has_are_refused() {
     let base = source("no-pool-postgresql");
     let seen = World::new(&*base).look();
     for options in [
-        Options { instances: vec!["5434".into()], ..Options::default() },
-        Options { restart: vec!["5434".into()], ..Options::default() },
+        PlanOptions { instances: vec!["5434".into()], ..PlanOptions::default() },
+        PlanOptions { restart: vec!["5434".into()], ..PlanOptions::default() },
     ] {
-        let error = plan(&seen.host, &seen.instances, &seen.assessment, None, &*base, &options).unwrap_err();
+        let error =
+            build_plan(&seen.host, &seen.instances, &seen.assessment, None, &*base, &options)
+                .unwrap_err();
         assert_eq!(error.to_string(), "no instance is called 5434; this host has postgresql 5433");
     }
 }
@@ -165,42 +193,52 @@ fn names_that_nobody_has_are_refused() {
 fn a_name_that_several_have_means_none_of_them() {
     let base = source("no-pool-postgresql");
     let seen = World::new(&*base).look();
-    let one = seen.instances.iter().find(|it| it.name == "5433").unwrap();
+    let one = seen.instances.iter().find(|instance| instance.name == "5433").unwrap();
     let called = |pid: u32, vouched: bool| {
         let mut other = one.clone();
         (other.name, other.pid) = (format!("5433 pid {pid}"), pid);
-        other.vouchers.retain(|_| vouched);
+        other.trusted_by.retain(|_| vouched);
         other
     };
-    let options = |name: &str| Options { restart: vec![name.into()], ..Options::default() };
+    let options = |name: &str| PlanOptions { restart: vec![name.into()], ..PlanOptions::default() };
     let mut both = [called(7, true), called(8, true)];
-    let error = crate::planner::name(&mut both, &options("5433")).unwrap_err().to_string();
+    let error =
+        crate::planner::mark_named_instances(&mut both, &options("5433")).unwrap_err().to_string();
     let names = "\"postgresql 5433 pid 7\", \"postgresql 5433 pid 8\"";
     assert_eq!(error, format!("several instances are called 5433; choose one: {names}"));
-    crate::planner::name(&mut both, &options("5433 pid 8")).unwrap();
-    assert_eq!(both.map(|it| it.vouchers.last() == Some(&hugewise_model::vouch::Voucher::Named)), [false, true]);
+    crate::planner::mark_named_instances(&mut both, &options("5433 pid 8")).unwrap();
+    assert_eq!(
+        both.map(|instance| instance.trusted_by.last()
+            == Some(&hugewise_model::trusted_by::TrustReason::Named)),
+        [false, true]
+    );
 
     // A stranger's own word for himself does not name him.
     let mut stranger = [called(9, false)];
-    let error = crate::planner::name(&mut stranger, &options("5433")).unwrap_err().to_string();
+    let error = crate::planner::mark_named_instances(&mut stranger, &options("5433"))
+        .unwrap_err()
+        .to_string();
     assert!(error.ends_with("name it with its pid: \"postgresql 5433 pid 9\""), "{error}");
-    crate::planner::name(&mut stranger, &options("postgresql 5433 pid 9")).unwrap();
+    crate::planner::mark_named_instances(&mut stranger, &options("postgresql 5433 pid 9")).unwrap();
 }
 
 #[test]
 fn whoever_names_a_server_plans_for_no_other_that_perhaps_never_asks() {
     let base = source("no-pool-postgresql");
     let seen = World::new(&*base).look();
-    let named = seen.instances.iter().find(|it| it.name == "5433").unwrap();
+    let named = seen.instances.iter().find(|instance| instance.name == "5433").unwrap();
     let mut other = named.clone();
-    (other.name, other.asked) = ("other".into(), hugewise_model::Asked::Unknown);
+    (other.name, other.asked) = ("other".into(), hugewise_model::HugePageMode::Unknown);
     let instances = [named.clone(), other];
-    let sized = |options: &Options| {
-        let sized = to_size(&seen.host, &instances, &seen.assessment, options.wish());
-        sized.into_iter().map(|it| it.name).collect::<Vec<_>>()
+    let sized = |options: &PlanOptions| {
+        let sized = to_size(&seen.host, &instances, &seen.assessment, options.target_wish());
+        sized.into_iter().map(|instance| instance.name).collect::<Vec<_>>()
     };
-    assert_eq!(sized(&Options { instances: vec!["5433".into()], ..Options::default() }), ["5433"]);
-    assert_eq!(sized(&Options::default()), ["5433", "other"]);
+    assert_eq!(
+        sized(&PlanOptions { instances: vec!["5433".into()], ..PlanOptions::default() }),
+        ["5433"]
+    );
+    assert_eq!(sized(&PlanOptions::default()), ["5433", "other"]);
 }
 
 #[test]
@@ -208,8 +246,9 @@ fn pages_on_demand_beyond_the_hosts_memory_are_refused() {
     let base = source("no-pool-postgresql");
     let seen = World::new(&*base).look();
     let overcommit = vec![(PageSize::MIB_2, hugewise_model::PageCount(i64::MAX.unsigned_abs()))];
-    let options = Options { overcommit, ..Options::default() };
-    let error = plan(&seen.host, &seen.instances, &seen.assessment, None, &*base, &options).unwrap_err();
+    let options = PlanOptions { overcommit, ..PlanOptions::default() };
+    let error = build_plan(&seen.host, &seen.instances, &seen.assessment, None, &*base, &options)
+        .unwrap_err();
     assert!(error.to_string().contains("more than the host's memory"), "{error}");
 }
 
@@ -217,12 +256,16 @@ fn pages_on_demand_beyond_the_hosts_memory_are_refused() {
 fn whoever_may_be_restarted_and_cannot_be_is_named() {
     let base = source("no-pool-postgresql");
     let world = World::new(&*base);
-    let options = Options { restart: vec!["5433".into()], ..Options::default() };
+    let options = PlanOptions { restart: vec!["5433".into()], ..PlanOptions::default() };
     let (plan, _) = holds("no unit", &world, &options, &Request::default());
-    let said =
-        "postgresql 5433 is not restarted: no systemd service runs it alone, and it is not a known Debian cluster";
-    assert!(plan.warnings.iter().any(|it| it == said), "{}", shown(&plan));
-    assert!(plan.instructions.iter().any(|it| it.title == "restart postgresql 5433"), "{}", shown(&plan));
+    let said = "postgresql 5433 is not restarted: no systemd service runs it alone, and it is not \
+         a known Debian cluster";
+    assert!(plan.warnings.iter().any(|text| text == said), "{}", shown(&plan));
+    assert!(
+        plan.instructions.iter().any(|instruction| instruction.title == "restart postgresql 5433"),
+        "{}",
+        shown(&plan)
+    );
 }
 
 /// Debian's pg_ctlcluster starts no cluster that start.conf disables: whoever stops it has it down.
@@ -234,31 +277,52 @@ fn a_server_that_nothing_would_start_again_is_not_stopped() {
         as_debian_has_it(&mut world, "huge_pages = try\n");
         world.put("/etc/postgresql/15/main/start.conf", format!("{word}\n"));
         let name = world.look().instances[0].name.clone();
-        let options = Options { restart: vec![name], ..Options::default() };
+        let options = PlanOptions { restart: vec![name], ..PlanOptions::default() };
         let plan = world.plan(&options, &Request::default());
-        let refused = plan.warnings.iter().any(|it| it.contains("is not restarted: start.conf=disabled"));
+        let refused =
+            plan.warnings.iter().any(|text| text.contains("is not restarted: start.conf=disabled"));
         let any = plan.steps.iter().any(|step| step.id.starts_with("restart-"))
-            || plan.instructions.iter().any(|it| it.title.starts_with("restart postgresql"));
+            || plan
+                .instructions
+                .iter()
+                .any(|instruction| instruction.title.starts_with("restart postgresql"));
         assert_eq!((any, refused), (restarted, !restarted), "{word}\n{}", shown(&plan));
     }
 }
 
-/// TuneD is to start at the boot and does not run now: no profile is given to it, and `check` says the same as the plan.
+/// TuneD is to start at the boot and does not run now: no profile is given to it, and `check` says
+/// the same as the plan.
 #[test]
 fn a_profile_that_has_the_last_word_on_thp_is_named_by_check_and_plan() {
     let base = source("no-pool-postgresql");
     let mut world = World::new(&*base);
     world.put("/etc/tuned/active_profile", "mydb\n");
-    world.put("/etc/tuned/mydb/tuned.conf", "[main]\nsummary=x\n[vm]\ntransparent_hugepages=always\n");
+    world.put(
+        "/etc/tuned/mydb/tuned.conf",
+        "[main]\nsummary=x\n[vm]\ntransparent_hugepages=always\n",
+    );
     let (options, request) = defaults();
     let seen = world.look();
-    let finding = seen.assessment.findings.iter().find(|it| it.code.as_str() == "HW602").unwrap();
-    let said = "set transparent huge pages to madvise at each boot too: change /etc/tuned/mydb/tuned.conf:4, which has the last \
+    let finding = seen
+        .assessment
+        .findings
+        .iter()
+        .find(|other_finding| other_finding.code.as_str() == "HW602")
+        .unwrap();
+    let said = "set transparent huge pages to madvise at each boot too: change \
+         /etc/tuned/mydb/tuned.conf:4, which has the last \
                 word and sets always";
     assert_eq!(finding.fix, [said]);
     let (plan, _) = holds("a profile without TuneD", &world, &options, &request);
-    let by_hand = plan.instructions.iter().find(|it| it.title.starts_with("transparent huge pages: madvise")).unwrap();
-    assert_eq!(by_hand.text.trim(), "# change /etc/tuned/mydb/tuned.conf:4 to madvise, because it has the last word");
+    let by_hand = plan
+        .instructions
+        .iter()
+        .find(|instruction| instruction.title.starts_with("transparent huge pages: madvise"))
+        .unwrap();
+    assert_eq!(
+        by_hand.text.trim(),
+        "# change /etc/tuned/mydb/tuned.conf:4 to madvise, because it has the last word"
+    );
 }
 
 #[test]
@@ -268,7 +332,10 @@ fn tuned_keeps_thp_through_a_profile_that_includes_the_active_one() {
     world.put_process(900, "tuned");
     world.put("/usr/sbin/tuned-adm", "#!/usr/bin/python3\n");
     world.put("/etc/tuned/active_profile", "throughput-performance virtual-guest\n");
-    world.put("/usr/lib/tuned/throughput-performance/tuned.conf", "[vm]\ntransparent_hugepages=always\n");
+    world.put(
+        "/usr/lib/tuned/throughput-performance/tuned.conf",
+        "[vm]\ntransparent_hugepages=always\n",
+    );
     world.put("/usr/lib/tuned/virtual-guest/tuned.conf", "[sysctl]\nvm.dirty_ratio=30\n");
     let (options, request) = defaults();
     let (plan, after) = holds("tuned", &world, &options, &request);
@@ -283,7 +350,10 @@ fn tuned_keeps_thp_through_a_profile_that_includes_the_active_one() {
         ["profile", "throughput-performance", "virtual-guest"].map(String::from)
     );
     let tuned = after.look().host.configuration.tuned.into_known().unwrap();
-    assert!(tuned.sysctl.iter().any(|it| it.key == "vm.dirty_ratio"), "what was active stays in force");
+    assert!(
+        tuned.sysctl.iter().any(|sysctl_assignment| sysctl_assignment.key == "vm.dirty_ratio"),
+        "what was active stays in force"
+    );
 
     // Another wish later keeps what our profile includes.
     let mut later = after.clone();
@@ -311,20 +381,32 @@ fn mariadb_takes_a_drop_in_in_a_folder_that_it_reads() {
     let (plan, _) = holds("mariadb", &world, &options, &request);
     let text = content(&plan, "/etc/mysql/mariadb.conf.d/zz-hugewise.cnf");
     assert!(text.ends_with("[mysqld]\nlarge_pages = ON\n"), "{text}");
-    assert!(step(&plan, "mariadb-3306").expects.iter().any(|it| it.code == "HW403"));
+    assert!(
+        step(&plan, "mariadb-3306")
+            .expects
+            .iter()
+            .any(|expected_resolution| expected_resolution.code == "HW403")
+    );
 }
 
-/// Debian's unit has mounts of its own (ProtectSystem=full): the server's files are read below /proc/PID/root, where a drop-in of
-/// the plan has to be seen as well.
+/// Debian's unit has mounts of its own (ProtectSystem=full): the server's files are read below
+/// /proc/PID/root, where a drop-in of the plan has to be seen as well.
 #[test]
 fn mariadb_as_it_is_packaged_takes_a_drop_in_though_its_unit_has_mounts_of_its_own() {
     let base = source("packaged-mariadb");
     let mut world = World::new(&*base);
-    let pid = world.look().instances.iter().find(|it| it.title() == "mariadb 3306").unwrap().pid;
+    let pid = world
+        .look()
+        .instances
+        .iter()
+        .find(|instance| instance.title() == "mariadb 3306")
+        .unwrap()
+        .pid;
     assert!(base.read(&format!("/proc/{pid}/root/etc/mysql/my.cnf")).is_known());
     world.files = world.files.found_by([pid]);
     let (options, request) = defaults();
-    let options = Options { instances: vec!["3306".into()], restart: vec!["3306".into()], ..options };
+    let options =
+        PlanOptions { instances: vec!["3306".into()], restart: vec!["3306".into()], ..options };
     let (plan, _) = holds("packaged mariadb", &world, &options, &request);
     let text = content(&plan, "/etc/mysql/mariadb.conf.d/zz-hugewise.cnf");
     assert!(text.ends_with("[mysqld]\nlarge_pages = ON\n"), "{text}");
@@ -335,7 +417,7 @@ fn mariadb_as_it_is_packaged_takes_a_drop_in_though_its_unit_has_mounts_of_its_o
 fn memlock_is_set_for_log_ins_and_for_the_unit() {
     let base = source("rhel7-oracle-memlock");
     let mut world = World::new(&*base);
-    world.files.set("/etc/security/limits.conf", None);
+    world.files.set_file("/etc/security/limits.conf", None);
     let (options, request) = defaults();
     let (plan, _) = holds("memlock", &world, &options, &request);
     let text = content(&plan, "/etc/security/limits.d/zz-hugewise.conf");
@@ -344,17 +426,20 @@ fn memlock_is_set_for_log_ins_and_for_the_unit() {
         content(&plan, "/etc/systemd/system/dbora.service.d/zz-hugewise.conf"),
         "# Made by hugewise. To undo: hugewise undo\n[Service]\nLimitMEMLOCK=infinity\n"
     );
-    assert_eq!(commands(step(&plan, "memlock-dbora.service")), ["/usr/bin/systemctl daemon-reload"]);
+    assert_eq!(
+        commands(step(&plan, "memlock-dbora.service")),
+        ["/usr/bin/systemctl daemon-reload"]
+    );
 
     world.put("/etc/systemd/system/dbora.service.d/zzz.conf", "[Service]\nLimitMEMLOCK=64K\n");
     let (plan, _) = holds("memlock overridden", &world, &options, &request);
     assert!(!has(&plan, "memlock-dbora.service"));
     let place = "/etc/systemd/system/dbora.service.d/zzz.conf:2";
-    assert!(plan.warnings.iter().any(|it| it.starts_with(place)), "{}", shown(&plan));
+    assert!(plan.warnings.iter().any(|text| text.starts_with(place)), "{}", shown(&plan));
 }
 
-/// A line that has the last word on the pool keeps the boot from bringing all pages: a limit costs nothing, and with
-/// use_large_pages=ONLY its server would be down without.
+/// A line that has the last word on the pool keeps the boot from bringing all pages: a limit costs
+/// nothing, and with use_large_pages=ONLY its server would be down without.
 #[test]
 fn memlock_is_set_whoever_has_the_last_word_on_the_pool() {
     let base = source("rhel7-oracle-memlock");
@@ -363,7 +448,11 @@ fn memlock_is_set_whoever_has_the_last_word_on_the_pool() {
     let (options, request) = defaults();
     let plan = world.plan(&options, &request);
     let by_hand = "zzz-last.conf:1, which has the last word";
-    assert!(plan.instructions.iter().any(|it| it.title.contains(by_hand)), "{}", shown(&plan));
+    assert!(
+        plan.instructions.iter().any(|instruction| instruction.title.contains(by_hand)),
+        "{}",
+        shown(&plan)
+    );
     assert!(has(&plan, "memlock-dbora.service"), "{}", shown(&plan));
 }
 
@@ -375,7 +464,8 @@ fn a_unit_that_systemd_has_yet_to_load_is_loaded() {
     for (after, expected) in [(true, &["/usr/bin/systemctl daemon-reload"][..]), (false, &[])] {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("host");
-        let copied = std::process::Command::new("cp").arg("-r").arg(fixture).arg(&root).status().unwrap();
+        let copied =
+            std::process::Command::new("cp").arg("-r").arg(fixture).arg(&root).status().unwrap();
         assert!(copied.success());
         let note = serde_json::json!({
             "schema": "hugewise.capture/1",
@@ -385,8 +475,12 @@ fn a_unit_that_systemd_has_yet_to_load_is_loaded() {
         std::fs::create_dir_all(root.join("hugewise")).unwrap();
         std::fs::write(root.join("hugewise/capture.json"), note.to_string()).unwrap();
         let text = std::fs::read_to_string(root.join(&unit[1..])).unwrap();
-        std::fs::write(root.join(&unit[1..]), format!("{text}\n[Service]\nLimitMEMLOCK=infinity\n")).unwrap();
-        let base = hugewise_host::source::Folder::open(&root).unwrap();
+        std::fs::write(
+            root.join(&unit[1..]),
+            format!("{text}\n[Service]\nLimitMEMLOCK=infinity\n"),
+        )
+        .unwrap();
+        let base = hugewise_host::source::FolderSource::open(&root).unwrap();
         let world = World::new(&base);
         let (options, request) = defaults();
         let (plan, _) = holds("a unit not yet loaded", &world, &options, &request);
@@ -403,8 +497,15 @@ fn a_group_that_others_use_already_is_not_taken_from_them() {
     let (options, request) = defaults();
     let (plan, _) = holds("group", &world, &options, &request);
     assert!(!has(&plan, "shm-group"));
-    let by_hand = plan.instructions.iter().find(|it| it.text.contains("usermod -aG")).unwrap();
-    assert!(by_hand.text.contains("usermod -aG 500 oracle") || by_hand.text.contains("usermod -aG hugepages oracle"));
+    let by_hand = plan
+        .instructions
+        .iter()
+        .find(|instruction| instruction.text.contains("usermod -aG"))
+        .unwrap();
+    assert!(
+        by_hand.text.contains("usermod -aG 500 oracle")
+            || by_hand.text.contains("usermod -aG hugepages oracle")
+    );
 }
 
 #[test]
@@ -416,9 +517,14 @@ fn shared_memory_limits_grow_with_what_is_planned() {
     let (options, request) = defaults();
     let (plan, after) = holds("shm limits", &world, &options, &request);
     let limits = step(&plan, "shm-limits");
-    assert!(limits.expects.iter().any(|it| it.code == "HW304"), "{}", shown(&plan));
+    assert!(
+        limits.expects.iter().any(|expected_resolution| expected_resolution.code == "HW304"),
+        "{}",
+        shown(&plan)
+    );
     let settings = after.look().host.kernel_settings;
-    let largest = after.look().instances[0].segments.iter().map(|segment| segment.size).max().unwrap();
+    let largest =
+        after.look().instances[0].segments.iter().map(|segment| segment.size).max().unwrap();
     assert!(settings.shmmax.get().unwrap() >= largest);
 }
 
@@ -429,12 +535,17 @@ fn engines_that_disagree_on_thp_meet_at_madvise() {
     world.put_process(950, "mongod");
     world.put("/proc/950/cmdline", "/usr/bin/mongod\0--config\0/etc/mongod.conf\0");
     let seen = world.look();
-    let found = seen.instances.iter().any(|it| it.engine == hugewise_model::Engine::MongoDb);
+    let found =
+        seen.instances.iter().any(|instance| instance.engine == hugewise_model::Engine::MongoDb);
     assert!(found, "the stand-in for MongoDB is not taken for one");
     let (options, request) = defaults();
     // Its version is in no file: its wish is not guessed.
     let (plan, _) = holds("mongodb", &world, &options, &request);
-    assert!(plan.warnings.iter().any(|it| it.contains("makes of THP: its version is not known")), "{}", shown(&plan));
+    assert!(
+        plan.warnings.iter().any(|text| text.contains("makes of THP: its version is not known")),
+        "{}",
+        shown(&plan)
+    );
     assert_eq!(step(&plan, "thp").title, "transparent huge pages: madvise");
 }
 
@@ -442,11 +553,11 @@ fn engines_that_disagree_on_thp_meet_at_madvise() {
 fn only_what_was_named_is_planned_for() {
     let base = source("two-clusters-one-too-big");
     let world = World::new(&*base);
-    let options = Options { instances: vec!["15/main".into()], ..Options::default() };
+    let options = PlanOptions { instances: vec!["15/main".into()], ..PlanOptions::default() };
     let (plan, _) = holds("named", &world, &options, &Request::default());
     assert!(!shown(&plan).contains("postgresql-5433"), "{}", shown(&plan));
     let seen = world.look();
-    let both = to_size(&seen.host, &seen.instances, &seen.assessment, options.wish());
+    let both = to_size(&seen.host, &seen.instances, &seen.assessment, options.target_wish());
     assert_eq!(both.len(), 2, "the other one asks for pages of the same pool");
 }
 
@@ -455,9 +566,11 @@ fn pages_of_another_size_for_now_alone_are_not_given_back_by_the_next_plan() {
     let base = source("two-clusters-one-too-big");
     let world = World::new(&*base);
     let page_size = Some(PageSize::GIB_1);
-    let options = Options { page_size, shrink: true, boot: false, ..Options::default() };
-    let request =
-        Request { page_size: hugewise_advice::sizing::PageSizeChoice::Size(PageSize::GIB_1), ..Request::default() };
+    let options = PlanOptions { page_size, shrink: true, boot: false, ..PlanOptions::default() };
+    let request = Request {
+        page_size: hugewise_diagnose::sizing::PageSizeChoice::Size(PageSize::GIB_1),
+        ..Request::default()
+    };
     holds("1 GiB, shrunk, now alone", &world, &options, &request);
 }
 
@@ -465,14 +578,28 @@ fn pages_of_another_size_for_now_alone_are_not_given_back_by_the_next_plan() {
 fn a_page_size_is_not_forced_on_a_server_that_cannot_take_it() {
     let base = source("idle-pool-mariadb");
     let world = World::new(&*base);
-    let mut options = Options { page_size: Some(PageSize::GIB_1), ..Options::default() };
+    let mut options = PlanOptions { page_size: Some(PageSize::GIB_1), ..PlanOptions::default() };
     let (plan, _) = holds("1 GiB for MariaDB", &world, &options, &Request::default());
     assert!(plan.steps.is_empty(), "{}", shown(&plan));
-    assert!(plan.warnings.iter().any(|it| it.starts_with("mariadb 3306 can use only the default page size")));
+    assert!(
+        plan.warnings
+            .iter()
+            .any(|text| text.starts_with("mariadb 3306 can use only the default page size"))
+    );
     options.instances = vec!["3306".into()];
     let seen = world.look();
-    let error = crate::planner::plan(&seen.host, &seen.instances, &seen.assessment, None, &world.files, &options);
-    assert_eq!(error.unwrap_err().to_string(), "mariadb 3306 can use only the default page size, not 1 GiB");
+    let error = crate::planner::build_plan(
+        &seen.host,
+        &seen.instances,
+        &seen.assessment,
+        None,
+        &world.files,
+        &options,
+    );
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "mariadb 3306 can use only the default page size, not 1 GiB"
+    );
 }
 
 #[test]
@@ -483,9 +610,17 @@ fn a_size_of_thp_that_is_always_follows_the_top_switch_again() {
     world.put(file, "[always] inherit madvise never\n");
     let (options, request) = defaults();
     let (plan, after) = holds("a size", &world, &options, &request);
-    assert!(step(&plan, "thp").expects.iter().any(|it| it.code == "HW501"));
+    assert!(
+        step(&plan, "thp")
+            .expects
+            .iter()
+            .any(|expected_resolution| expected_resolution.code == "HW501")
+    );
     assert_eq!(after.text(file), "always [inherit] madvise never\n");
-    assert!(content(&plan, "/etc/tmpfiles.d/00-hugewise-thp.conf").contains(&format!("w {file} - - - - inherit\n")));
+    assert!(
+        content(&plan, "/etc/tmpfiles.d/00-hugewise-thp.conf")
+            .contains(&format!("w {file} - - - - inherit\n"))
+    );
 }
 
 #[test]
@@ -495,11 +630,19 @@ fn a_java_heap_is_asked_for_by_hand() {
     world.put_process(950, "java");
     world.put("/proc/950/cmdline", "/usr/bin/java\0-Xms4g\0-Xmx4g\0-jar\0app.jar\0");
     world.put("/proc/950/maps", "700000000-800000000 rw-p 00000000 00:00 0 \n");
-    let found = world.look().instances.into_iter().find(|it| it.engine == hugewise_model::Engine::Jvm);
+    let found = world
+        .look()
+        .instances
+        .into_iter()
+        .find(|instance| instance.engine == hugewise_model::Engine::Jvm);
     let found = found.expect("a JVM");
-    let options = Options { instances: vec![found.title()], ..Options::default() };
+    let options = PlanOptions { instances: vec![found.title()], ..PlanOptions::default() };
     let (plan, _) = holds("java", &world, &options, &Request::default());
-    let by_hand = plan.instructions.iter().find(|it| it.title.ends_with("have it ask for huge pages")).unwrap();
+    let by_hand = plan
+        .instructions
+        .iter()
+        .find(|instruction| instruction.title.ends_with("have it ask for huge pages"))
+        .unwrap();
     assert!(by_hand.text.contains("-XX:+UseLargePages"), "{}", by_hand.text);
     assert!(has(&plan, "pool-2M-now"), "{}", shown(&plan));
 }
@@ -513,8 +656,17 @@ fn what_copies_the_settings_or_shares_the_pools_is_warned_of() {
     world.put_process(950, "kubelet");
     let (options, request) = defaults();
     let (plan, _) = holds("copies", &world, &options, &request);
-    for start in ["the kdump image copies", "the rescue image (ReaR) copies", "an image of this host", "kubelet"] {
-        assert!(plan.warnings.iter().any(|it| it.starts_with(start)), "{start}\n{}", shown(&plan));
+    for start in [
+        "the kdump image copies",
+        "the rescue image (ReaR) copies",
+        "an image of this host",
+        "kubelet",
+    ] {
+        assert!(
+            plan.warnings.iter().any(|text| text.starts_with(start)),
+            "{start}\n{}",
+            shown(&plan)
+        );
     }
 }
 
@@ -527,10 +679,11 @@ fn a_server_that_does_not_ask_is_left_alone_and_named() {
     let (options, request) = defaults();
     let (plan, _) = holds("not asking", &world, &options, &request);
     assert!(plan.steps.is_empty(), "{}", shown(&plan));
-    let warning = "mariadb 3306 does not ask for huge pages, so the plan leaves it alone; --instance 3306 includes it";
-    let named = |plan: &Plan| plan.warnings.iter().any(|it| it == warning);
+    let warning = "mariadb 3306 does not ask for huge pages, so the plan leaves it alone; \
+         --instance 3306 includes it";
+    let named = |plan: &Plan| plan.warnings.iter().any(|text| text == warning);
     assert!(named(&plan), "{}", shown(&plan));
-    let options = Options { instances: vec!["3306".into()], ..options };
+    let options = PlanOptions { instances: vec!["3306".into()], ..options };
     let (plan, _) = holds("asked for", &world, &options, &request);
     assert!(!plan.steps.is_empty() && !named(&plan), "{}", shown(&plan));
 }
@@ -540,9 +693,11 @@ fn a_server_that_does_not_ask_is_left_alone_and_named() {
 fn a_server_that_is_small_is_left_alone_and_named() {
     let base = source("no-pool-postgresql");
     let mut world = World::new(&*base);
-    let listed = base.list("/proc");
-    for path in listed.known().unwrap().iter().map(|pid| format!("/proc/{pid}/maps")) {
-        let Some(maps) = base.read(&path).known().map(|maps| String::from_utf8(maps.to_vec()).unwrap()) else {
+    let listed = base.list_folder("/proc");
+    for path in listed.as_known().unwrap().iter().map(|pid| format!("/proc/{pid}/maps")) {
+        let Some(maps) =
+            base.read(&path).as_known().map(|maps| String::from_utf8(maps.to_vec()).unwrap())
+        else {
             continue;
         };
         world.put(&path, maps.replace("7f5f720e6000-7f5fb523e000", "7f5f720e6000-7f5f7a0e6000"));
@@ -550,11 +705,12 @@ fn a_server_that_is_small_is_left_alone_and_named() {
     world.put("/srv/databases/b/main/postgresql.conf", "shared_buffers = 120MB\n");
     let (options, request) = defaults();
     let (plan, _) = holds("small", &world, &options, &request);
-    let warning = "postgresql 5433 has less than 256.0 MiB on base pages, so no huge pages are planned for it; --instance 5433 \
+    let warning = "postgresql 5433 has less than 256.0 MiB on base pages, so no huge pages are \
+         planned for it; --instance 5433 \
                    includes it";
-    let named = |plan: &Plan| plan.warnings.iter().any(|it| it == warning);
+    let named = |plan: &Plan| plan.warnings.iter().any(|text| text == warning);
     assert!(plan.steps.is_empty() && named(&plan), "{}", shown(&plan));
-    let options = Options { instances: vec!["5433".into()], ..options };
+    let options = PlanOptions { instances: vec!["5433".into()], ..options };
     let (plan, _) = holds("small and named", &world, &options, &request);
     assert!(has(&plan, "pool-2M-now") && !named(&plan), "{}", shown(&plan));
 }
@@ -563,14 +719,22 @@ fn a_server_that_is_small_is_left_alone_and_named() {
 #[test]
 fn nobody_is_told_to_ask_for_pages_that_are_given_back() {
     let base = source("idle-pool-mariadb");
-    let options = Options { shrink: true, ..Options::default() };
+    let options = PlanOptions { shrink: true, ..PlanOptions::default() };
     let (plan, _) = holds("given back", &World::new(&*base), &options, &Request::default());
     assert!(has(&plan, "pool-2M-now") && plan.instructions.is_empty(), "{}", shown(&plan));
-    assert!(plan.warnings.iter().any(|it| it.contains("--instance 3306 includes it")), "{}", shown(&plan));
+    assert!(
+        plan.warnings.iter().any(|text| text.contains("--instance 3306 includes it")),
+        "{}",
+        shown(&plan)
+    );
     // Named, it is to have them, and the pool keeps them.
-    let options = Options { instances: vec!["3306".into()], ..options };
+    let options = PlanOptions { instances: vec!["3306".into()], ..options };
     let (plan, _) = holds("kept", &World::new(&*base), &options, &Request::default());
-    assert!(plan.instructions.iter().any(|it| it.text.contains("large-pages = ON")), "{}", shown(&plan));
+    assert!(
+        plan.instructions.iter().any(|instruction| instruction.text.contains("large-pages = ON")),
+        "{}",
+        shown(&plan)
+    );
 }
 
 #[test]
@@ -579,8 +743,12 @@ fn a_right_to_pages_that_are_there_already_is_worth_a_restart() {
     let mut world = World::new(&*base);
     // A kernel that goes by the group; and pages of a size that Oracle does not take are asked for.
     world.put("/proc/sys/kernel/osrelease", "5.15.0-101.el9uek.x86_64\n");
-    let options = Options { page_size: Some(PageSize::GIB_1), ..Options::default() };
+    let options = PlanOptions { page_size: Some(PageSize::GIB_1), ..PlanOptions::default() };
     let (plan, _) = holds("group alone", &world, &options, &Request::default());
     assert!(has(&plan, "shm-group"), "{}", shown(&plan));
-    assert!(plan.instructions.iter().any(|it| it.title == "restart oracle ERP"), "{}", shown(&plan));
+    assert!(
+        plan.instructions.iter().any(|instruction| instruction.title == "restart oracle ERP"),
+        "{}",
+        shown(&plan)
+    );
 }

@@ -1,12 +1,12 @@
 //! Pools, now and at boot, on captured hosts with something more on them.
 
-use hugewise_advice::sizing::{PageSizeChoice, Request};
+use hugewise_diagnose::sizing::{PageSizeChoice, Request};
 use hugewise_model::{PageCount, PageSize};
 
 use super::made_hosts::{commands, content, defaults, has, source, step};
 use super::world::{World, holds, shown};
 use crate::plan::{Change, PoolRef, Risk};
-use crate::planner::{Options, PlanError, plan};
+use crate::planner::{PlanError, PlanOptions, build_plan};
 
 #[test]
 fn a_file_that_has_the_last_word_is_named_with_its_line() {
@@ -15,8 +15,13 @@ fn a_file_that_has_the_last_word_is_named_with_its_line() {
     world.put("/etc/sysctl.d/zzz-other.conf", "# theirs\nvm.nr_hugepages=8\n");
     let (options, request) = defaults();
     let (plan, _) = holds("zzz", &world, &options, &request);
-    let by_hand = "remove /etc/sysctl.d/zzz-other.conf:2, which has the last word on the 2 MiB pool of the next boot";
-    assert!(plan.instructions.iter().any(|it| it.title == by_hand), "{}", shown(&plan));
+    let by_hand = "remove /etc/sysctl.d/zzz-other.conf:2, which has the last word on the 2 MiB \
+         pool of the next boot";
+    assert!(
+        plan.instructions.iter().any(|instruction| instruction.title == by_hand),
+        "{}",
+        shown(&plan)
+    );
     // A server that insists would not start after the next boot.
     assert!(!has(&plan, "postgresql-5433"), "{}", shown(&plan));
 }
@@ -34,13 +39,14 @@ fn a_file_that_sorts_before_ours_is_overruled() {
     assert!(lines.ends_with("w /proc/sys/vm/nr_hugepages - - - - 537\n"), "{lines}");
 }
 
-/// `vm.nr_hugepages` counts pages of the default size, and `default_hugepagesz=` of the next boot changes that.
+/// `vm.nr_hugepages` counts pages of the default size, and `default_hugepagesz=` of the next boot
+/// changes that.
 #[test]
 fn a_next_boot_with_another_default_size_is_told_of_each_pool_by_its_own_file() {
     const GIB_BY_DEFAULT: &str = "default_hugepagesz=1G hugepagesz=1G hugepages=2";
     let base = source("healthy-postgresql");
     let mut world = World::new(&*base);
-    world.files.set("/etc/sysctl.d/60-hugepages.conf", None);
+    world.files.set_file("/etc/sysctl.d/60-hugepages.conf", None);
     world.put_grub(GIB_BY_DEFAULT);
     let names = |world: &mut World<'_>| {
         world.put("/srv/databases/15/main/postgresql.auto.conf", "huge_page_size = '2MB'\n");
@@ -49,14 +55,19 @@ fn a_next_boot_with_another_default_size_is_told_of_each_pool_by_its_own_file() 
     let (options, request) = defaults();
     let (plan, after) = holds("another default", &world, &options, &request);
     let lines = content(&plan, "/etc/tmpfiles.d/00-hugewise-pools.conf");
-    assert!(lines.ends_with("\nw /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages - - - - 540\n"), "{lines}");
+    assert!(
+        lines.ends_with("\nw /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages - - - - 540\n"),
+        "{lines}"
+    );
     assert!(!shown(&plan).contains("sysctl.d"), "{}", shown(&plan));
-    let pages = |world: &World<'_>| (world.pages_after_boot(PageSize::MIB_2), world.pages_after_boot(PageSize::GIB_1));
+    let pages = |world: &World<'_>| {
+        (world.pages_after_boot(PageSize::MIB_2), world.pages_after_boot(PageSize::GIB_1))
+    };
     assert_eq!(pages(&after), (PageCount(540), PageCount(2)));
 
     // A file of ours of the days of the other default is not left to ask for 540 pages of 1 GiB.
     let mut world = World::new(&*base);
-    world.files.set("/etc/sysctl.d/60-hugepages.conf", None);
+    world.files.set_file("/etc/sysctl.d/60-hugepages.conf", None);
     world.put(
         "/etc/sysctl.d/zz-hugewise-pool.conf",
         "# Made by hugewise. To undo: hugewise undo\nvm.nr_hugepages = 540\n",
@@ -69,16 +80,19 @@ fn a_next_boot_with_another_default_size_is_told_of_each_pool_by_its_own_file() 
 
 #[test]
 fn a_server_that_takes_the_default_size_is_not_given_the_pages_of_the_old_one_at_the_boot() {
-    // PostgreSQL's manual of huge_page_size: with 0 the default of the system is used, which is 1 GiB by then.
+    // PostgreSQL's manual of huge_page_size: with 0 the default of the system is used, which is 1
+    // GiB by then.
     let base = source("healthy-postgresql");
     let mut world = World::new(&*base);
-    world.files.set("/etc/sysctl.d/60-hugepages.conf", None);
+    world.files.set_file("/etc/sysctl.d/60-hugepages.conf", None);
     world.put_grub("default_hugepagesz=1G hugepagesz=1G hugepages=2");
     let (options, request) = defaults();
     let (plan, after) = holds("the default size", &world, &options, &request);
     assert_eq!(after.pages_after_boot(PageSize::MIB_2), PageCount(0), "{}", shown(&plan));
-    let said =
-        |it: &String| it.contains("postgresql 15/main will take such pages") && it.contains("default_hugepagesz=");
+    let said = |text: &String| {
+        text.contains("postgresql 15/main will take such pages")
+            && text.contains("default_hugepagesz=")
+    };
     assert!(plan.warnings.iter().any(said), "{}", shown(&plan));
 }
 
@@ -88,7 +102,12 @@ fn pages_on_demand_of_a_size_that_is_the_default_until_the_boot_stand_in_its_own
     let mut world = World::new(&*base);
     world.put_grub("default_hugepagesz=1G");
     let overcommit = vec![(PageSize::MIB_2, PageCount(64))];
-    let (plan, _) = holds("on demand", &world, &Options { overcommit, ..Options::default() }, &Request::default());
+    let (plan, _) = holds(
+        "on demand",
+        &world,
+        &PlanOptions { overcommit, ..PlanOptions::default() },
+        &Request::default(),
+    );
     let lines = content(&plan, "/etc/tmpfiles.d/00-hugewise-overcommit.conf");
     assert!(lines.ends_with("hugepages-2048kB/nr_overcommit_hugepages - - - - 64\n"), "{lines}");
 }
@@ -105,16 +124,27 @@ fn a_pool_that_was_emptied_under_a_server_is_filled_up_to_its_file() {
     }
     let (options, request) = defaults();
     let (plan, after) = holds("emptied", &world, &options, &request);
-    assert!(shown(&plan).contains("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages = 540"), "{}", shown(&plan));
+    assert!(
+        shown(&plan).contains("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages = 540"),
+        "{}",
+        shown(&plan)
+    );
     assert_eq!(plan.budget.pools_bytes, 540 << 21);
-    assert!(!after.look().codes(hugewise_model::Level::Info).iter().any(|it| it.starts_with("HW207")));
+    assert!(
+        !after
+            .look()
+            .codes(hugewise_model::Level::Info)
+            .iter()
+            .any(|text| text.starts_with("HW207"))
+    );
 }
 
 /// Leaves nothing of memory.
 fn without_memory(world: &mut World<'_>) {
     let small = |line: &str| {
         let name = line.split(':').next().unwrap_or_default();
-        let is_there = ["MemFree", "MemAvailable", "Buffers", "Cached", "SReclaimable"].contains(&name);
+        let is_there =
+            ["MemFree", "MemAvailable", "Buffers", "Cached", "SReclaimable"].contains(&name);
         let is_page_cache = name.ends_with("(file)");
         if is_there || is_page_cache { format!("{name}: 2048 kB\n") } else { format!("{line}\n") }
     };
@@ -122,7 +152,8 @@ fn without_memory(world: &mut World<'_>) {
     world.put("/proc/meminfo", text);
 }
 
-/// Its file asks for three times what it has, and there is no memory for that: whoever restarts it before has no server.
+/// Its file asks for three times what it has, and there is no memory for that: whoever restarts it
+/// before has no server.
 #[test]
 fn who_would_not_start_again_until_the_pool_is_there_is_named() {
     let base = source("healthy-postgresql");
@@ -133,13 +164,17 @@ fn who_would_not_start_again_until_the_pool_is_there_is_named() {
     without_memory(&mut world);
     let (options, request) = defaults();
     let (plan, _) = holds("until then", &world, &options, &request);
-    let text =
-        plan.instructions.iter().map(|it| it.text.as_str()).find(|it| it.contains("To get them earlier")).unwrap();
+    let text = plan
+        .instructions
+        .iter()
+        .map(|instruction| instruction.text.as_str())
+        .find(|text| text.contains("To get them earlier"))
+        .unwrap();
     assert!(text.contains("# Until then postgresql 15/main would not start again.\n"), "{text}");
 }
 
-/// The same where 30 % more are asked for, and there is no memory for them: the 537 become the pool's own, and the rest is done
-/// by hand.
+/// The same where 30 % more are asked for, and there is no memory for them: the 537 become the
+/// pool's own, and the rest is done by hand.
 #[test]
 fn surplus_pages_are_kept_where_the_others_do_not_fit() {
     let base = source("healthy-postgresql");
@@ -149,10 +184,14 @@ fn surplus_pages_are_kept_where_the_others_do_not_fit() {
         world.put(&format!("{folder}/hugepages/hugepages-2048kB/surplus_hugepages"), "537\n");
     }
     without_memory(&mut world);
-    let (options, request) = (Options::default(), Request { headroom_percent: 30, ..Request::default() });
+    let (options, request) =
+        (PlanOptions::default(), Request { headroom_percent: 30, ..Request::default() });
     let (plan, after) = holds("kept", &world, &options, &request);
     let said = shown(&plan);
-    assert!(said.contains("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages = 537"), "{said}");
+    assert!(
+        said.contains("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages = 537"),
+        "{said}"
+    );
     assert!(said.contains("don't fit in memory now"), "{said}");
     assert!(after.plan(&options, &request).steps.is_empty());
 }
@@ -168,7 +207,7 @@ fn pages_that_stay_count_in_the_memory_of_a_plan() {
     let plan = world.plan(&options, &request);
     assert_eq!(plan.budget.pools_bytes, (3 << 30) + (537 << 21), "{}", shown(&plan));
     // Given back they are memory again.
-    let plan = world.plan(&Options { shrink: true, ..options }, &request);
+    let plan = world.plan(&PlanOptions { shrink: true, ..options }, &request);
     assert_eq!(plan.budget.pools_bytes, 537 << 21, "{}", shown(&plan));
 }
 
@@ -180,11 +219,15 @@ fn somebody_elses_file_of_our_name_is_left_alone() {
     let (options, request) = defaults();
     let (plan, after) = holds("not ours", &world, &options, &request);
     assert_eq!(after.text("/etc/sysctl.d/zz-hugewise-pool.conf"), "vm.nr_hugepages=8\n");
-    assert!(plan.warnings.iter().any(|it| it.contains("hugewise did not make it")), "{}", shown(&plan));
+    assert!(
+        plan.warnings.iter().any(|text| text.contains("hugewise did not make it")),
+        "{}",
+        shown(&plan)
+    );
 }
 
-fn gib_pages_at_boot() -> Options {
-    Options { page_size: Some(PageSize::GIB_1), now: false, ..Options::default() }
+fn gib_pages_at_boot() -> PlanOptions {
+    PlanOptions { page_size: Some(PageSize::GIB_1), now: false, ..PlanOptions::default() }
 }
 
 #[test]
@@ -205,7 +248,12 @@ fn pages_of_1_gib_go_on_the_command_line_through_grubs_drop_in() {
     assert_eq!(after.pages_after_boot(PageSize::GIB_1), PageCount(2));
     assert!(after.text("/boot/grub/grub.cfg").contains("quiet hugepagesz=1G hugepages=2\n"));
     // The server has to ask for them.
-    let (plan, _) = holds("grub and server", &world, &Options { now: true, ..options }, &Request::default());
+    let (plan, _) = holds(
+        "grub and server",
+        &world,
+        &PlanOptions { now: true, ..options },
+        &Request::default(),
+    );
     assert!(shown(&plan).contains("huge_page_size = 1GB"), "{}", shown(&plan));
 }
 
@@ -217,21 +265,36 @@ fn words_of_others_for_the_same_size_are_not_fought() {
     let options = gib_pages_at_boot();
     let (plan, _) = holds("collision", &world, &options, &Request::default());
     assert!(!has(&plan, "pools-command-line"));
-    let by_hand = plan.instructions.iter().find(|it| it.title.contains("command line")).unwrap();
-    assert!(by_hand.text.contains("/boot/grub/grub.cfg:2 already names 1 GiB pages"), "{}", by_hand.text);
+    let by_hand = plan
+        .instructions
+        .iter()
+        .find(|instruction| instruction.title.contains("command line"))
+        .unwrap();
+    assert!(
+        by_hand.text.contains("/boot/grub/grub.cfg:2 already names 1 GiB pages"),
+        "{}",
+        by_hand.text
+    );
 }
 
-/// The line has what is needed, and a file after it asks for more than the host has: the file alone is to be corrected.
+/// The line has what is needed, and a file after it asks for more than the host has: the file alone
+/// is to be corrected.
 #[test]
 fn pages_that_the_line_has_are_not_to_be_put_there_again() {
     let base = source("no-pool-postgresql");
     let mut world = World::new(&*base);
     world.put_grub("quiet hugepagesz=1G hugepages=2");
-    world
-        .put("/etc/tmpfiles.d/pages.conf", "w /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages - - - - 900\n");
+    world.put(
+        "/etc/tmpfiles.d/pages.conf",
+        "w /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages - - - - 900\n",
+    );
     let options = gib_pages_at_boot();
     let (plan, after) = holds("on the line", &world, &options, &Request::default());
-    assert!(plan.instructions.iter().all(|it| !it.title.contains("command line")), "{}", shown(&plan));
+    assert!(
+        plan.instructions.iter().all(|instruction| !instruction.title.contains("command line")),
+        "{}",
+        shown(&plan)
+    );
     assert!(!has(&plan, "pools-command-line"));
     assert_eq!(after.pages_after_boot(PageSize::GIB_1), PageCount(2), "{}", shown(&plan));
 }
@@ -248,7 +311,8 @@ fn a_later_drop_in_that_forgets_what_was_there_is_found() {
     assert!(shown(&plan).contains("/etc/default/grub.d/zzz.cfg is read after"), "{}", shown(&plan));
 }
 
-/// The menu that is made anew for our words would bring these too, and the kernel goes by the first number.
+/// The menu that is made anew for our words would bring these too, and the kernel goes by the first
+/// number.
 #[test]
 fn words_that_wait_for_the_menu_are_not_overlooked() {
     let base = source("no-pool-postgresql");
@@ -258,20 +322,28 @@ fn words_that_wait_for_the_menu_are_not_overlooked() {
     let options = gib_pages_at_boot();
     let (plan, _) = holds("waiting words", &world, &options, &Request::default());
     assert!(!has(&plan, "pools-command-line"));
-    let waits = "# hugepagesz=1G hugepages=1 in /etc/default/grub:1 is not in the boot menu, but regenerating the menu";
+    let waits = "# hugepagesz=1G hugepages=1 in /etc/default/grub:1 is not in the boot menu, but \
+         regenerating the menu";
     assert!(shown(&plan).contains(waits), "{}", shown(&plan));
-    // What nobody asked for comes with it as well: 64 GiB, another size for each server that asks for the default, THP.
+    // What nobody asked for comes with it as well: 64 GiB, another size for each server that asks
+    // for the default, THP.
     for words in ["hugepages=32768", "default_hugepagesz=1G", "transparent_hugepage=always"] {
         world.put("/etc/default/grub", format!("GRUB_CMDLINE_LINUX=\"{words}\"\n"));
         let (plan, _) = holds("waiting words of others", &world, &options, &Request::default());
         assert!(!has(&plan, "pools-command-line"), "{words}");
-        let waits = format!("# {words} in /etc/default/grub:1 is not in the boot menu, but regenerating the menu");
+        let waits = format!(
+            "# {words} in /etc/default/grub:1 is not in the boot menu, but regenerating the menu"
+        );
         assert!(shown(&plan).contains(&waits), "{}", shown(&plan));
-        // The next kernel that is installed has the menu made, whatever the plan does: who sets the pool by a file is told.
-        let (plan, _) = holds("waiting words beside a file", &world, &defaults().0, &Request::default());
-        let told =
-            format!("{words} in /etc/default/grub:1 is not in the boot menu, but will be once the menu is regenerated");
-        assert!(plan.warnings.iter().any(|it| it.starts_with(&told)), "{}", shown(&plan));
+        // The next kernel that is installed has the menu made, whatever the plan does: who sets the
+        // pool by a file is told.
+        let (plan, _) =
+            holds("waiting words beside a file", &world, &defaults().0, &Request::default());
+        let told = format!(
+            "{words} in /etc/default/grub:1 is not in the boot menu, but will be once the menu is \
+                 regenerated"
+        );
+        assert!(plan.warnings.iter().any(|text| text.starts_with(&told)), "{}", shown(&plan));
     }
     // Our own wait where an apply was cut off: the plan goes on from there.
     world.put("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"\"\n");
@@ -283,8 +355,8 @@ fn words_that_wait_for_the_menu_are_not_overlooked() {
     assert_eq!(after.pages_after_boot(PageSize::GIB_1), PageCount(2));
 }
 
-/// Somebody wrote them into the menu, or made it and then took them out of the file: the new menu is without them, and a
-/// server that needs the pool is then without it.
+/// Somebody wrote them into the menu, or made it and then took them out of the file: the new menu
+/// is without them, and a server that needs the pool is then without it.
 #[test]
 fn words_that_a_new_menu_would_lose_are_not_overlooked() {
     let base = source("no-pool-postgresql");
@@ -299,7 +371,7 @@ fn words_that_a_new_menu_would_lose_are_not_overlooked() {
     world.put("/etc/default/grub", "GRUB_CMDLINE_LINUX=\"quiet hugepages=600\"\n");
     let (plan, _) = holds("words that the file has", &world, &options, &Request::default());
     assert!(has(&plan, "pools-command-line"), "{}", shown(&plan));
-    assert!(!plan.warnings.iter().any(|it| it.contains("boot menu")), "{}", shown(&plan));
+    assert!(!plan.warnings.iter().any(|text| text.contains("boot menu")), "{}", shown(&plan));
 }
 
 #[test]
@@ -307,14 +379,21 @@ fn a_missing_update_grub_is_replaced_by_grub_mkconfig() {
     let base = source("no-pool-postgresql");
     let mut world = World::new(&*base);
     world.put_grub("quiet");
-    world.files.set("/usr/sbin/update-grub", None);
+    world.files.set_file("/usr/sbin/update-grub", None);
     let options = gib_pages_at_boot();
     let (plan, _) = holds("no update-grub", &world, &options, &Request::default());
-    assert_eq!(commands(step(&plan, "pools-command-line")), ["/usr/sbin/grub-mkconfig -o /boot/grub/grub.cfg"]);
+    assert_eq!(
+        commands(step(&plan, "pools-command-line")),
+        ["/usr/sbin/grub-mkconfig -o /boot/grub/grub.cfg"]
+    );
     world.put("/usr/sbin/grub-mkconfig", "# upstream's, which reads /etc/default/grub alone\n");
     let (plan, _) = holds("no drop-ins", &world, &options, &Request::default());
     assert!(!has(&plan, "pools-command-line"));
-    assert!(shown(&plan).contains("grub-mkconfig reads no drop-ins on this host"), "{}", shown(&plan));
+    assert!(
+        shown(&plan).contains("grub-mkconfig reads no drop-ins on this host"),
+        "{}",
+        shown(&plan)
+    );
 }
 
 #[test]
@@ -330,7 +409,10 @@ fn red_hat_keeps_its_command_lines_through_grubby() {
     let (plan, after) = holds("grubby", &world, &options, &Request::default());
     let boot = step(&plan, "pools-command-line");
     let Change::Command(command) = &boot.changes[0] else { panic!("{boot:?}") };
-    assert_eq!(command.command, ["/usr/sbin/grubby", "--update-kernel=ALL", "--args=hugepagesz=1G hugepages=2"]);
+    assert_eq!(
+        command.command,
+        ["/usr/sbin/grubby", "--update-kernel=ALL", "--args=hugepagesz=1G hugepages=2"]
+    );
     assert_eq!(command.files, ["/boot/loader/entries/m-6.1.conf", "/etc/default/grub"]);
     assert_eq!(after.pages_after_boot(PageSize::GIB_1), PageCount(2));
 }
@@ -340,15 +422,25 @@ fn systemd_boots_command_line_is_not_ours_to_write() {
     let base = source("no-pool-postgresql");
     let mut world = World::new(&*base);
     world.put("/efi/loader/loader.conf", "default *\n");
-    world.put("/efi/loader/entries/debian.conf", "title Debian\nversion 6.1\nlinux /vmlinuz\noptions root=1\n");
+    world.put(
+        "/efi/loader/entries/debian.conf",
+        "title Debian\nversion 6.1\nlinux /vmlinuz\noptions root=1\n",
+    );
     let options = gib_pages_at_boot();
     let (plan, _) = holds("systemd-boot", &world, &options, &Request::default());
-    let by_hand = plan.instructions.iter().find(|it| it.title.contains("command line")).unwrap();
+    let by_hand = plan
+        .instructions
+        .iter()
+        .find(|instruction| instruction.title.contains("command line"))
+        .unwrap();
     assert!(by_hand.text.contains("hugepagesz=1G hugepages=2"), "{}", by_hand.text);
     assert!(by_hand.text.contains("systemd-boot takes its command line from"), "{}", by_hand.text);
     // tmpfiles.d tries, early in the boot.
     let lines = content(&plan, "/etc/tmpfiles.d/00-hugewise-pools.conf");
-    assert!(lines.contains("w /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages - - - - 2\n"), "{lines}");
+    assert!(
+        lines.contains("w /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages - - - - 2\n"),
+        "{lines}"
+    );
 }
 
 #[test]
@@ -359,13 +451,25 @@ fn a_processor_without_1_gib_pages_is_refused_them_with_the_reason() {
     world.put("/proc/cpuinfo", cpuinfo);
     let seen = world.look();
     let page_size = Some(PageSize::GIB_1);
-    let options = Options { instances: vec!["5433".into()], page_size, ..Options::default() };
-    assert_eq!(crate::planner::check(&seen.host, &seen.instances, &options), Err(PlanError::NoGibPages));
+    let options =
+        PlanOptions { instances: vec!["5433".into()], page_size, ..PlanOptions::default() };
+    assert_eq!(
+        crate::planner::check_options(&seen.host, &seen.instances, &options),
+        Err(PlanError::NoGibPages)
+    );
     // Where a sizing chose them all the same.
-    let request = Request { page_size: PageSizeChoice::Size(PageSize::GIB_1), ..Request::default() };
+    let request =
+        Request { page_size: PageSizeChoice::Size(PageSize::GIB_1), ..Request::default() };
     let sizing = seen.sizing(&options, &request);
-    let options = Options { page_size: None, ..options };
-    let error = plan(&seen.host, &seen.instances, &seen.assessment, sizing.as_ref(), &world.files, &options);
+    let options = PlanOptions { page_size: None, ..options };
+    let error = build_plan(
+        &seen.host,
+        &seen.instances,
+        &seen.assessment,
+        sizing.as_ref(),
+        &world.files,
+        &options,
+    );
     assert_eq!(error, Err(PlanError::NoGibPages));
     assert!(PlanError::NoGibPages.to_string().contains("pdpe1gb"));
 }
@@ -375,9 +479,12 @@ fn early_reservation_takes_the_default_size_to_the_command_line() {
     let base = source("no-pool-postgresql");
     let mut world = World::new(&*base);
     world.put_grub("quiet");
-    let options = Options { early: true, ..Options::default() };
+    let options = PlanOptions { early: true, ..PlanOptions::default() };
     let (plan, after) = holds("early", &world, &options, &Request::default());
-    assert!(content(&plan, "/etc/default/grub.d/zz-hugewise.cfg").contains("hugepagesz=2M hugepages=537"));
+    assert!(
+        content(&plan, "/etc/default/grub.d/zz-hugewise.cfg")
+            .contains("hugepagesz=2M hugepages=537")
+    );
     assert!(!has(&plan, "pools-boot"), "{}", shown(&plan));
     assert_eq!(after.pages_after_boot(PageSize::MIB_2), PageCount(537));
     // Where a file has another number, it comes after the command line: it has to say the same.
@@ -392,13 +499,33 @@ fn pages_on_demand_are_set_and_kept() {
     let base = source("no-pool-postgresql");
     let world = World::new(&*base);
     let overcommit = vec![(PageSize::MIB_2, PageCount(100)), (PageSize::GIB_1, PageCount(1))];
-    let options = Options { overcommit, ..Options::default() };
+    let options = PlanOptions { overcommit, ..PlanOptions::default() };
     let (plan, _) = holds("overcommit", &world, &options, &Request::default());
     assert!(
-        content(&plan, "/etc/sysctl.d/zz-hugewise-overcommit.conf").ends_with("vm.nr_overcommit_hugepages = 100\n")
+        content(&plan, "/etc/sysctl.d/zz-hugewise-overcommit.conf")
+            .ends_with("vm.nr_overcommit_hugepages = 100\n")
     );
     let file = "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_overcommit_hugepages";
-    assert!(content(&plan, "/etc/tmpfiles.d/00-hugewise-overcommit.conf").contains(&format!("w {file} - - - - 1\n")));
+    assert!(
+        content(&plan, "/etc/tmpfiles.d/00-hugewise-overcommit.conf")
+            .contains(&format!("w {file} - - - - 1\n"))
+    );
+}
+
+/// What may be had on demand may be taken: it has the bound that pools have.
+#[test]
+fn pages_on_demand_fit_into_memory() {
+    let base = source("no-pool-postgresql");
+    let world = World::new(&*base);
+    let memory = world.look().host.memory.total.get().unwrap();
+    let pages = PageCount(memory.get() * 9 / 10 / (2 << 20));
+    let options =
+        PlanOptions { overcommit: vec![(PageSize::MIB_2, pages)], ..PlanOptions::default() };
+    let plan = world.plan(&options, &Request::default());
+    assert!(!has(&plan, "overcommit-2M"), "{}", shown(&plan));
+    assert!(plan.warnings.iter().any(|text| text.contains("on demand are more than")));
+    let plan = world.plan(&PlanOptions { overrule: true, ..options }, &Request::default());
+    assert!(has(&plan, "overcommit-2M"), "{}", shown(&plan));
 }
 
 /// A second node with half of the memory of the first.
@@ -416,7 +543,8 @@ fn put_second_node(world: &mut World<'_>) {
     for instance in world.look().instances {
         for pid in instance.pids {
             let file = format!("/proc/{pid}/status");
-            let status = world.text(&file).replace("Mems_allowed_list:\t0\n", "Mems_allowed_list:\t0-1\n");
+            let status =
+                world.text(&file).replace("Mems_allowed_list:\t0\n", "Mems_allowed_list:\t0-1\n");
             world.put(&file, status);
         }
     }
@@ -442,10 +570,12 @@ fn pools_are_set_by_node_where_there_are_several() {
             other => panic!("{other:?}"),
         })
         .collect();
-    let file = |node| format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages");
+    let file = |node| {
+        format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages")
+    };
     // The one page that is over goes where more memory is free.
     assert_eq!(values, [(file(0), "269".to_owned()), (file(1), "268".to_owned())]);
-    let pool = after.look().host.pool(PageSize::MIB_2).cloned().unwrap();
+    let pool = after.look().host.find_pool(PageSize::MIB_2).cloned().unwrap();
     assert_eq!(pool.total.get(), Some(PageCount(537)));
     // An even spread is the kernel's own: no lines for nodes.
     assert!(
@@ -464,9 +594,13 @@ fn pages_that_go_with_the_server_become_the_pools_own() {
     let world = World::new(&*base);
     let (options, request) = defaults();
     let (_, mut after) = holds("pool", &world, &options, &request);
-    let pages = after.look().host.pool(PageSize::MIB_2).and_then(|pool| pool.total.get()).unwrap();
+    let pages =
+        after.look().host.find_pool(PageSize::MIB_2).and_then(|pool| pool.total.get()).unwrap();
     for folder in ["/sys/kernel/mm/hugepages", "/sys/devices/system/node/node0/hugepages"] {
-        after.put(&format!("{folder}/hugepages-2048kB/surplus_hugepages"), format!("{}\n", pages.get()));
+        after.put(
+            &format!("{folder}/hugepages-2048kB/surplus_hugepages"),
+            format!("{}\n", pages.get()),
+        );
     }
     let (plan, _) = holds("surplus", &after, &options, &request);
     let pool = step(&plan, "pool-2M-now");
@@ -492,7 +626,9 @@ fn a_node_that_is_too_small_gets_fewer_pages_now_and_at_boot() {
     let (options, request) = defaults();
     let (plan, after) = holds("uneven nodes", &world, &options, &request);
     let lines = content(&plan, "/etc/tmpfiles.d/00-hugewise-pools.conf");
-    let file = |node| format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages");
+    let file = |node| {
+        format!("/sys/devices/system/node/node{node}/hugepages/hugepages-2048kB/nr_hugepages")
+    };
     // 80 % of 256 MiB are 102 pages.
     assert!(lines.contains(&format!("w {} - - - - 435\n", file(0))), "{lines}");
     assert!(lines.contains(&format!("w {} - - - - 102\n", file(1))), "{lines}");
@@ -509,11 +645,45 @@ fn pools_that_would_starve_the_host_are_refused_with_numbers() {
         _ => format!("{line}\n"),
     };
     world.put("/proc/meminfo", meminfo.lines().map(line).collect::<String>());
-    let plan = world.plan(&Options::default(), &Request::default());
+    let plan = world.plan(&PlanOptions::default(), &Request::default());
     let refusal = plan.refusal.expect("1.0 GiB of 1.1 GiB");
-    assert!(refusal.reasons.iter().any(|it| it.contains("more than 80 %")), "{refusal:?}");
-    assert!(refusal.short_bytes > 0 && refusal.largest_pools_bytes < 1_200_000 << 10, "{refusal:?}");
+    assert!(refusal.reasons.iter().any(|text| text.contains("more than 80 %")), "{refusal:?}");
+    assert!(
+        refusal.short_bytes > 0 && refusal.largest_pools_bytes < 1_200_000 << 10,
+        "{refusal:?}"
+    );
     assert_eq!(plan.budget.total_bytes, Some(1_200_000 << 10));
+}
+
+/// What a server's own account can write in its file is a number of pages, and no more than a host
+/// can spare.
+#[test]
+fn whatever_a_servers_own_file_asks_for_stays_within_the_host() {
+    let base = source("no-pool-postgresql");
+    let config = "/srv/databases/b/main/postgresql.conf";
+    for size in ["900GB", "99999999TB", "-1", "0", "'1GB; reboot'", "$(reboot)", "x"] {
+        let mut world = World::new(&*base);
+        world.put(config, format!("{}shared_buffers = {size}\n", world.text(config)));
+        let total = world.look().host.memory.total.get().unwrap().get();
+        let plan = world.plan(&PlanOptions::default(), &Request::default());
+        crate::allowed::check_plan_allowed(&plan).unwrap();
+        let text = format!("{:?}", plan.steps);
+        assert!(!text.contains("reboot;") && !text.contains("$(reboot)"), "{size}: {text}");
+        assert_eq!(plan.refusal.is_some(), size == "900GB", "{size}: {:?}", plan.refusal);
+        if let Some(refusal) = plan.refusal {
+            assert!(
+                refusal.reasons.iter().any(|why| why.contains("more than 80 %")),
+                "{refusal:?}"
+            );
+            continue;
+        }
+        for (_, change) in plan.changes() {
+            let Change::Value(change) = change else { continue };
+            let Some(pool) = change.pool else { continue };
+            let bytes = change.after.parse::<u64>().unwrap() * pool.page_size.bytes().get();
+            assert!(bytes <= total / 10 * 8, "{size}: {bytes} of {total}");
+        }
+    }
 }
 
 #[test]
@@ -523,11 +693,17 @@ fn a_server_that_keeps_its_page_size_keeps_its_pages() {
     let config = world.text("/srv/databases/b/main/postgresql.conf");
     world.put("/srv/databases/b/main/postgresql.conf", config + "\nhuge_pages = on\n");
     world.set_pool(PoolRef { page_size: PageSize::MIB_2, node: None }, 600);
-    // Its 1 GiB pages would be gone after a boot, so it is not set to insist on them, and goes on to insist on these.
-    let options = Options { page_size: Some(PageSize::GIB_1), shrink: true, boot: false, ..Options::default() };
+    // Its 1 GiB pages would be gone after a boot, so it is not set to insist on them, and goes on
+    // to insist on these.
+    let options = PlanOptions {
+        page_size: Some(PageSize::GIB_1),
+        shrink: true,
+        boot: false,
+        ..PlanOptions::default()
+    };
     let (plan, after) = holds("insists", &world, &options, &Request::default());
     let said = "postgresql 5433 keeps its page size: ";
-    assert!(plan.warnings.iter().any(|it| it.starts_with(said)), "{}", shown(&plan));
+    assert!(plan.warnings.iter().any(|text| text.starts_with(said)), "{}", shown(&plan));
     let file = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
     assert_eq!(after.text(file).trim(), "537", "{}", shown(&plan));
 }
@@ -536,8 +712,14 @@ fn a_server_that_keeps_its_page_size_keeps_its_pages() {
 fn the_headroom_is_of_what_is_planned() {
     let base = source("two-clusters-one-too-big");
     let world = World::new(&*base);
-    // 15/main insists on its 2 MiB pages and keeps them; 26 % of the other one's two pages of 1 GiB are one, of four they were two.
-    let options = Options { page_size: Some(PageSize::GIB_1), shrink: true, boot: false, ..Options::default() };
+    // 15/main insists on its 2 MiB pages and keeps them; 26 % of the other one's two pages of 1 GiB
+    // are one, of four they were two.
+    let options = PlanOptions {
+        page_size: Some(PageSize::GIB_1),
+        shrink: true,
+        boot: false,
+        ..PlanOptions::default()
+    };
     let request = Request { headroom_percent: 26, ..Request::default() };
     let (plan, after) = holds("headroom", &world, &options, &request);
     let file = "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages";
@@ -549,9 +731,13 @@ fn pages_are_not_taken_from_under_a_server_that_could_not_be_told_from_a_strange
     let base = source("rhel7-oracle-memlock");
     let denying = super::denying::Denying { base: &*base, paths: vec!["/etc/passwd"] };
     let world = World::new(&denying);
-    let options = Options { shrink: true, ..Options::default() };
+    let options = PlanOptions { shrink: true, ..PlanOptions::default() };
     let (plan, after) = holds("unvouched", &world, &options, &Request::default());
-    assert!(plan.warnings.iter().any(|it| it.starts_with("oracle ERP is left out")), "{}", shown(&plan));
+    assert!(
+        plan.warnings.iter().any(|text| text.starts_with("oracle ERP is left out")),
+        "{}",
+        shown(&plan)
+    );
     // Its memory needs 8,192 of the 8,300 pages.
     let file = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages";
     assert_eq!(after.text(file).trim(), "8192", "{}", shown(&plan));

@@ -1,17 +1,17 @@
-//! The programs that read the files of a plan read them as they are meant. Skipped, with a word, where one is not
-//! installed.
+//! The programs that read the files of a plan read them as they are meant. Skipped, with a word,
+//! where one is not installed.
 
 use std::path::Path;
 use std::process::Command;
 
-use hugewise_advice::sizing::Request;
-use hugewise_lab::guard::Skip;
+use hugewise_diagnose::sizing::Request;
 use hugewise_model::PageSize;
+use hugewise_testkit::Skip;
 
 use super::made_hosts::{as_debian_has_it, source};
 use super::world::{World, holds};
 use crate::plan::{Change, Plan};
-use crate::planner::Options;
+use crate::planner::PlanOptions;
 
 /// The plan's files below a root of their own.
 fn write(plan: &Plan, root: &Path) {
@@ -49,13 +49,18 @@ fn systemd_gives_our_settings_the_last_word() {
     let base = source("no-pool-postgresql");
     let mut world = World::new(&*base);
     world.put("/etc/sysctl.d/99-theirs.conf", "vm.nr_hugepages = 3\n");
-    let (plan, _) = holds("sysctl", &world, &Options::default(), &Request::default());
+    let (plan, _) = holds("sysctl", &world, &PlanOptions::default(), &Request::default());
     let root = tempfile::tempdir().unwrap();
     write(&plan, root.path());
     put(root.path(), "/etc/sysctl.d/99-theirs.conf", b"vm.nr_hugepages = 3\n");
     let option = format!("--root={}", root.path().display());
-    let Some(text) = printed("systemd-analyze", &[&option, "cat-config", "sysctl.d"]) else { return };
-    assert_eq!(text.lines().rfind(|line| line.starts_with("vm.nr_hugepages")), Some("vm.nr_hugepages = 537"));
+    let Some(text) = printed("systemd-analyze", &[&option, "cat-config", "sysctl.d"]) else {
+        return;
+    };
+    assert_eq!(
+        text.lines().rfind(|line| line.starts_with("vm.nr_hugepages")),
+        Some("vm.nr_hugepages = 537")
+    );
 }
 
 #[test]
@@ -67,7 +72,7 @@ fn systemd_tmpfiles_writes_our_values_and_not_theirs() {
     let theirs = format!("w {switch} - - - - always\nw {pool} - - - - 1\n");
     world.put("/usr/lib/tmpfiles.d/10-theirs.conf", &theirs);
     let page_size = Some(PageSize::MIB_2);
-    let options = Options { page_size, ..Options::default() };
+    let options = PlanOptions { page_size, ..PlanOptions::default() };
     let (plan, _) = holds("tmpfiles", &world, &options, &Request::default());
     let root = tempfile::tempdir().unwrap();
     write(&plan, root.path());
@@ -76,7 +81,9 @@ fn systemd_tmpfiles_writes_our_values_and_not_theirs() {
     put(root.path(), pool, b"");
     let option = format!("--root={}", root.path().display());
     let Some(_) = printed("systemd-tmpfiles", &["--create", "--boot", &option]) else { return };
-    let read = |path: &str| std::fs::read_to_string(root.path().join(path.trim_start_matches('/'))).unwrap();
+    let read = |path: &str| {
+        std::fs::read_to_string(root.path().join(path.trim_start_matches('/'))).unwrap()
+    };
     assert_eq!(read(switch), "madvise");
     assert_eq!(read(pool), "8390");
 }
@@ -86,13 +93,19 @@ fn a_shell_adds_our_words_to_grubs() {
     let base = source("no-pool-postgresql");
     let mut world = World::new(&*base);
     world.put_grub("quiet");
-    let options = Options { early: true, ..Options::default() };
+    let options = PlanOptions { early: true, ..PlanOptions::default() };
     let (plan, _) = holds("grub", &world, &options, &Request::default());
     let root = tempfile::tempdir().unwrap();
     write(&plan, root.path());
     let file = root.path().join("etc/default/grub.d/zz-hugewise.cfg");
-    let script = format!("GRUB_CMDLINE_LINUX=\"console=tty0\"; . {}; echo \"$GRUB_CMDLINE_LINUX\"", file.display());
-    assert_eq!(printed("sh", &["-euc", &script]).unwrap(), "console=tty0 hugepagesz=2M hugepages=537\n");
+    let script = format!(
+        "GRUB_CMDLINE_LINUX=\"console=tty0\"; . {}; echo \"$GRUB_CMDLINE_LINUX\"",
+        file.display()
+    );
+    assert_eq!(
+        printed("sh", &["-euc", &script]).unwrap(),
+        "console=tty0 hugepagesz=2M hugepages=537\n"
+    );
 }
 
 #[test]
@@ -102,7 +115,7 @@ fn mariadbs_own_reader_finds_our_option_last() {
     let config = "/srv/databases/my/my.cnf";
     world.put(config, format!("{}\n!includedir /etc/mysql/mariadb.conf.d/\n", world.text(config)));
     world.put("/etc/mysql/mariadb.conf.d/50-server.cnf", "[mariadbd]\nlarge_pages = OFF\n");
-    let (plan, _) = holds("mariadb", &world, &Options::default(), &Request::default());
+    let (plan, _) = holds("mariadb", &world, &PlanOptions::default(), &Request::default());
     let root = tempfile::tempdir().unwrap();
     write(&plan, root.path());
     let folder = root.path().join("etc/mysql/mariadb.conf.d");
@@ -121,7 +134,7 @@ fn postgresqls_own_reader_finds_our_setting_last() {
     let (plan, _) = holds(
         "postgresql",
         &world,
-        &Options { instances: vec!["5433".into()], ..Options::default() },
+        &PlanOptions { instances: vec!["5433".into()], ..PlanOptions::default() },
         &Request::default(),
     );
     let root = tempfile::tempdir().unwrap();
@@ -131,6 +144,9 @@ fn postgresqls_own_reader_finds_our_setting_last() {
     put(root.path(), config, b"huge_pages = try\ninclude_dir = 'conf.d'\n");
     let data = root.path().join("etc/postgresql/15/main");
     let postgres = "/usr/lib/postgresql/15/bin/postgres";
-    let Some(text) = printed(postgres, &["-C", "huge_pages", "-D", &data.display().to_string()]) else { return };
+    let Some(text) = printed(postgres, &["-C", "huge_pages", "-D", &data.display().to_string()])
+    else {
+        return;
+    };
     assert_eq!(text, "on\n");
 }

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Two hours of `vmstat -t`, the first row of which is of the time since boot: rates of it are of no hour.
+/// Two hours of `vmstat -t`, the first row of which is of the time since boot: rates of it are of
+/// no hour.
 const VMSTAT: &str = "\
 procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----
  r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC
@@ -21,10 +22,14 @@ fn archives_are_series_by_the_hour() {
     fs::write(given.path().join("notes.txt"), "nothing of anybody's").unwrap();
     fs::write(given.path().join("db6.tar.gz"), capture("db6")).unwrap();
     let summary = run(&[given.path()], lake.path());
-    let failed: Vec<_> = summary.failures.iter().map(|it| it.path.rsplit('/').next().unwrap_or_default()).collect();
+    let failed: Vec<_> = summary
+        .failures
+        .iter()
+        .map(|collect_failure| collect_failure.path.rsplit('/').next().unwrap_or_default())
+        .collect();
     assert_eq!((summary.read, failed), (1, vec!["notes.txt"]), "{:?}", summary.failures);
     let series = rows(lake.path(), "series");
-    let of = |metric: &str| {
+    let texts_of = |metric: &str| {
         let rows = series.iter().filter(|row| row["metric"] == Field::Str(metric.into()));
         let told = |row: &BTreeMap<String, Field>| {
             let hour = row["hour"].to_string();
@@ -48,12 +53,12 @@ fn archives_are_series_by_the_hour() {
         )
     };
     assert_eq!(
-        of("cpu_system_percent"),
+        texts_of("cpu_system_percent"),
         [expected("08", "1", "10.0", "10.0", "10.0"), expected("09", "3", "20.0", "40.0", "60.0")]
     );
     // In KiB: 900,000 and 800,000; 700,000, 600,000 and 500,000.
     assert_eq!(
-        of("mem_free_bytes"),
+        texts_of("mem_free_bytes"),
         [
             expected("08", "2", "819200000.0", "870400000.0", "921600000.0"),
             expected("09", "3", "512000000.0", "614400000.0", "716800000.0")
@@ -84,11 +89,15 @@ fn incidents_are_those_of_an_investigation() {
     let found = rows(lake.path(), "incidents");
     let told: Vec<_> = found.iter().map(|row| row["verdict"].to_string()).collect();
     assert_eq!(told, ["\"reclaim-by-page-tables\""]);
-    assert_eq!(summary.incidents.into_iter().collect::<Vec<_>>(), [("reclaim-by-page-tables".to_owned(), 1)]);
+    assert_eq!(
+        summary.incidents.into_iter().collect::<Vec<_>>(),
+        [("reclaim-by-page-tables".to_owned(), 1)]
+    );
     assert_eq!(found[0]["cluster"], Field::Str("test".into()));
 }
 
-/// What a sosreport's owner or a collector packed: a tar without a host in it, and a folder that is named with a slash.
+/// What a sosreport's owner or a collector packed: a tar without a host in it, and a folder that is
+/// named with a slash.
 #[test]
 fn archives_in_a_tar_are_read_and_two_hosts_without_a_name_stay_two() {
     let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -103,10 +112,14 @@ fn archives_in_a_tar_are_read_and_two_hosts_without_a_name_stay_two() {
     assert_eq!(summary.failures.len(), 0, "{:?}", summary.failures);
     let series = rows(lake.path(), "series");
     let nine = |row: &&BTreeMap<String, Field>| {
-        row["metric"] == Field::Str("cpu_system_percent".into()) && row["hour"].to_string().contains(" 09:")
+        row["metric"] == Field::Str("cpu_system_percent".into())
+            && row["hour"].to_string().contains(" 09:")
     };
-    let mut told: Vec<_> =
-        series.iter().filter(nine).map(|row| (row["samples"].to_string(), row["most"].to_string())).collect();
+    let mut told: Vec<_> = series
+        .iter()
+        .filter(nine)
+        .map(|row| (row["samples"].to_string(), row["most"].to_string()))
+        .collect();
     told.sort();
     assert_eq!(told, [("3".to_owned(), "60.0".to_owned()), ("3".to_owned(), "90.0".to_owned())]);
 }
@@ -130,19 +143,33 @@ fn archives_of_hosts_in_a_bundle_are_read_whether_it_is_given_or_its_folder() {
         let summary = run(&[path], &lake);
         assert_eq!((summary.read, summary.failures.len()), (2, 0), "{:?}", summary.failures);
         let series = rows(&lake, "series");
-        assert!(!series.is_empty() && series.iter().all(|row| row["host"] == Field::Str("db5".into())), "{series:?}");
+        assert!(
+            !series.is_empty() && series.iter().all(|row| row["host"] == Field::Str("db5".into())),
+            "{series:?}"
+        );
     }
 }
 
-/// A server's log in a host that is refused is what somebody would pack to be neither a host nor a failure.
+/// A server's log in a host that is refused is what somebody would pack to be neither a host nor a
+/// failure.
 #[test]
 fn a_host_that_is_refused_is_told_whatever_logs_are_in_it() {
     let (given, lake) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let leads_out = capture_with("db1", &[("hugewise-capture/logs/vmstat.log", VMSTAT.as_bytes()), ("x/../../y", b"")]);
+    let leads_out = capture_with(
+        "db1",
+        &[("hugewise-capture/logs/vmstat.log", VMSTAT.as_bytes()), ("x/../../y", b"")],
+    );
     fs::write(given.path().join("out.tar"), leads_out).unwrap();
     let summary = run(&[given.path()], lake.path());
-    let told: Vec<_> = summary.failures.iter().map(|it| (it.class, it.message.as_str())).collect();
-    assert_eq!((summary.read, told), (0, vec![("not_a_capture", "x/../../y: leads out of the archive")]));
+    let told: Vec<_> = summary
+        .failures
+        .iter()
+        .map(|collect_failure| (collect_failure.class, collect_failure.message.as_str()))
+        .collect();
+    assert_eq!(
+        (summary.read, told),
+        (0, vec![("not_a_capture", "x/../../y: leads out of the archive")])
+    );
 }
 
 #[test]
@@ -154,7 +181,11 @@ fn captures_behind_a_note_in_a_tar_are_read() {
     append(&mut tar, "captures/db2.tar", &capture_with("db2", &[]));
     fs::write(given.path().join("all.tar"), tar.into_inner().unwrap()).unwrap();
     let summary = run(&[given.path()], lake.path());
-    let failed: Vec<_> = summary.failures.iter().map(|it| it.path.rsplit(':').next().unwrap_or_default()).collect();
+    let failed: Vec<_> = summary
+        .failures
+        .iter()
+        .map(|collect_failure| collect_failure.path.rsplit(':').next().unwrap_or_default())
+        .collect();
     assert_eq!((summary.read, failed), (2, vec!["captures/SHA256SUMS"]));
 }
 

@@ -1,38 +1,42 @@
-//! The charts of a host: each from the sources that know most of it.
+//! The charts of a host, each drawn from the sources that know most of it.
 
-use hugewise_incident::{Clock, History, MarkKind, Metric, Moment, Series};
+use hugewise_investigate::{Clock, IncidentHistory, MarkKind, Metric, Moment, Series};
 use maud::{Markup, html};
 
 use super::prose::day_and_time;
-use crate::chart::thin::Columns;
-use crate::chart::timeline::{Axis, Band, Layer, Timeline};
-use crate::chart::{Caption, Unit, class, dashes};
+use crate::chart::downsample::Columns;
+use crate::chart::timeline::{Band, Layer, TimeAxis, TimelineChart};
+use crate::chart::{Caption, ChartUnit, dash_pattern, series_class};
 
-/// What a chart shows.
-struct Spec {
+struct ChartSpec {
     title: &'static str,
     /// One sentence for those who do not know the numbers.
     about: &'static str,
     stacked: bool,
     top: Option<f64>,
-    unit: Unit,
-    lines: &'static [Line],
+    unit: ChartUnit,
+    lines: &'static [ChartLine],
 }
 
-/// The metrics that are added up to one line, its name and its look.
-type Line = (&'static [Metric], &'static str, usize);
+/// Metrics that are added up to one line, its name and its look.
+type ChartLine = (&'static [Metric], &'static str, usize);
 
-const fn lines(title: &'static str, about: &'static str, unit: Unit, lines: &'static [Line]) -> Spec {
-    Spec { title, about, stacked: false, top: None, unit, lines }
+const fn unstacked_spec(
+    title: &'static str,
+    about: &'static str,
+    unit: ChartUnit,
+    lines: &'static [ChartLine],
+) -> ChartSpec {
+    ChartSpec { title, about, stacked: false, top: None, unit, lines }
 }
 
-const CHARTS: &[Spec] = &[
-    Spec {
+const CHARTS: &[ChartSpec] = &[
+    ChartSpec {
         title: "Processor time",
         about: "The kernel's share is at the bottom.",
         stacked: true,
         top: Some(100.0),
-        unit: Unit::Percent,
+        unit: ChartUnit::Percent,
         lines: &[
             (&[Metric::CpuSystem], "kernel", 0),
             (&[Metric::CpuUser, Metric::CpuNice], "user", 2),
@@ -40,32 +44,32 @@ const CHARTS: &[Spec] = &[
             (&[Metric::CpuSteal], "taken by the hypervisor", 5),
         ],
     },
-    lines(
+    unstacked_spec(
         "Free memory",
         "A low that suddenly leaps is what reclaim looks like.",
-        Unit::Bytes,
+        ChartUnit::Bytes,
         &[(&[Metric::MemFree], "free", 2), (&[Metric::MemAvailable], "available", 3)],
     ),
-    lines(
+    unstacked_spec(
         "Page tables",
         "What the kernel spends to map memory.",
-        Unit::Bytes,
+        ChartUnit::Bytes,
         &[(&[Metric::PageTables], "page tables", 0)],
     ),
-    lines(
+    unstacked_spec(
         "Huge page pool",
         "Of the default size.",
-        Unit::Bytes,
+        ChartUnit::Bytes,
         &[
             (&[Metric::HugeTotal], "total", 3),
             (&[Metric::HugeFree], "free", 2),
             (&[Metric::HugeReserved], "reserved", 4),
         ],
     ),
-    lines(
+    unstacked_spec(
         "Reclaim",
         "Pages scanned to free some.",
-        Unit::PerSecond,
+        ChartUnit::PerSecond,
         &[
             (&[Metric::ScanDirect], "by processes themselves", 0),
             (&[Metric::ScanKswapd], "by kswapd", 2),
@@ -73,51 +77,58 @@ const CHARTS: &[Spec] = &[
             (&[Metric::AllocStall], "allocations that waited", 4),
         ],
     ),
-    lines(
+    unstacked_spec(
         "Swapping",
         "Pages in and out.",
-        Unit::PerSecond,
+        ChartUnit::PerSecond,
         &[(&[Metric::SwapOut], "out", 0), (&[Metric::SwapIn], "in", 2)],
     ),
-    lines("Swap used", "", Unit::Bytes, &[(&[Metric::SwapUsed], "used", 0)]),
-    lines(
+    unstacked_spec("Swap used", "", ChartUnit::Bytes, &[(&[Metric::SwapUsed], "used", 0)]),
+    unstacked_spec(
         "Sessions and processes",
         "",
-        Unit::Count,
-        &[(&[Metric::Sessions], "sessions", 0), (&[Metric::Processes], "processes", 2), (&[Metric::Tasks], "tasks", 4)],
+        ChartUnit::Count,
+        &[
+            (&[Metric::Sessions], "sessions", 0),
+            (&[Metric::Processes], "processes", 2),
+            (&[Metric::Tasks], "tasks", 4),
+        ],
     ),
-    lines(
+    unstacked_spec(
         "Logins and forks",
         "",
-        Unit::PerSecond,
-        &[(&[Metric::Forks], "processes begun", 0), (&[Metric::TcpPassive], "connections accepted", 2)],
+        ChartUnit::PerSecond,
+        &[
+            (&[Metric::Forks], "processes begun", 0),
+            (&[Metric::TcpPassive], "connections accepted", 2),
+        ],
     ),
-    lines(
+    unstacked_spec(
         "Run queue",
         "Tasks that want a processor, or wait for a disk.",
-        Unit::Count,
+        ChartUnit::Count,
         &[
             (&[Metric::RunQueue], "run queue", 0),
             (&[Metric::Load1], "load of 1 minute", 2),
             (&[Metric::Blocked], "blocked", 4),
         ],
     ),
-    lines(
+    unstacked_spec(
         "Compaction",
         "Moving pages to make huge ones.",
-        Unit::PerSecond,
+        ChartUnit::PerSecond,
         &[
             (&[Metric::CompactStall], "stalls", 0),
             (&[Metric::CompactFail], "failures", 5),
             (&[Metric::ThpFaultFallback], "huge pages not found", 2),
         ],
     ),
-    Spec {
+    ChartSpec {
         title: "Pressure",
         about: "Share of the time that tasks waited (PSI).",
         stacked: false,
         top: Some(100.0),
-        unit: Unit::Percent,
+        unit: ChartUnit::Percent,
         lines: &[
             (&[Metric::PressureMemoryFull], "all for memory", 0),
             (&[Metric::PressureMemorySome], "some for memory", 5),
@@ -127,37 +138,33 @@ const CHARTS: &[Spec] = &[
     },
 ];
 
-/// Lines of a chart at most.
 const MOST: usize = 4;
 
-/// A moment and what each line has then.
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct ChartSample {
     at: i64,
     values: [f64; MOST],
 }
 
-/// The charts of a host, and the titles of those that there is nothing to draw of.
 pub(super) struct Charts {
     pub(super) drawn: Vec<Markup>,
-    /// Zero in every sample.
     pub(super) zero: Vec<&'static str>,
-    /// In no source.
     pub(super) absent: Vec<&'static str>,
 }
 
-/// From the first sample of a host to the last.
-pub(super) fn span(history: &History) -> Option<(Moment, Moment)> {
-    let moments = || history.series.iter().flat_map(|series| series.samples()).map(|sample| sample.at);
+pub(super) fn history_span(history: &IncidentHistory) -> Option<(Moment, Moment)> {
+    let moments =
+        || history.series.iter().flat_map(|series| series.samples()).map(|sample| sample.at);
     let (from, to) = (moments().min()?, moments().max()?);
     Some((from, if from < to { to } else { Moment(to.0.saturating_add(1000)) }))
 }
 
-/// The axis of time that a host's charts share.
-pub(super) fn axis(history: &History, span: (Moment, Moment)) -> Axis {
+pub(super) fn build_time_axis(history: &IncidentHistory, span: (Moment, Moment)) -> TimeAxis {
     let bands = history.incidents.iter().zip(1..);
     let restarts = |series: &Series| {
-        let restart = |mark: &&hugewise_incident::Mark| matches!(mark.kind, MarkKind::Restart | MarkKind::Resumed);
+        let restart = |mark: &&hugewise_investigate::Mark| {
+            matches!(mark.kind, MarkKind::Restart | MarkKind::Resumed)
+        };
         series.marks.iter().filter(restart).map(|mark| mark.at).collect::<Vec<_>>()
     };
     let mut marks: Vec<Moment> = history.series.iter().flat_map(restarts).collect();
@@ -165,39 +172,40 @@ pub(super) fn axis(history: &History, span: (Moment, Moment)) -> Axis {
     marks.dedup();
     marks.truncate(200);
     let offset = history.clock.offset_at(span.0).unwrap_or(0);
-    let bands = bands.map(|(incident, number)| Band { window: (incident.from, incident.to), number });
-    // What lasts from end to end stands out from nothing.
+    let bands =
+        bands.map(|(incident, number)| Band { window: (incident.from, incident.to), number });
+    // A band from end to end would highlight nothing.
     let length = |(from, to): (Moment, Moment)| i128::from(to.0) - i128::from(from.0);
     let bands = bands.filter(|band| length(band.window) * 20 < length(span) * 19);
-    Axis { span, offset, bands: bands.collect(), marks }
+    TimeAxis { span, offset, bands: bands.collect(), marks }
 }
 
-/// Draws what a host has, in so many columns.
-pub(super) fn charts(history: &History, axis: &Axis, columns: u32) -> Charts {
-    let windows: Vec<(i64, i64)> = history.incidents.iter().map(|incident| (incident.from.0, incident.to.0)).collect();
+pub(super) fn draw_charts(history: &IncidentHistory, axis: &TimeAxis, columns: u32) -> Charts {
+    let windows: Vec<(i64, i64)> =
+        history.incidents.iter().map(|incident| (incident.from.0, incident.to.0)).collect();
     let columns = Columns::new((axis.span.0.0, axis.span.1.0), columns, &windows);
     let mut charts = Charts { drawn: Vec::new(), zero: Vec::new(), absent: Vec::new() };
     for spec in CHARTS {
         let (mut layers, mut told) = (Vec::new(), Vec::new());
-        let groups: Vec<&[Line]> = if spec.stacked { vec![spec.lines] } else { spec.lines.chunks(1).collect() };
+        let groups: Vec<&[ChartLine]> =
+            if spec.stacked { vec![spec.lines] } else { spec.lines.chunks(1).collect() };
         let mut most = 0.0_f64;
         for group in groups {
-            let stretches = gather(history, group);
+            let stretches = gather_stretches(history, group);
             if stretches.is_empty() {
                 continue;
             }
             for (place, (_, name, look)) in group.iter().enumerate() {
-                let peak = peak(&stretches, place, &history.clock);
+                let peak = measure_peak(&stretches, place, &history.clock);
                 most = most.max(peak.most);
                 // A layer of nothing would only lengthen the legend.
                 if spec.stacked && place > 1 && peak.most == 0.0 {
                     continue;
                 }
-                told.push(Told { name, look: *look, words: peak.words(spec.unit) });
+                told.push(LegendEntry { name, look: *look, words: peak.describe_peak(spec.unit) });
                 layers.push(Layer {
-                    name: (*name).to_owned(),
                     look: *look,
-                    stretches: thinned(&stretches, place, spec.stacked, &columns),
+                    stretches: downsample_line(&stretches, place, spec.stacked, &columns),
                 });
             }
         }
@@ -206,29 +214,42 @@ pub(super) fn charts(history: &History, axis: &Axis, columns: u32) -> Charts {
         } else if most == 0.0 {
             charts.zero.push(spec.title);
         } else {
-            charts.drawn.push(figure(spec, layers, &told, axis));
+            charts.drawn.push(render_figure(spec, layers, &told, axis));
         }
     }
     charts
 }
 
-/// What the legend says of a line.
-struct Told {
+struct LegendEntry {
     name: &'static str,
     look: usize,
     words: String,
 }
 
-fn figure(spec: &Spec, layers: Vec<Layer>, told: &[Told], axis: &Axis) -> Markup {
-    let lines: Vec<String> = told.iter().map(|told| format!("{}: {}", told.name, told.words)).collect();
-    let caption = Caption { title: spec.title.into(), description: format!("{}.", lines.join("; ")) };
+fn render_figure(
+    spec: &ChartSpec,
+    layers: Vec<Layer>,
+    told: &[LegendEntry],
+    axis: &TimeAxis,
+) -> Markup {
+    let lines: Vec<String> =
+        told.iter().map(|told| format!("{}: {}", told.name, told.words)).collect();
+    let caption =
+        Caption { title: spec.title.into(), description: format!("{}.", lines.join("; ")) };
     let unit = match spec.unit {
-        Unit::Bytes => "bytes",
-        Unit::Percent => "percent",
-        Unit::PerSecond => "per-second",
+        ChartUnit::Bytes => "bytes",
+        ChartUnit::Percent => "percent",
+        ChartUnit::PerSecond => "per-second",
         _ => "count",
     };
-    let chart = Timeline { caption, unit: spec.unit, top: spec.top, stacked: spec.stacked, layers, axis };
+    let chart = TimelineChart {
+        caption,
+        unit: spec.unit,
+        top: spec.top,
+        stacked: spec.stacked,
+        layers,
+        axis,
+    };
     html! {
         figure data-unit=(unit) data-stacked[spec.stacked] {
             figcaption {
@@ -239,10 +260,10 @@ fn figure(spec: &Spec, layers: Vec<Layer>, told: &[Told], axis: &Axis) -> Markup
                         li {
                             svg.chart.key width="18" height="10" aria-hidden="true" {
                                 @if spec.stacked {
-                                    rect class={ "area " (class(line.look)) } width="18" height="10" {}
+                                    rect class={ "area " (series_class(line.look)) } width="18" height="10" {}
                                 } @else {
-                                    path class={ "line " (class(line.look)) } d="M1,5H17"
-                                        stroke-dasharray=(dashes(line.look, false)) {}
+                                    path class={ "line " (series_class(line.look)) } d="M1,5H17"
+                                        stroke-dasharray=(dash_pattern(line.look, false)) {}
                                 }
                             }
                             (line.name) " " span.value { (line.words) }
@@ -255,12 +276,17 @@ fn figure(spec: &Spec, layers: Vec<Layer>, told: &[Told], axis: &Axis) -> Markup
     }
 }
 
-/// The rows of the lines together, in stretches without a hole, from the sources that have most of them: another's are
-/// taken only for the times that those before it leave open.
-fn gather(history: &History, group: &[Line]) -> Vec<Vec<Row>> {
-    let has = |series: &&Series| group.first().is_some_and(|line| line.0.iter().any(|of| series.column(*of).is_some()));
+/// Rows in stretches without a gap. Sources with fewer rows fill in only what the others leave
+/// open.
+fn gather_stretches(history: &IncidentHistory, group: &[ChartLine]) -> Vec<Vec<ChartSample>> {
+    let has = |series: &&Series| {
+        group
+            .first()
+            .is_some_and(|line| line.0.iter().any(|metric| series.column(*metric).is_some()))
+    };
     let count = |series: &Series| {
-        let column = group.first().and_then(|line| line.0.iter().find_map(|of| series.column(*of)));
+        let column =
+            group.first().and_then(|line| line.0.iter().find_map(|metric| series.column(*metric)));
         column.map_or(0, |column| column.iter().count())
     };
     let mut sources: Vec<(usize, &Series)> =
@@ -270,11 +296,12 @@ fn gather(history: &History, group: &[Line]) -> Vec<Vec<Row>> {
     let mut stretches = Vec::new();
     for (_, series) in sources {
         let open = |at: i64| !covered.iter().any(|(from, to)| (*from..=*to).contains(&at));
-        let mut rows: Vec<Row> = rows(series, group).filter(|row| open(row.at)).collect();
+        let mut rows: Vec<ChartSample> =
+            sample_lines(series, group).filter(|row| open(row.at)).collect();
         rows.sort_by_key(|row| row.at);
         if let (Some(first), Some(last)) = (rows.first(), rows.last()) {
             covered.push((first.at, last.at));
-            stretches.extend(whole(rows));
+            stretches.extend(split_at_gaps(rows));
         }
     }
     stretches.sort_by_key(|stretch| stretch.first().map(|row| row.at));
@@ -282,22 +309,25 @@ fn gather(history: &History, group: &[Line]) -> Vec<Vec<Row>> {
 }
 
 /// Rows that have the first of the lines.
-fn rows<'a>(series: &'a Series, group: &'a [Line]) -> impl Iterator<Item = Row> + 'a {
+fn sample_lines<'a>(
+    series: &'a Series,
+    group: &'a [ChartLine],
+) -> impl Iterator<Item = ChartSample> + 'a {
     series.samples().iter().enumerate().filter_map(move |(at, sample)| {
-        let sum = |line: &Line| {
-            let values = line.0.iter().filter_map(|of| series.value(*of, at));
+        let sum = |line: &ChartLine| {
+            let values = line.0.iter().filter_map(|metric| series.value(*metric, at));
             values.fold(None, |sum: Option<f64>, value| Some(sum.unwrap_or(0.0) + value))
         };
         let mut values = [0.0; MOST];
         for (place, line) in values.iter_mut().zip(group) {
             *place = sum(line).unwrap_or(0.0);
         }
-        group.first().and_then(sum).map(|_| Row { at: sample.at.0, values })
+        group.first().and_then(sum).map(|_| ChartSample { at: sample.at.0, values })
     })
 }
 
-/// Cuts rows where more than three of the usual intervals passed without one.
-fn whole(rows: Vec<Row>) -> Vec<Vec<Row>> {
+/// Cuts where more than three of the usual intervals passed without a row.
+fn split_at_gaps(rows: Vec<ChartSample>) -> Vec<Vec<ChartSample>> {
     let mut steps: Vec<i64> = rows
         .windows(2)
         .filter_map(|pair| match pair {
@@ -308,10 +338,12 @@ fn whole(rows: Vec<Row>) -> Vec<Vec<Row>> {
     let middle = steps.len() / 2;
     let usual = if steps.is_empty() { 0 } else { *steps.select_nth_unstable(middle).1 };
     let hole = usual.saturating_mul(3).max(3000);
-    let mut stretches: Vec<Vec<Row>> = Vec::new();
+    let mut stretches: Vec<Vec<ChartSample>> = Vec::new();
     for row in rows {
         match stretches.last_mut() {
-            Some(stretch) if stretch.last().is_some_and(|last| row.at.saturating_sub(last.at) <= hole) => {
+            Some(stretch)
+                if stretch.last().is_some_and(|last| row.at.saturating_sub(last.at) <= hole) =>
+            {
                 stretch.push(row);
             }
             _ => stretches.push(vec![row]),
@@ -320,18 +352,24 @@ fn whole(rows: Vec<Row>) -> Vec<Vec<Row>> {
     stretches
 }
 
-/// Moments and values of one line; of a stack, with those below it added.
-fn thinned(stretches: &[Vec<Row>], place: usize, stacked: bool, columns: &Columns) -> Vec<Vec<(i64, f64)>> {
-    let value = |row: &Row| {
+/// Moments and values of one line; in a stack, with those below it added.
+fn downsample_line(
+    stretches: &[Vec<ChartSample>],
+    place: usize,
+    stacked: bool,
+    columns: &Columns,
+) -> Vec<Vec<(i64, f64)>> {
+    let value = |row: &ChartSample| {
         let first = if stacked { 0 } else { place };
         row.values.get(first..=place).unwrap_or_default().iter().sum::<f64>()
     };
-    let kernel = |row: &Row| row.values.first().copied().unwrap_or(0.0);
-    let all = |row: &Row| row.values.iter().sum::<f64>();
+    let kernel = |row: &ChartSample| row.values.first().copied().unwrap_or(0.0);
+    let all = |row: &ChartSample| row.values.iter().sum::<f64>();
     // All layers of a stack keep the same rows.
-    let weights: &[&dyn Fn(&Row) -> f64] = if stacked { &[&kernel, &all] } else { &[&value] };
-    let thin = |stretch: &Vec<Row>| {
-        let kept = columns.keep(stretch, |row| row.at, weights);
+    let weights: &[&dyn Fn(&ChartSample) -> f64] =
+        if stacked { &[&kernel, &all] } else { &[&value] };
+    let thin = |stretch: &Vec<ChartSample>| {
+        let kept = columns.select_extreme_rows(stretch, |row| row.at, weights);
         kept.into_iter().filter_map(|at| stretch.get(at)).map(|row| (row.at, value(row))).collect()
     };
     stretches.iter().map(thin).collect()
@@ -344,19 +382,23 @@ struct Peak {
     at: String,
 }
 
-fn peak(stretches: &[Vec<Row>], place: usize, clock: &Clock) -> Peak {
-    let values = || stretches.iter().flatten().filter_map(|row| Some((row.at, *row.values.get(place)?)));
-    let (at, most) = values().fold((0, f64::NEG_INFINITY), |most, one| if one.1 > most.1 { one } else { most });
+fn measure_peak(stretches: &[Vec<ChartSample>], place: usize, clock: &Clock) -> Peak {
+    let values =
+        || stretches.iter().flatten().filter_map(|row| Some((row.at, *row.values.get(place)?)));
+    let (at, most) =
+        values().fold((0, f64::NEG_INFINITY), |most, one| if one.1 > most.1 { one } else { most });
     let least = values().fold(f64::INFINITY, |least, one| least.min(one.1));
     let mut all: Vec<f64> = values().map(|(_, value)| value).collect();
     let middle = all.len() / 2;
-    let median = if all.is_empty() { 0.0 } else { *all.select_nth_unstable_by(middle, f64::total_cmp).1 };
+    let median =
+        if all.is_empty() { 0.0 } else { *all.select_nth_unstable_by(middle, f64::total_cmp).1 };
     Peak { least, median, most, at: day_and_time(Moment(at), clock) }
 }
 
 impl Peak {
-    fn words(&self, unit: Unit) -> String {
-        let [least, median, most] = [self.least, self.median, self.most].map(|value| unit.show(value));
+    fn describe_peak(&self, unit: ChartUnit) -> String {
+        let [least, median, most] =
+            [self.least, self.median, self.most].map(|value| unit.format_value(value));
         match (least == most, median == most) {
             (true, _) => format!("always {most}"),
             (false, true) => format!("{least} to {most}"),

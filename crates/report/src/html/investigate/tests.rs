@@ -1,27 +1,30 @@
 use std::time::Duration;
 
 use base64::Engine;
-use hugewise_incident::{History, Investigation, Metric, Moment, Series};
+use hugewise_investigate::{IncidentHistory, Investigation, Metric, Moment, Series};
 use sha2::Digest;
 
-use super::charts::{axis, charts, span};
-use super::page;
-use crate::stories::{self, MIDNIGHT};
+use super::charts::{build_time_axis, draw_charts, history_span};
+use super::render_investigation_page;
+use crate::testing::sample_investigations::{self, MIDNIGHT};
 
 #[test]
 fn hostile_words_stay_words() {
-    let page = page(&stories::hostile());
+    let page = render_investigation_page(&sample_investigations::hostile_investigation());
     assert_eq!(page.matches("<script").count(), 1);
     assert_eq!((page.matches("</script").count(), page.matches("</style").count()), (1, 1));
     assert!(!page.contains("<img") && !page.contains('\u{1b}') && !page.contains('\u{202e}'));
-    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;'&gt;&lt;img src=x onerror=alert(1)&gt;&amp;"));
-    // In a heading, the legend's neighbourhood, an attribute, evidence, a source, a comment of the archive.
+    assert!(page.contains(
+        "&lt;script&gt;alert(1)&lt;/script&gt;&quot;'&gt;&lt;img src=x onerror=alert(1)&gt;&amp;"
+    ));
+    // In a heading, the legend's neighbourhood, an attribute, evidence, a source, a comment of the
+    // archive.
     assert!(page.matches("&lt;img").count() > 15, "{}", page.matches("&lt;img").count());
 }
 
 #[test]
 fn the_page_allows_itself_its_own_script_and_needs_nothing_else() {
-    let page = page(&stories::storm());
+    let page = render_investigation_page(&sample_investigations::storm_investigation());
     let script = page.split_once("<script>").unwrap().1.split_once("</script>").unwrap().0;
     let hash = base64::engine::general_purpose::STANDARD.encode(sha2::Sha256::digest(script));
     assert!(page.contains(&format!("script-src 'sha256-{hash}'\"")), "{hash}");
@@ -33,7 +36,7 @@ fn the_page_allows_itself_its_own_script_and_needs_nothing_else() {
 
 #[test]
 fn an_incident_is_told_in_words_and_shaded_in_every_chart() {
-    let page = page(&stories::storm());
+    let page = render_investigation_page(&sample_investigations::storm_investigation());
     for words in [
         "1 incident on db7",
         "2 Mar 2026, 08:20 to 08:32:50",
@@ -42,7 +45,8 @@ fn an_incident_is_told_in_words_and_shaded_in_every_chart() {
         "datetime=\"2026-03-02T08:32:50-05:00\">08:32:50<",
         "%system 69.2; median of the file 2.1",
         "What would make it more certain",
-        "<code class=\"command\">hugewise size --engine oracle --memory 8000M --sessions 500</code>",
+        "<code class=\"command\">hugewise size --engine oracle --memory 8000M --sessions \
+             500</code>",
         "compaction: sysstat does not record compact_stall",
         "UTC\u{2212}05:00",
         "written by a big-endian host: not read",
@@ -54,12 +58,12 @@ fn an_incident_is_told_in_words_and_shaded_in_every_chart() {
     let drawn = page.matches("<svg class=\"chart time\"").count();
     assert_eq!((drawn, page.matches("<rect class=\"shade\"").count()), (9, 9));
     // An incident that lasts from end to end would shade all and set apart nothing.
-    let mut standing = stories::storm();
+    let mut standing = sample_investigations::storm_investigation();
     let history = &mut standing.hosts[0];
-    let (from, to) = span(history).unwrap();
+    let (from, to) = history_span(history).unwrap();
     (history.incidents[0].from, history.incidents[0].to) = (from, to);
     history.incidents[0].summary.clear();
-    let all = super::page(&standing);
+    let all = super::render_investigation_page(&standing);
     assert!(!all.contains("class=\"shade\"") && all.contains("<h3>Reclaim by page tables</h3>"));
     // Without the script there is nothing to press.
     assert!(page.matches("<button").count() == page.matches("hidden data-from").count() + 5);
@@ -68,7 +72,7 @@ fn an_incident_is_told_in_words_and_shaded_in_every_chart() {
 
 #[test]
 fn a_quiet_archive_says_so_and_what_was_looked_at() {
-    let page = page(&stories::quiet());
+    let page = render_investigation_page(&sample_investigations::quiet_investigation());
     for words in [
         "Nothing found on web3",
         "kernel time, free memory, reclaim",
@@ -83,47 +87,57 @@ fn a_quiet_archive_says_so_and_what_was_looked_at() {
 
 #[test]
 fn nothing_is_a_page_too() {
-    let nothing = page(&Investigation::default());
+    let nothing = render_investigation_page(&Investigation::default());
     assert!(nothing.contains("Nothing could be read") && nothing.ends_with("</html>\n"));
-    let history = History {
-        series: vec![Series::new("/empty", hugewise_incident::Format::Loop(hugewise_incident::Tool::Vmstat))],
-        ..History::default()
+    let history = IncidentHistory {
+        series: vec![Series::new(
+            "/empty",
+            hugewise_investigate::SourceFormat::Loop(hugewise_investigate::CollectedTool::Vmstat),
+        )],
+        ..IncidentHistory::default()
     };
-    let empty = page(&Investigation { hosts: vec![history], ..Investigation::default() });
+    let empty = render_investigation_page(&Investigation {
+        hosts: vec![history],
+        ..Investigation::default()
+    });
     assert!(empty.contains("a host without a name") && !empty.contains("NaN"));
 }
 
 #[test]
 fn a_month_of_minutes_is_less_than_a_megabyte_and_keeps_its_spike() {
     let storm = 12 * 86_400 + 30_000;
-    let mut found = stories::storm();
+    let mut found = sample_investigations::storm_investigation();
     let history = &mut found.hosts[0];
-    history.series = vec![stories::series(MIDNIGHT, (30 * 1440, 60), storm, 60)];
-    history.incidents = vec![stories::incident(MIDNIGHT + 12 * 86_400)];
-    let page = page(&found);
+    history.series =
+        vec![sample_investigations::storm_series(MIDNIGHT, (30 * 1440, 60), storm, 60)];
+    history.incidents = vec![sample_investigations::storm_incident(MIDNIGHT + 12 * 86_400)];
+    let page = render_investigation_page(&found);
     assert!(page.len() < 600_000, "{}", page.len());
     let legend = page.split("by processes themselves <").nth(1).unwrap();
     assert!(legend.split_once("</li>").unwrap().0.contains("k/s (14 Mar 03:2"), "{legend:.200}");
 }
 
 fn sparse(source: &str, from: i64, step: i64, rows: i64, value: f64) -> Series {
-    let mut series = Series::new(source, hugewise_incident::Format::Loop(hugewise_incident::Tool::Vmstat));
+    let mut series = Series::new(
+        source,
+        hugewise_investigate::SourceFormat::Loop(hugewise_investigate::CollectedTool::Vmstat),
+    );
     for row in 0..rows {
         series.push(Moment::from_seconds(from + row * step), Some(Duration::from_secs(1)));
-        series.set(Metric::RunQueue, value);
+        series.set_value(Metric::RunQueue, value);
     }
     series
 }
 
 #[test]
 fn sources_of_the_same_thing_are_not_drawn_over_each_other_and_holes_stay_holes() {
-    let mut history = History {
+    let mut history = IncidentHistory {
         series: vec![sparse("coarse", 0, 600, 100, 7.0), sparse("fine", 6000, 1, 3000, 3.0)],
-        ..History::default()
+        ..IncidentHistory::default()
     };
-    let drawn = |history: &History| {
-        let axis = axis(history, span(history).unwrap());
-        let drawn = charts(history, &axis, 1500).drawn;
+    let drawn = |history: &IncidentHistory| {
+        let axis = build_time_axis(history, history_span(history).unwrap());
+        let drawn = draw_charts(history, &axis, 1500).drawn;
         assert_eq!(drawn.len(), 1);
         let page = drawn[0].clone().into_string();
         let path = page.split("class=\"line s0\" stroke-dasharray=\"none\" d=\"").nth(1).unwrap();

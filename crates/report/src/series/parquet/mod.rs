@@ -2,29 +2,31 @@
 
 use std::io::{self, Write};
 
-use hugewise_incident::{Clock, Metric, Series};
+use hugewise_investigate::{Clock, Metric, Series};
 
 use super::{FIRST, LAST, clock_word};
-use crate::parquet::{self, Column};
+use crate::parquet::{self, ParquetColumn};
 
 /// Writes rows as they come.
-pub(super) struct Writer<W> {
-    table: parquet::Writer<W>,
+pub(super) struct SeriesParquetWriter<W> {
+    table: parquet::ParquetWriter<W>,
     all_utc: bool,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> SeriesParquetWriter<W> {
     pub(super) fn new(out: W) -> io::Result<Self> {
         let [host, source, time, interval] = FIRST;
         let mut columns = vec![
-            Column::texts(host, true),
-            Column::texts(source, false),
-            Column::times(time, false),
-            Column::numbers(interval, true),
+            ParquetColumn::for_texts(host, true),
+            ParquetColumn::for_texts(source, false),
+            ParquetColumn::for_times(time, false),
+            ParquetColumn::for_numbers(interval, true),
         ];
-        columns.extend(Metric::ALL.iter().map(|metric| Column::numbers(metric.name(), true)));
-        columns.push(Column::texts(LAST, false));
-        Ok(Self { table: parquet::Writer::new(out, "series", columns)?, all_utc: true })
+        columns.extend(
+            Metric::ALL.iter().map(|metric| ParquetColumn::for_numbers(metric.name(), true)),
+        );
+        columns.push(ParquetColumn::for_texts(LAST, false));
+        Ok(Self { table: parquet::ParquetWriter::new(out, "series", columns)?, all_utc: true })
     }
 
     /// Takes the rows of a series, and writes those for which there is no room.
@@ -34,39 +36,47 @@ impl<W: Write> Writer<W> {
         }
         let mut from = 0;
         while from < series.samples().len() {
-            let to = series.samples().len().min(from + self.table.room());
-            self.take(host, series, from, to)?;
+            let to = series.samples().len().min(from + self.table.rows_until_full());
+            self.write_rows(host, series, from, to)?;
             from = to;
         }
         Ok(())
     }
 
-    fn take(&mut self, host: Option<&str>, series: &Series, from: usize, to: usize) -> io::Result<()> {
+    fn write_rows(
+        &mut self,
+        host: Option<&str>,
+        series: &Series,
+        from: usize,
+        to: usize,
+    ) -> io::Result<()> {
         let samples = series.samples().get(from..to).unwrap_or_default();
-        let mut columns = self.table.columns();
+        let mut columns = self.table.columns_mut();
         if let Some(column) = columns.next() {
-            column.name(host, samples.len());
+            column.push_text_run(host, samples.len());
         }
         if let Some(column) = columns.next() {
-            column.name(Some(&series.source), samples.len());
+            column.push_text_run(Some(&series.source), samples.len());
         }
         if let Some(column) = columns.next() {
-            samples.iter().for_each(|sample| column.time(sample.at.0));
+            samples.iter().for_each(|sample| column.push_time(sample.at.0));
         }
         if let Some(column) = columns.next() {
-            samples.iter().for_each(|sample| column.number(sample.interval.map(|interval| interval.as_secs_f64())));
+            samples.iter().for_each(|sample| {
+                column.push_number(sample.interval.map(|interval| interval.as_secs_f64()))
+            });
         }
         for metric in Metric::ALL {
             let Some(column) = columns.next() else { break };
             match series.column(*metric) {
-                Some(values) => (from..to).for_each(|row| column.number(values.get(row))),
-                None => column.absent(samples.len()),
+                Some(values) => (from..to).for_each(|row| column.push_number(values.get(row))),
+                None => column.push_nulls(samples.len()),
             }
         }
         if let Some(column) = columns.next() {
-            column.name(Some(clock_word(&series.clock)), samples.len());
+            column.push_text_run(Some(clock_word(&series.clock)), samples.len());
         }
-        self.table.added(samples.len())
+        self.table.commit_rows(samples.len())
     }
 
     /// Writes what is left, and the footer.

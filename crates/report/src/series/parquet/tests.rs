@@ -3,16 +3,16 @@ use std::time::Duration;
 
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::record::{Field, Row, RowAccessor};
-use hugewise_incident::series::Offset;
-use hugewise_incident::{Moment, Series};
+use hugewise_investigate::series::Offset;
+use hugewise_investigate::{Moment, Series};
 use proptest::prelude::*;
 
 use super::*;
 use crate::parquet::GROUP;
-use crate::stories;
+use crate::testing::sample_investigations;
 
 fn written(series: &[(Option<&str>, &Series)]) -> SerializedFileReader<File> {
-    let mut writer = Writer::new(tempfile::tempfile().unwrap()).unwrap();
+    let mut writer = SeriesParquetWriter::new(tempfile::tempfile().unwrap()).unwrap();
     for (host, series) in series {
         writer.add(*host, series).unwrap();
     }
@@ -29,7 +29,7 @@ fn field<'a>(row: &'a Row, name: &str) -> &'a Field {
 
 #[test]
 fn a_reader_of_others_reads_what_was_written() {
-    let storm = stories::storm();
+    let storm = sample_investigations::storm_investigation();
     let series = &storm.hosts[0].series[0];
     let reader = written(&[(Some("db7"), series)]);
     let rows = rows(&reader);
@@ -49,7 +49,10 @@ fn a_reader_of_others_reads_what_was_written() {
             assert_eq!(field(row, metric.name()), &expected, "{} of row {at}", metric.name());
         }
     }
-    assert_eq!(reader.metadata().file_metadata().created_by().unwrap().split(' ').next(), Some("hugewise"));
+    assert_eq!(
+        reader.metadata().file_metadata().created_by().unwrap().split(' ').next(),
+        Some("hugewise")
+    );
     let time = reader.metadata().row_group(0).column(2).statistics().unwrap();
     assert_eq!(time.min_bytes_opt().unwrap(), series.samples()[0].at.0.to_le_bytes());
     let buffers = Metric::ALL.iter().position(|metric| *metric == Metric::Buffers).unwrap();
@@ -59,14 +62,20 @@ fn a_reader_of_others_reads_what_was_written() {
 
 #[test]
 fn more_rows_than_a_group_holds_and_more_hosts_than_a_byte_counts() {
-    let mut long = Series::new("/long", hugewise_incident::Format::Loop(hugewise_incident::Tool::Vmstat));
+    let mut long = Series::new(
+        "/long",
+        hugewise_investigate::SourceFormat::Loop(hugewise_investigate::CollectedTool::Vmstat),
+    );
     long.clock = Clock::Utc { offsets: vec![Offset { from: Moment(0), seconds: 3600 }] };
     let rows_of = i64::try_from(GROUP).unwrap() + 1000;
     for row in 0..rows_of {
         long.push(Moment::from_seconds(row), Some(Duration::from_secs(1)));
-        long.set(Metric::RunQueue, f64::from(u32::try_from(row % 7).unwrap()));
+        long.set_value(Metric::RunQueue, f64::from(u32::try_from(row % 7).unwrap()));
     }
-    let mut short = Series::new("/short", hugewise_incident::Format::Loop(hugewise_incident::Tool::Vmstat));
+    let mut short = Series::new(
+        "/short",
+        hugewise_investigate::SourceFormat::Loop(hugewise_investigate::CollectedTool::Vmstat),
+    );
     short.push(Moment(0), None);
     let names: Vec<String> = (0..300).map(|name| format!("h{name}")).collect();
     let mut all = vec![(None, &long)];
@@ -76,7 +85,10 @@ fn more_rows_than_a_group_holds_and_more_hosts_than_a_byte_counts() {
     assert_eq!(reader.metadata().num_row_groups(), 4);
     let rows = rows(&reader);
     assert_eq!(rows.len(), GROUP + 1300);
-    assert_eq!((field(&rows[0], "host"), field(&rows[GROUP], "source")), (&Field::Null, &Field::Str("/long".into())));
+    assert_eq!(
+        (field(&rows[0], "host"), field(&rows[GROUP], "source")),
+        (&Field::Null, &Field::Str("/long".into()))
+    );
     assert_eq!(
         field(&rows[GROUP + 6], "run_queue"),
         &Field::Double(f64::from(u32::try_from((GROUP + 6) % 7).unwrap()))
@@ -94,7 +106,12 @@ fn a_file_without_rows_is_a_file() {
     assert_eq!(
         rows(&written(&[(
             None,
-            &Series::new("/empty", hugewise_incident::Format::Loop(hugewise_incident::Tool::Vmstat))
+            &Series::new(
+                "/empty",
+                hugewise_investigate::SourceFormat::Loop(
+                    hugewise_investigate::CollectedTool::Vmstat
+                )
+            )
         )]))
         .len(),
         0
@@ -105,14 +122,15 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn any_rows_come_back(values in prop::collection::vec((any::<i64>(), prop::option::of(0.0_f64..1e300)), 0..80), name in "\\PC{0,12}") {
-        let mut series = Series::new(name.clone(), hugewise_incident::Format::Loop(hugewise_incident::Tool::Vmstat));
+        let mut series = Series::new(name.clone(), hugewise_investigate::SourceFormat::Loop(hugewise_investigate::CollectedTool::Vmstat));
         for (at, value) in &values {
             series.push(Moment(*at), None);
-            value.iter().for_each(|value| series.set(Metric::Load1, *value));
+            value.iter().for_each(|value| series.set_value(Metric::Load1, *value));
         }
         let rows = rows(&written(&[(Some(&name), &series)]));
         prop_assert_eq!(rows.len(), values.len());
-        for (row, (_, value)) in rows.iter().zip(&values) {
+        for (row, (at, value)) in rows.iter().zip(&values) {
+            prop_assert_eq!(field(row, "time"), &Field::TimestampMillis(*at));
             prop_assert_eq!(field(row, "load_1"), &value.map_or(Field::Null, Field::Double));
             prop_assert_eq!(field(row, "host"), &Field::Str(name.clone()));
         }

@@ -1,4 +1,5 @@
-//! Who is let in: by a password, over TLS, by a certificate; and what the configuration may say of it.
+//! Who is let in: by a password, over TLS, by a certificate; and what the configuration may say of
+//! it.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -33,12 +34,24 @@ fn write_config(folder: &Path, text: &str) -> Option<std::path::PathBuf> {
 #[test]
 fn without_the_password_nobody_learns_anything() {
     let folder = tempfile::tempdir().unwrap();
-    let web_config = write_config(folder.path(), &format!("basic_auth_users:\n  scraper: {HASH}\n"));
+    let web_config =
+        write_config(folder.path(), &format!("basic_auth_users:\n  scraper: {HASH}\n"));
     let server = Server::with(Options { web_config, ..options() }, WAITS);
-    for path in ["/", "/metrics", "/script.js", "/api/v1/check", "/api/v1/events", "/api/v1/openapi.json", "/nothing"] {
-        for headers in
-            [String::new(), authorization("scraper:wrong"), authorization("root:secret"), authorization("scraper")]
-        {
+    for path in [
+        "/",
+        "/metrics",
+        "/script.js",
+        "/api/v1/check",
+        "/api/v1/events",
+        "/api/v1/openapi.json",
+        "/nothing",
+    ] {
+        for headers in [
+            String::new(),
+            authorization("scraper:wrong"),
+            authorization("root:secret"),
+            authorization("scraper"),
+        ] {
             let answer = server.ask("GET", path, &headers);
             assert_eq!(answer.status, 401, "{path}");
             assert!(answer.header("www-authenticate").starts_with("Basic realm="), "{answer:?}");
@@ -61,9 +74,14 @@ fn another_address_needs_tls_and_a_credential_or_a_word() {
     let folder = tempfile::tempdir().unwrap();
     let keys = Keys::make(folder.path());
     let users = format!("basic_auth_users:\n  scraper: {HASH}\n");
-    let certified =
-        format!("{}  client_ca_file: ca.crt\n  client_auth_type: RequireAndVerifyClientCert\n", keys.config);
-    let given = format!("{}  client_ca_file: ca.crt\n  client_auth_type: VerifyClientCertIfGiven\n", keys.config);
+    let certified = format!(
+        "{}  client_ca_file: ca.crt\n  client_auth_type: RequireAndVerifyClientCert\n",
+        keys.config
+    );
+    let given = format!(
+        "{}  client_ca_file: ca.crt\n  client_auth_type: VerifyClientCertIfGiven\n",
+        keys.config
+    );
     let anywhere = |web_config, insecure_bind| Options {
         listen: SocketAddr::from(([0, 0, 0, 0], 0)),
         web_config,
@@ -103,23 +121,36 @@ impl Keys {
         let issuer = Issuer::new(params, key);
         let sign = |name: &str| {
             let key = KeyPair::generate().unwrap();
-            let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+            let certificate = CertificateParams::new(vec![name.to_owned()])
+                .unwrap()
+                .signed_by(&key, &issuer)
+                .unwrap();
             (certificate.pem(), key.serialize_pem())
         };
         let ((server, server_key), (client, client_key)) = (sign("localhost"), sign("scraper"));
-        for (name, text) in [("ca.crt", &authority), ("server.crt", &server), ("server.key", &server_key)] {
+        for (name, text) in
+            [("ca.crt", &authority), ("server.crt", &server), ("server.key", &server_key)]
+        {
             private(&folder.join(name), text);
         }
-        let config = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n".to_owned();
+        let config =
+            "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n".to_owned();
         Self { config, authority, client, client_key }
     }
 
     /// Asks by TLS, with the client's certificate or without one.
-    fn ask(&self, server: &Server, certified: bool, headers: &str) -> Result<Answer, std::io::Error> {
+    fn ask(
+        &self,
+        server: &Server,
+        certified: bool,
+        headers: &str,
+    ) -> Result<Answer, std::io::Error> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.authority.as_bytes()).unwrap()).unwrap();
         let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap();
         let builder = builder.with_root_certificates(roots);
         let config = if certified {
             let chain = vec![CertificateDer::from_pem_slice(self.client.as_bytes()).unwrap()];
@@ -129,10 +160,14 @@ impl Keys {
             builder.with_no_client_auth()
         };
         let name = ServerName::try_from("localhost").unwrap();
-        let client = ClientConnection::new(Arc::new(config), name).map_err(std::io::Error::other)?;
+        let client =
+            ClientConnection::new(Arc::new(config), name).map_err(std::io::Error::other)?;
         let mut stream = StreamOwned::new(client, server.connect());
         stream.write_all(
-            format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n").as_bytes(),
+            format!(
+                "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n"
+            )
+            .as_bytes(),
         )?;
         stream.flush()?;
         Ok(Answer::read(&mut stream))
@@ -153,21 +188,38 @@ fn refused(web_config: Option<PathBuf>) -> String {
 fn suites_and_curves_are_those_that_were_named() {
     let folder = tempfile::tempdir().unwrap();
     let keys = Keys::make(folder.path());
-    let of = |more: &str| write_config(folder.path(), &format!("{}  max_version: TLS12\n{more}", keys.config));
+    let path_of = |more: &str| {
+        write_config(folder.path(), &format!("{}  max_version: TLS12\n{more}", keys.config))
+    };
     for (more, answers) in [
-        ("  cipher_suites: [TLS_RSA_WITH_AES_128_CBC_SHA, TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384]\n", true),
-        ("  cipher_suites: [TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305]\n  curve_preferences: [CurveP256]\n", true),
+        (
+            "  cipher_suites: [TLS_RSA_WITH_AES_128_CBC_SHA, \
+                 TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384]\n",
+            true,
+        ),
+        (
+            "  cipher_suites: [TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305]\n  curve_preferences: \
+                 [CurveP256]\n",
+            true,
+        ),
         // The server's key is none of RSA.
         ("  cipher_suites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]\n", false),
     ] {
-        let server = Server::with(Options { web_config: of(more), ..options() }, WAITS);
-        assert_eq!(keys.ask(&server, false, "").is_ok_and(|answer| answer.status == 200), answers, "{more}");
+        let server = Server::with(Options { web_config: path_of(more), ..options() }, WAITS);
+        assert_eq!(
+            keys.ask(&server, false, "").is_ok_and(|answer| answer.status == 200),
+            answers,
+            "{more}"
+        );
     }
     for (more, said) in [
-        ("  cipher_suites: [TLS_RSA_WITH_AES_128_CBC_SHA]\n", "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"),
+        (
+            "  cipher_suites: [TLS_RSA_WITH_AES_128_CBC_SHA]\n",
+            "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        ),
         ("  curve_preferences: [CurveP521]\n", "X25519, CurveP256, CurveP384"),
     ] {
-        let error = refused(of(more));
+        let error = refused(path_of(more));
         assert!(error.contains(said), "{error}");
     }
 }
@@ -176,7 +228,10 @@ fn suites_and_curves_are_those_that_were_named() {
 fn by_tls_with_a_password() {
     let folder = tempfile::tempdir().unwrap();
     let keys = Keys::make(folder.path());
-    let web_config = write_config(folder.path(), &format!("{}basic_auth_users:\n  scraper: {HASH}\n", keys.config));
+    let web_config = write_config(
+        folder.path(),
+        &format!("{}basic_auth_users:\n  scraper: {HASH}\n", keys.config),
+    );
     let server = Server::with(Options { web_config, ..options() }, WAITS);
     assert_eq!(keys.ask(&server, false, &authorization("scraper:secret")).unwrap().status, 200);
     assert_eq!(keys.ask(&server, false, &authorization("scraper:secre")).unwrap().status, 401);
@@ -196,18 +251,25 @@ fn by_tls_with_a_certificate() {
     assert_eq!(keys.ask(&server, false, "").map_or(0, |answer| answer.status), 0);
     let elsewhere = tempfile::tempdir().unwrap();
     let others = Keys { authority: keys.authority.clone(), ..Keys::make(elsewhere.path()) };
-    assert_eq!(others.ask(&server, true, "").map_or(0, |answer| answer.status), 0, "signed by another authority");
+    assert_eq!(
+        others.ask(&server, true, "").map_or(0, |answer| answer.status),
+        0,
+        "signed by another authority"
+    );
 }
 
 #[test]
 fn what_the_files_say_now_holds_and_nonsense_does_not() {
     let folder = tempfile::tempdir().unwrap();
-    let web_config = write_config(folder.path(), &format!("basic_auth_users:\n  scraper: {HASH}\n"));
+    let web_config =
+        write_config(folder.path(), &format!("basic_auth_users:\n  scraper: {HASH}\n"));
     let waits = Waits { look_again: Duration::from_millis(50), ..WAITS };
     let server = Server::with(Options { web_config, ..options() }, waits);
     let wait_for = |name: &str, status| {
         let until = std::time::Instant::now() + LONG;
-        while server.ask("GET", "/metrics", &authorization(&format!("{name}:secret"))).status != status {
+        while server.ask("GET", "/metrics", &authorization(&format!("{name}:secret"))).status
+            != status
+        {
             assert!(std::time::Instant::now() < until, "{name} is not answered by {status}");
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -217,7 +279,9 @@ fn what_the_files_say_now_holds_and_nonsense_does_not() {
     wait_for("scraper", 401);
     wait_for("other", 200);
     write_config(folder.path(), "basic_auth_user: typo\n");
-    let News::KeptConfig(what) = server.news.recv_timeout(LONG).unwrap() else { panic!("no news") };
+    let ServerNotice::KeptConfig(what) = server.news.recv_timeout(LONG).unwrap() else {
+        panic!("no news")
+    };
     assert!(what.contains("basic_auth_user"), "{what}");
     wait_for("other", 200);
     wait_for("scraper", 401);

@@ -3,7 +3,7 @@
 use hugewise_report::palette::Role;
 use hugewise_report::screen::Spans;
 
-use crate::watch::view::{Page, View};
+use crate::watch::view::{View, ViewPage};
 
 const KEYS: [(&str, &str); 14] = [
     ("up, down", "select an instance or a finding (also k, j)"),
@@ -22,17 +22,18 @@ const KEYS: [(&str, &str); 14] = [
     ("q", "quit (also Ctrl-C)"),
 ];
 
-pub(super) fn lines() -> Vec<(usize, Spans)> {
-    let line =
-        |(keys, what): &(&str, &str)| (13, Spans::new().add(Role::Strong, &format!("{keys:13}")).add(Role::Text, what));
+pub(super) fn render_help_lines() -> Vec<(usize, Spans)> {
+    let line = |(keys, what): &(&str, &str)| {
+        (13, Spans::new().add(Role::Strong, &format!("{keys:13}")).add(Role::Text, what))
+    };
     KEYS.iter().map(line).collect()
 }
 
-/// The last line: the keys that do something here, as many as fit.
-pub(super) fn foot(view: &View, width: usize) -> Spans {
+/// As many keys as fit.
+pub(super) fn render_key_hints(view: &View, width: usize) -> Spans {
     let keys: &[(&str, &str)] = match (&view.page, view.typing) {
         (_, true) => &[("Enter", "keep"), ("Esc", "drop")],
-        (Page::Overview, false) if view.timeline.is_live() => &[
+        (ViewPage::Overview, false) if view.timeline.is_live() => &[
             ("q", "quit"),
             ("?", "keys"),
             ("Enter", "look"),
@@ -42,7 +43,7 @@ pub(super) fn foot(view: &View, width: usize) -> Spans {
             ("space", "stop, go on"),
             ("left right", "step"),
         ],
-        (Page::Overview, false) => &[
+        (ViewPage::Overview, false) => &[
             ("q", "quit"),
             ("?", "keys"),
             ("space", "stop, go on"),
@@ -53,7 +54,9 @@ pub(super) fn foot(view: &View, width: usize) -> Spans {
             ("/", "find"),
             ("s", "sort"),
         ],
-        (_, false) => &[("Esc", "back"), ("q", "quit"), ("up down", "scroll"), ("left right", "step")],
+        (_, false) => {
+            &[("Esc", "back"), ("q", "quit"), ("up down", "scroll"), ("left right", "step")]
+        }
     };
     let mut line = Spans::new();
     for (key, what) in keys {

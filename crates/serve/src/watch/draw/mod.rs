@@ -8,23 +8,22 @@ mod pools;
 
 use hugewise_report::Palette;
 use hugewise_report::palette::Role;
-use hugewise_report::screen::{Spans, columns, fitting};
+use hugewise_report::screen::{Spans, fitting_bytes, text_width};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 
 use super::frame::Frame;
-use super::view::{Page, Panel, View};
+use super::view::{Panel, View, ViewPage};
 
 /// Nothing can be read on less.
 const LEAST: (u16, u16) = (40, 10);
-/// From this width on, what is chosen is shown beside the overview, which has this width then.
+/// From this width on, details are shown beside the overview, which has `OVERVIEW` columns then.
 const WITH_DETAIL: u16 = 150;
 const OVERVIEW: u16 = 100;
 
-/// Draws a view.
-pub(super) fn draw(view: &mut View, screen: &mut ratatui::Frame<'_>) {
+pub(super) fn draw_view(view: &mut View, screen: &mut ratatui::Frame<'_>) {
     let area = screen.area();
     if area.width < LEAST.0 || area.height < LEAST.1 {
         let text = format!("Terminal too small: needs {} x {}", LEAST.0, LEAST.1);
@@ -32,10 +31,13 @@ pub(super) fn draw(view: &mut View, screen: &mut ratatui::Frame<'_>) {
         return;
     }
     let [body, foot] = Layout::vertical([Constraint::Min(1), Constraint::Length(1)]).areas(area);
-    match (view.page.clone(), view.timeline.frame().cloned()) {
-        (Page::Help, _) => page(view, "Keys", &help::lines(), screen, body),
-        (_, None) => screen.render_widget(Paragraph::new(line(view.palette, &head::waiting(view))), body),
-        (Page::Overview, Some(frame)) => {
+    match (view.page.clone(), view.timeline.current_frame().cloned()) {
+        (ViewPage::Help, _) => draw_page(view, "Keys", &help::render_help_lines(), screen, body),
+        (_, None) => screen.render_widget(
+            Paragraph::new(to_styled_line(view.palette, &head::render_waiting_line(view))),
+            body,
+        ),
+        (ViewPage::Overview, Some(frame)) => {
             let beside = body.width >= WITH_DETAIL;
             let left = if beside { OVERVIEW } else { body.width };
             let [left, gap, right] = Layout::horizontal([
@@ -44,77 +46,90 @@ pub(super) fn draw(view: &mut View, screen: &mut ratatui::Frame<'_>) {
                 Constraint::Min(0),
             ])
             .areas(body);
-            overview(view, &frame, screen, left);
+            draw_overview(view, &frame, screen, left);
             if beside {
-                let rule =
-                    vec![Line::from(Span::styled(" \u{2502} ", style(view.palette, Role::Quiet))); body.height.into()];
+                let rule = vec![
+                    Line::from(Span::styled(
+                        " \u{2502} ",
+                        role_style(view.palette, Role::Quiet)
+                    ));
+                    body.height.into()
+                ];
                 screen.render_widget(Paragraph::new(rule), gap);
-                chosen(view, &frame, screen, right);
+                draw_chosen_details(view, &frame, screen, right);
             }
         }
-        (Page::Instance(title), Some(frame)) => {
-            page(view, &title, &detail::instance(&frame, &title), screen, body);
+        (ViewPage::Instance(title), Some(frame)) => {
+            draw_page(view, &title, &detail::render_instance_details(&frame, &title), screen, body);
         }
-        (Page::Finding(key), Some(frame)) => {
-            page(view, "Finding", &detail::finding(&frame, &key), screen, body);
+        (ViewPage::Finding(key), Some(frame)) => {
+            draw_page(view, "Finding", &detail::render_finding_details(&frame, &key), screen, body);
         }
     }
-    screen.render_widget(Paragraph::new(line(view.palette, &help::foot(view, foot.width.into()))), foot);
+    screen.render_widget(
+        Paragraph::new(to_styled_line(
+            view.palette,
+            &help::render_key_hints(view, foot.width.into()),
+        )),
+        foot,
+    );
 }
 
-/// What is known of what is chosen, beside the overview.
-fn chosen(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'_>, area: Rect) {
+fn draw_chosen_details(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'_>, area: Rect) {
     let text = match view.chosen_key() {
-        Some(key) if view.panel() == Panel::Instances => {
+        Some(key) if view.active_panel() == Panel::Instances => {
             let mut lines = vec![(0, Spans::new().add(Role::Strong, &key)), (0, Spans::new())];
-            lines.extend(detail::instance(frame, &key));
+            lines.extend(detail::render_instance_details(frame, &key));
             lines
         }
-        Some(key) => detail::finding(frame, &key),
+        Some(key) => detail::render_finding_details(frame, &key),
         None => vec![(0, Spans::new().add(Role::Quiet, "Nothing is selected."))],
     };
-    let lines: Vec<Spans> = text.iter().flat_map(|(hang, spans)| spans.wrapped(area.width.into(), *hang)).collect();
+    let lines: Vec<Spans> =
+        text.iter().flat_map(|(hang, spans)| spans.wrap_lines(area.width.into(), *hang)).collect();
     let room = usize::from(area.height);
     let mut shown: Vec<Spans> = lines.iter().take(room).cloned().collect();
     if let Some(last) = shown.last_mut().filter(|_| lines.len() > room) {
         *last = Spans::new().add(Role::Quiet, "\u{2026} Enter shows all of it");
     }
-    screen.render_widget(paragraph(view.palette, &shown), area);
+    screen.render_widget(to_paragraph(view.palette, &shown), area);
 }
 
-fn overview(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'_>, body: Rect) {
-    let heads = head::lines(view, frame, body.width.into());
-    let pools = pools::lines(frame, body.width.into());
-    let lists = body.height.saturating_sub(height(&heads) + height(&pools));
-    // On a low screen the lists, which say what is wrong, go before what they are about.
+fn draw_overview(view: &View, frame: &Frame, screen: &mut ratatui::Frame<'_>, body: Rect) {
+    let heads = head::render_head_lines(view, frame, body.width.into());
+    let pools = pools::render_pool_lines(frame, body.width.into());
+    let lists = body.height.saturating_sub(line_height(&heads) + line_height(&pools));
+    // On a low screen the lists go first, as they say what is wrong.
     let (heads, pools) = match lists {
         0..8 => (heads.into_iter().take(3).collect(), Vec::new()),
         _ => (heads, pools),
     };
-    let lists = body.height.saturating_sub(height(&heads) + height(&pools));
-    let (instances, findings) = shares(lists, view.instances().len(), view.findings().len());
+    let lists = body.height.saturating_sub(line_height(&heads) + line_height(&pools));
+    let (instances, findings) =
+        split_list_lines(lists, view.listed_instances().len(), view.listed_findings().len());
     let [head_area, pool_area, instance_area, finding_area, _] = Layout::vertical([
-        Constraint::Length(height(&heads)),
-        Constraint::Length(height(&pools)),
+        Constraint::Length(line_height(&heads)),
+        Constraint::Length(line_height(&pools)),
         Constraint::Length(instances),
         Constraint::Length(findings),
         Constraint::Min(0),
     ])
     .areas(body);
-    let fit = |lines: Vec<Spans>| lines.iter().map(|line| cut(line, body.width.into())).collect::<Vec<_>>();
-    screen.render_widget(paragraph(view.palette, &fit(heads)), head_area);
-    screen.render_widget(paragraph(view.palette, &fit(pools)), pool_area);
-    lists::instances(view, frame, screen, instance_area);
-    lists::findings(view, frame, screen, finding_area);
+    let fit = |lines: Vec<Spans>| {
+        lines.iter().map(|line| cut_spans(line, body.width.into())).collect::<Vec<_>>()
+    };
+    screen.render_widget(to_paragraph(view.palette, &fit(heads)), head_area);
+    screen.render_widget(to_paragraph(view.palette, &fit(pools)), pool_area);
+    lists::draw_instances(view, frame, screen, instance_area);
+    lists::draw_findings(view, frame, screen, finding_area);
 }
 
-fn height<T>(lines: &[T]) -> u16 {
+fn line_height<T>(lines: &[T]) -> u16 {
     u16::try_from(lines.len()).unwrap_or(u16::MAX)
 }
 
-/// How many lines instances and findings get, each with a title above it: what each wants where both fit, and what the
-/// other leaves where that is more than half.
-fn shares(lines: u16, instances: usize, findings: usize) -> (u16, u16) {
+/// Lines for instances and for findings: what each wants, and more than half only if it is left.
+fn split_list_lines(lines: u16, instances: usize, findings: usize) -> (u16, u16) {
     let want = |rows: usize, above: usize| u16::try_from(rows.max(1) + above).unwrap_or(u16::MAX);
     // Findings take two lines each where there is room.
     let (instances, findings) = (want(instances, 3), want(findings, 1));
@@ -123,10 +138,16 @@ fn shares(lines: u16, instances: usize, findings: usize) -> (u16, u16) {
     (instances, lines.saturating_sub(instances))
 }
 
-/// A text that fills the screen under a title.
-fn page(view: &mut View, title: &str, text: &[(usize, Spans)], screen: &mut ratatui::Frame<'_>, area: Rect) {
+fn draw_page(
+    view: &mut View,
+    title: &str,
+    text: &[(usize, Spans)],
+    screen: &mut ratatui::Frame<'_>,
+    area: Rect,
+) {
     let width = usize::from(area.width);
-    let lines: Vec<Spans> = text.iter().flat_map(|(hang, spans)| spans.wrapped(width, *hang)).collect();
+    let lines: Vec<Spans> =
+        text.iter().flat_map(|(hang, spans)| spans.wrap_lines(width, *hang)).collect();
     let room = usize::from(area.height.saturating_sub(2));
     view.scroll = view.scroll.min(lines.len().saturating_sub(room));
     let more = lines.len().saturating_sub(view.scroll + room);
@@ -135,28 +156,31 @@ fn page(view: &mut View, title: &str, text: &[(usize, Spans)], screen: &mut rata
     let mut shown = vec![head, Spans::new()];
     shown.extend(lines.into_iter().skip(view.scroll).take(room));
     screen.render_widget(Clear, area);
-    screen.render_widget(paragraph(view.palette, &shown), area);
+    screen.render_widget(to_paragraph(view.palette, &shown), area);
 }
 
-fn paragraph(palette: Palette, lines: &[Spans]) -> Paragraph<'static> {
-    Paragraph::new(lines.iter().map(|spans| line(palette, spans)).collect::<Vec<_>>())
+fn to_paragraph(palette: Palette, lines: &[Spans]) -> Paragraph<'static> {
+    Paragraph::new(lines.iter().map(|spans| to_styled_line(palette, spans)).collect::<Vec<_>>())
 }
 
-fn line(palette: Palette, spans: &Spans) -> Line<'static> {
-    spans.pieces().map(|(role, text)| Span::styled(text.to_owned(), style(palette, role))).collect::<Vec<_>>().into()
+fn to_styled_line(palette: Palette, spans: &Spans) -> Line<'static> {
+    spans
+        .pieces()
+        .map(|(role, text)| Span::styled(text.to_owned(), role_style(palette, role)))
+        .collect::<Vec<_>>()
+        .into()
 }
 
-/// A line of no more than so many columns; what does not fit ends in an ellipsis.
-fn cut(spans: &Spans, room: usize) -> Spans {
+fn cut_spans(spans: &Spans, room: usize) -> Spans {
     if spans.width() <= room {
         return spans.clone();
     }
     let mut left = room.saturating_sub(1);
     let mut line = Spans::new();
     for (role, text) in spans.pieces() {
-        let kept = text.get(..fitting(text, left)).unwrap_or_default();
+        let kept = text.get(..fitting_bytes(text, left)).unwrap_or_default();
         line.push(role, kept);
-        left -= columns(kept).min(left);
+        left -= text_width(kept).min(left);
         if kept.len() < text.len() {
             line.push(role, "\u{2026}");
             break;
@@ -165,16 +189,17 @@ fn cut(spans: &Spans, room: usize) -> Spans {
     line
 }
 
-/// A cell's text of no more than so many columns.
 fn cut_text(text: &str, room: usize) -> String {
-    if columns(text) <= room {
+    if text_width(text) <= room {
         return text.to_owned();
     }
-    format!("{}\u{2026}", text.get(..fitting(text, room.saturating_sub(1))).unwrap_or_default())
+    format!(
+        "{}\u{2026}",
+        text.get(..fitting_bytes(text, room.saturating_sub(1))).unwrap_or_default()
+    )
 }
 
-/// The same colours as text has on a terminal.
-fn style(palette: Palette, role: Role) -> Style {
+fn role_style(palette: Palette, role: Role) -> Style {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     match (palette, role) {
         (_, Role::Text) => Style::new(),
@@ -189,10 +214,10 @@ fn style(palette: Palette, role: Role) -> Style {
     }
 }
 
-/// The title of a list; the one that has the keys stands out.
-fn title(view: &View, panel: Panel, text: &str, more: &str) -> Spans {
-    let role = if view.panel() == panel { Role::Strong } else { Role::Quiet };
-    let mark = if view.panel() == panel { "> " } else { "  " };
+/// The active list stands out.
+fn render_list_title(view: &View, panel: Panel, text: &str, more: &str) -> Spans {
+    let role = if view.active_panel() == panel { Role::Strong } else { Role::Quiet };
+    let mark = if view.active_panel() == panel { "> " } else { "  " };
     Spans::new().add(role, &format!("{mark}{text}")).add(Role::Quiet, more)
 }
 

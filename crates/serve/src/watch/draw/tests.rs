@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use hugewise_model::{Bytes, Chain, HugePageUse, Link, LinkName, LinkState, PageCount, PageSize};
+use hugewise_model::{
+    Bytes, HugePageChain, HugePageUse, Link, LinkName, LinkState, PageCount, PageSize,
+};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyCode;
 
 use super::super::frame::{Gauges, InstanceRow, PoolRow};
 use super::super::testing::{finding, instance};
-use super::super::timeline::Timeline;
+use super::super::timeline::FrameTimeline;
 use super::*;
 
 const GIB: f64 = 1_073_741_824.0;
@@ -17,16 +19,23 @@ const GIB: f64 = 1_073_741_824.0;
 fn frame(number: u8) -> Frame {
     let step = f64::from(number);
     let link = |name, state, evidence: &str| Link { name, state, evidence: evidence.into() };
-    let chain = Chain {
+    let chain = HugePageChain {
         instance: crate::watch::testing::id("oracle PROD").unwrap(),
         links: vec![
             link(LinkName::Asked, LinkState::Ok, "use_large_pages=TRUE (default)"),
-            link(LinkName::Pool, LinkState::Broken, "no pool of 2 MiB pages (/proc/meminfo HugePages_Total)"),
+            link(
+                LinkName::Pool,
+                LinkState::Broken,
+                "no pool of 2 MiB pages (/proc/meminfo HugePages_Total)",
+            ),
             link(LinkName::Mapped, LinkState::Broken, "0 bytes of 34 GiB"),
         ],
     };
     let prod = InstanceRow {
-        facts: vec![("process", "4711 of oracle, 140 in all".into()), ("needs", "17410 pages of 2 MiB".into())],
+        facts: vec![
+            ("process", "4711 of oracle, 140 in all".into()),
+            ("needs", "17410 pages of 2 MiB".into()),
+        ],
         sessions: Some(120),
         segments: Bytes::from_gib(34),
         huge_pages: HugePageUse::None,
@@ -61,7 +70,12 @@ fn frame(number: u8) -> Frame {
                 committed: Some(PageCount(3072)),
                 available: Some(PageCount(28)),
             },
-            PoolRow { page: PageSize::GIB_1, total: Some(PageCount(0)), committed: None, available: None },
+            PoolRow {
+                page: PageSize::GIB_1,
+                total: Some(PageCount(0)),
+                committed: None,
+                available: None,
+            },
         ]),
         instances: Some(vec![main, prod]),
         findings: vec![finding("HW201", Some("oracle PROD")), finding("HW402", None)],
@@ -70,20 +84,20 @@ fn frame(number: u8) -> Frame {
 }
 
 fn view() -> View {
-    let mut timeline = Timeline::live();
+    let mut timeline = FrameTimeline::for_live_host();
     (0..12).for_each(|number| timeline.push(frame(number)));
     View::new(timeline, Palette::Plain)
 }
 
 fn shown(view: &mut View, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|screen| draw(view, screen)).unwrap();
+    terminal.draw(|screen| draw_view(view, screen)).unwrap();
     terminal.backend().to_string()
 }
 
 fn pressed(view: &mut View, keys: &[KeyCode]) {
     for key in keys {
-        view.press((*key).into());
+        view.press_key((*key).into());
     }
 }
 
@@ -106,17 +120,20 @@ fn an_instance_with_its_chain() {
 
 #[test]
 fn an_instance_without_a_chain_is_not_called_well_unless_it_is() {
-    let of = |huge_pages| {
+    let text_of = |huge_pages| {
         let row = InstanceRow { huge_pages, ..instance("oracle OLD") };
         let frame = Frame { instances: Some(vec![row]), ..frame(1) };
-        let mut view = View::new(Timeline::recorded(vec![frame]), Palette::Plain);
+        let mut view = View::new(FrameTimeline::from_recording(vec![frame]), Palette::Plain);
         pressed(&mut view, &[KeyCode::Enter]);
         shown(&mut view, 80, 24)
     };
-    assert!(of(HugePageUse::All).contains("All of it is on huge pages."));
+    assert!(text_of(HugePageUse::All).contains("All of it is on huge pages."));
     for unknown in [HugePageUse::None, HugePageUse::Partly, HugePageUse::Unknown] {
-        let screen = of(unknown);
-        assert!(screen.contains("nothing shows which link") && !screen.contains("All of it"), "{screen}");
+        let screen = text_of(unknown);
+        assert!(
+            screen.contains("nothing shows which link") && !screen.contains("All of it"),
+            "{screen}"
+        );
     }
 }
 
@@ -129,8 +146,12 @@ fn a_finding_with_its_fix() {
 
 #[test]
 fn a_recording_that_is_searched() {
-    let mut view = View::new(Timeline::recorded((0..12).map(frame).collect()), Palette::Plain);
-    pressed(&mut view, &[KeyCode::Right, KeyCode::Char('/'), KeyCode::Char('p'), KeyCode::Char('o')]);
+    let mut view =
+        View::new(FrameTimeline::from_recording((0..12).map(frame).collect()), Palette::Plain);
+    pressed(
+        &mut view,
+        &[KeyCode::Right, KeyCode::Char('/'), KeyCode::Char('p'), KeyCode::Char('o')],
+    );
     insta::assert_snapshot!(shown(&mut view, 100, 20));
 }
 
@@ -155,7 +176,7 @@ fn a_page_that_is_longer_than_the_screen_is_scrolled_to_its_end_and_no_farther()
 
 #[test]
 fn a_host_of_which_little_is_told() {
-    let mut view = View::new(Timeline::live(), Palette::Plain);
+    let mut view = View::new(FrameTimeline::for_live_host(), Palette::Plain);
     assert!(shown(&mut view, 80, 24).contains("reading the host ..."));
     view.timeline.push(Frame { host: "db7".into(), ..Frame::default() });
     let screen = shown(&mut view, 80, 24);
@@ -186,7 +207,7 @@ fn what_a_host_names_moves_no_cursor() {
     for row in frame.instances.iter_mut().flatten() {
         row.title = format!("{} {hostile}", row.title);
     }
-    let mut view = View::new(Timeline::recorded(vec![frame]), Palette::Plain);
+    let mut view = View::new(FrameTimeline::from_recording(vec![frame]), Palette::Plain);
     for keys in [&[][..], &[KeyCode::Enter]] {
         pressed(&mut view, keys);
         let screen = shown(&mut view, 100, 24);
@@ -199,7 +220,7 @@ fn what_a_host_names_moves_no_cursor() {
 fn a_hundred_instances_are_scrolled_through() {
     let many = (0..100).map(|number| instance(&format!("oracle DB{number:03}"))).collect();
     let frame = Frame { instances: Some(many), ..frame(1) };
-    let mut view = View::new(Timeline::recorded(vec![frame]), Palette::Plain);
+    let mut view = View::new(FrameTimeline::from_recording(vec![frame]), Palette::Plain);
     pressed(&mut view, &[KeyCode::PageDown; 20]);
     assert!(shown(&mut view, 80, 24).contains("oracle DB099"));
     assert!(shown(&mut view, 80, 24).contains("HW201"), "findings keep their room");
@@ -218,7 +239,7 @@ fn archive() -> View {
         pools: None,
         ..frame(number)
     });
-    View::new(Timeline::recorded(frames.collect()), Palette::Plain)
+    View::new(FrameTimeline::from_recording(frames.collect()), Palette::Plain)
 }
 
 #[test]
@@ -245,18 +266,22 @@ fn where_the_next_incident_is_cut_is_seen() {
     }
 }
 
-/// Two names that are long once pushed the headings together: "age tables", and no sign that the names went on.
+/// Two names that are long once pushed the headings together: "age tables", and no sign that the
+/// names went on.
 #[test]
 fn long_names_leave_room_for_the_numbers() {
     let rows = ["cassandra.service.CassandraDaemon", "elasticsearch.bootstrap.Elasticsearch"];
     let rows = rows.map(|name| instance(&format!("oracle org.apache.{name}"))).to_vec();
     let frame = Frame { instances: Some(rows), ..frame(1) };
-    let mut view = View::new(Timeline::recorded(vec![frame]), Palette::Plain);
+    let mut view = View::new(FrameTimeline::from_recording(vec![frame]), Palette::Plain);
     for width in [45, 60, 77, 78, 80, 100] {
         let screen = shown(&mut view, width, 24);
         assert!(screen.contains(" page tables "), "{width}:\n{screen}");
         let names: Vec<&str> = screen.lines().filter(|line| line.contains("oracle org")).collect();
-        assert!(names.len() == 2 && names.iter().all(|line| line.contains('\u{2026}')), "{width}:\n{screen}");
+        assert!(
+            names.len() == 2 && names.iter().all(|line| line.contains('\u{2026}')),
+            "{width}:\n{screen}"
+        );
     }
 }
 
@@ -284,16 +309,23 @@ fn what_does_not_fit_is_seen_to_be_cut() {
         let screen = shown(&mut view, width, 24);
         // Of the two chains one is broken, and no column is wide enough for why.
         let line = screen.lines().find(|line| line.contains("  oracle PROD   ")).unwrap();
-        assert!(line.contains("(/proc/meminfo HugePages_Total)") || line.contains('\u{2026}'), "{width}: {screen}");
+        assert!(
+            line.contains("(/proc/meminfo HugePages_Total)") || line.contains('\u{2026}'),
+            "{width}: {screen}"
+        );
     }
 }
 
 #[test]
 fn the_time_says_days_where_there_are_several() {
     let at = |day: u8| Frame { at: format!("2026-11-{day}T09:00:00+01:00"), ..frame(day) };
-    let mut view = View::new(Timeline::recorded((10..90).map(at).collect()), Palette::Plain);
+    let mut view =
+        View::new(FrameTimeline::from_recording((10..90).map(at).collect()), Palette::Plain);
     pressed(&mut view, &[KeyCode::End]);
     let screen = shown(&mut view, 120, 24);
     let line = screen.lines().find(|line| line.contains("time ")).unwrap();
-    assert!(line.contains("11-10 09:00\u{2500}") && line.contains("\u{2500}11-89 09:0\u{2503}"), "{line}");
+    assert!(
+        line.contains("11-10 09:00\u{2500}") && line.contains("\u{2500}11-89 09:0\u{2503}"),
+        "{line}"
+    );
 }

@@ -1,3 +1,0 @@
-//! A host as it will be: files over those of a source.
-
-pub(crate) use hugewise_host::source::Overlay;

@@ -1,0 +1,218 @@
+//! Who gets root's word for a server: a unit's account and a container's tenants, by what they
+//! control.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use hugewise_lab::guard::PoolGuard;
+use hugewise_testkit::require;
+use serde_json::Value;
+
+use super::plans::Cgroup;
+use super::{Attacker, Fake, Looks};
+use crate::real::harness::{self, HUGEWISE, User};
+use crate::real::namespace;
+
+fn plan() -> Value {
+    let output = Command::new(HUGEWISE).args(["plan", "--format", "json"]).output().unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+#[track_caller]
+fn assert_no_steps(plan: &Value) {
+    assert_eq!(plan["steps"].as_array().map(Vec::len), Some(0), "{plan:#}");
+    assert!(plan["refusal"].is_null(), "{plan:#}");
+}
+
+fn vouchers(instance: &Value) -> Vec<&str> {
+    instance["vouched_by"].as_array().unwrap().iter().filter_map(Value::as_str).collect()
+}
+
+fn write_unit(lines: &str) {
+    let unit = format!("[Service]\nUser=4242\n{lines}\n");
+    fs::write("/etc/systemd/system/hw-web.service", unit).unwrap();
+}
+
+fn write_program(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A service's own program maps huge pages without a reservation: only itself tells how many.
+#[test]
+fn what_a_units_own_program_maps_and_never_touches_gets_no_pool() {
+    if !require!(namespace::inside(
+        "attacks::vouching::what_a_units_own_program_maps_and_never_touches_gets_no_pool"
+    )) {
+        return;
+    }
+    let _guard = require!(PoolGuard::take_for_test());
+    let attacker = require!(Attacker::new());
+    write_unit("ExecStart=/usr/sbin/hw-appd");
+    for memory in ["huge", "sysv"] {
+        let looks = Looks {
+            program: "/usr/sbin/hw-appd",
+            arguments: &[],
+            directory: attacker.home(),
+            memory,
+            mapped: 3000,
+            touched: 0,
+        };
+        let fake = require!(Fake::start(&attacker, &looks));
+        let place = require!(Cgroup::new("system.slice/hw-web.service"));
+        require!(place.move_process(fake.pid));
+        let checked = harness::check();
+        let instance = checked.instance("other", fake.pid);
+        assert_eq!(vouchers(instance), ["unit"], "{instance:#}");
+        assert_eq!(instance["touched_bytes"].as_u64(), Some(0), "{instance:#}");
+        assert_no_steps(&plan());
+        drop(fake);
+    }
+}
+
+/// A tenant is root in his container, or has the number of any account of the host's.
+#[test]
+fn a_tenant_is_neither_root_nor_an_account_of_the_host() {
+    if !require!(namespace::inside(
+        "attacks::vouching::a_tenant_is_neither_root_nor_an_account_of_the_host"
+    )) {
+        return;
+    }
+    let _guard = require!(PoolGuard::take_for_test());
+    let attacker = require!(Attacker::new());
+    let account = require!(User::named("mysql"));
+    let scope = format!("system.slice/docker-{}.scope", "0123456789abcdef".repeat(4));
+    let users = [0, account.uid, attacker.user.uid];
+    for (uid, memory) in users.into_iter().flat_map(|uid| [(uid, "anon"), (uid, "huge")]) {
+        let (program, engine) =
+            if memory == "huge" { ("hw-appd", "other") } else { ("mariadbd", "mariadb") };
+        let data = format!("--datadir={}", attacker.home().display());
+        let looks = Looks {
+            program,
+            arguments: &[
+                "--no-defaults",
+                "--innodb-buffer-pool-size=12G",
+                "--large-pages",
+                data.as_str(),
+            ],
+            directory: attacker.home(),
+            memory,
+            // His arguments say 12 GiB, and his mappings of huge pages.
+            mapped: if memory == "huge" { 12 << 10 } else { 700 },
+            touched: 0,
+        };
+        let in_container = |_: &Path| {
+            let mut command = Command::new("unshare");
+            let user = [format!("--reuid={uid}"), format!("--regid={uid}")];
+            command.args(["--mount", "setpriv"]).args(user);
+            command.args(["--clear-groups", "--pdeathsig=KILL", "bash"]);
+            command
+        };
+        let fake = require!(Fake::start_by(&attacker, &looks, in_container));
+        let place = require!(Cgroup::new(&scope));
+        require!(place.move_process(fake.pid));
+        let checked = harness::check();
+        let instance = checked.instance(engine, fake.pid);
+        assert_eq!(vouchers(instance), ["container"], "{uid}: {instance:#}");
+        assert!(instance["touched_bytes"].as_u64().unwrap() < 64 << 20, "{instance:#}");
+        assert_no_steps(&plan());
+        drop(fake);
+    }
+}
+
+/// Whoever owns a folder on the way to a unit's script, or a file of its variables, has files of
+/// root's and words of his own in their place.
+#[test]
+fn no_unit_vouches_by_what_its_account_has_put_there() {
+    if !require!(namespace::inside(
+        "attacks::vouching::no_unit_vouches_by_what_its_account_has_put_there"
+    )) {
+        return;
+    }
+    let _guard = require!(PoolGuard::take_for_test());
+    let attacker = require!(Attacker::new());
+    let data = attacker.postgresql("data", "shared_buffers = 600MB\nhuge_pages = try\n");
+    let variables = attacker.file("env", "OPTS=/x/pg_ctl\n");
+    let looks = Looks {
+        program: "/usr/sbin/postgres",
+        arguments: &["-D", data.to_str().unwrap()],
+        directory: &data,
+        memory: "anon",
+        mapped: 620,
+        touched: 620,
+    };
+    let script = "#!/bin/sh\nexec postgres -D \"$1\"\n";
+    let roots = Path::new("/usr/sbin/hw-start");
+    write_program(roots, script);
+    // Not his, as a log of his service's that systemd has made is not, and moved where he likes.
+    let moved = attacker.path("moved/hw-start");
+    write_program(&moved, script);
+    let fake = require!(Fake::start(&attacker, &looks));
+    let linked = attacker.path("linked");
+    symlink(format!("/proc/{}/root/usr/sbin", fake.pid), &linked).unwrap();
+    fs::write("/etc/hw-env", "OPTS=/usr/sbin/hw-start\n").unwrap();
+    let place = require!(Cgroup::new("system.slice/hw-web.service"));
+    require!(place.move_process(fake.pid));
+    let perl = "/usr/bin/perl $OPTS /srv/app.pl";
+    for (lines, why) in [
+        (format!("ExecStart={}", roots.display()), None),
+        (format!("EnvironmentFile=/etc/hw-env\nExecStart={perl}"), None),
+        (format!("ExecStart={}", moved.display()), Some("is not root's alone")),
+        (format!("ExecStart={}/hw-start", linked.display()), Some("is not root's alone")),
+        (
+            format!("ExecStart=/proc/{}/root/usr/sbin/hw-start", fake.pid),
+            Some("is in /proc or on a FUSE"),
+        ),
+        (
+            format!("EnvironmentFile={}\nExecStart={perl}", variables.display()),
+            Some("starts /srv/app.pl, but"),
+        ),
+        (format!("ExecStart={}", attacker.path("pg_ctl").display()), Some("hw-web.service starts")),
+    ] {
+        write_unit(&lines);
+        let checked = harness::check();
+        let instance = checked.instance("postgresql", fake.pid);
+        let expected: &[&str] = if why.is_none() { &["unit"] } else { &[] };
+        assert_eq!(vouchers(instance), expected, "{lines}: {instance:#}");
+        let failed = instance["trust"].to_string();
+        assert!(failed.contains(why.unwrap_or_default()), "{lines}: {failed}");
+    }
+    drop(fake);
+}
+
+/// Beside a server lies a client of root's choice, and what answers may be anybody.
+#[test]
+fn no_client_runs_as_root() {
+    if !require!(namespace::inside("attacks::vouching::no_client_runs_as_root")) {
+        return;
+    }
+    let attacker = require!(Attacker::new());
+    let folder = harness::folder();
+    let (server, mark) = (folder.path().join("sbin/mariadbd"), folder.path().join("ran"));
+    let client = folder.path().join("bin/mariadb");
+    write_program(&client, &format!("#!/bin/sh\nid >{}\n", mark.display()));
+    let socket = format!("--socket={}/s", folder.path().display());
+    let looks = Looks {
+        program: server.to_str().unwrap(),
+        arguments: &["--no-defaults", socket.as_str()],
+        directory: folder.path(),
+        memory: "anon",
+        mapped: 300,
+        touched: 300,
+    };
+    let by_root = |program: &Path| {
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig=KILL", "--"]).arg(program).stdin(Stdio::null());
+        command
+    };
+    let fake = require!(Fake::start_by(&attacker, &looks, by_root));
+    let output = Command::new(HUGEWISE).args(["check", "--connect"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(!mark.exists(), "{}", fs::read_to_string(&mark).unwrap_or_default());
+    assert!(said.contains("root runs it, and no client is run as root"), "{said}");
+    drop(fake);
+}

@@ -1,0 +1,218 @@
+//! What a service starts, by systemd's rules: systemd.service(5), "Command lines"; systemd.exec(5),
+//! "Environment"; systemd.unit(5), "Specifiers".
+
+mod specifiers;
+mod variables;
+mod words;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hugewise_model::Observed;
+use hugewise_model::configuration::{FileLocation, ServiceStart, StartCommand};
+
+use super::expansion_budget::{ExpansionBudget, ExpansionTooLong, check_text_length};
+use super::unit::UnitAssignment;
+use hugewise_source::FactReader;
+
+pub(super) use specifiers::expand_specifiers;
+pub(crate) use variables::parse as variables_of;
+pub use words::split_command_words;
+
+const PREFIXES: [char; 6] = ['@', '-', '+', '!', ':', '|'];
+
+/// Programs that become the one that their arguments name.
+pub const WRAPPERS: [&str; 8] =
+    ["env", "numactl", "taskset", "nice", "ionice", "chrt", "prlimit", "setarch"];
+
+#[derive(Clone, Debug, Default)]
+struct ExecStartSettings {
+    commands: Vec<(String, FileLocation)>,
+    environment: BTreeMap<String, String>,
+    files: Vec<(String, FileLocation)>,
+    unset: BTreeSet<String>,
+}
+
+impl ExecStartSettings {
+    fn from_assignments<'a>(
+        name: &str,
+        assignments: impl Iterator<Item = (&'a str, &'a UnitAssignment)>,
+    ) -> Result<Self, ExpansionTooLong> {
+        let mut lines = Self::default();
+        let mut room = ExpansionBudget::default();
+        for (file, one) in assignments.filter(|(_, one)| one.section == "Service") {
+            let place = || FileLocation { file: file.to_owned(), line: one.line };
+            let values = || -> Result<Vec<String>, ExpansionTooLong> {
+                split_command_words(check_text_length(&one.value)?)
+                    .iter()
+                    .map(|word| expand_specifiers(name, word))
+                    .collect()
+            };
+            match one.key.as_str() {
+                "ExecStart" if one.value.is_empty() => lines.commands.clear(),
+                "ExecStart" => lines.commands.push((one.value.clone(), place())),
+                "Environment" if one.value.is_empty() => lines.environment.clear(),
+                "Environment" => {
+                    let values = values()?;
+                    room.count_words(&values)?;
+                    let pairs = values.iter().filter_map(|word| word.split_once('='));
+                    let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+                    lines.environment.extend(pairs);
+                }
+                "EnvironmentFile" if one.value.is_empty() => lines.files.clear(),
+                "EnvironmentFile" => {
+                    let file = expand_specifiers(name, check_text_length(&one.value)?)?;
+                    lines.files.push((file, place()));
+                }
+                "UnsetEnvironment" if one.value.is_empty() => lines.unset.clear(),
+                "UnsetEnvironment" => lines.unset.extend(values()?),
+                _ => {}
+            }
+        }
+        Ok(lines)
+    }
+}
+
+/// Reads its files of variables too. An error where it becomes longer than any server's.
+pub(super) fn read(
+    door: &mut FactReader<'_>,
+    name: &str,
+    assignments: &[(String, UnitAssignment)],
+) -> Result<ServiceStart, ExpansionTooLong> {
+    let mut room = ExpansionBudget::default();
+    let all = assignments.iter().map(|(file, one)| (file.as_str(), one));
+    let lines = ExecStartSettings::from_assignments(name, all)?;
+    let mut start = ServiceStart::default();
+    let mut environment = lines.environment.clone();
+    for (value, place) in &lines.files {
+        let (path, may_lack) =
+            value.strip_prefix('-').map_or((value.as_str(), false), |path| (path, true));
+        if !path.starts_with('/') {
+            continue;
+        }
+        let paths = locate_variable_files(door, path, &mut start.variable_places);
+        let mut found = false;
+        for path in paths {
+            match door.source.read(&path) {
+                Observed::Known(bytes) => {
+                    found = true;
+                    for (key, value) in variables_of(&bytes) {
+                        room.count_word(key.len().saturating_add(value.len()))?;
+                        environment.insert(key, value);
+                    }
+                    start.variable_files.push(path);
+                }
+                // It may have been there.
+                Observed::Absent => start.variable_files.push(path),
+                Observed::Denied | Observed::Malformed(_) => {
+                    found = true;
+                    start.unread = start.unread.or(Some(FileLocation { file: path, line: 0 }));
+                }
+            }
+        }
+        if !found && !may_lack {
+            start.lacks = start.lacks.or_else(|| Some((path.to_owned(), place.clone())));
+        }
+    }
+    let gone = |key: &str, value: &str| {
+        lines.unset.iter().any(|text| text == key || text.split_once('=') == Some((key, value)))
+    };
+    environment.retain(|key, value| !gone(key, value));
+    for (line, place) in &lines.commands {
+        let bare = parse_commands(name, line, &BTreeMap::new())?;
+        let all = parse_commands(name, line, &environment)?.into_iter().zip(bare);
+        let all = all.filter(|(words, _)| !words.is_empty());
+        start.commands.extend(all.map(|(words, bare_words)| StartCommand {
+            words,
+            bare_words,
+            place: place.clone(),
+        }));
+    }
+    start.environment =
+        environment.into_iter().filter(|(key, _)| READ.contains(&key.as_str())).collect();
+    Ok(start)
+}
+
+/// Variables that are kept: of all others nothing is read.
+const READ: [&str; 4] = ["PGDATA", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"];
+
+/// The files that a path or a pattern stands for. Notes these, and the folder of a pattern, where
+/// others may yet be put.
+fn locate_variable_files(
+    door: &FactReader<'_>,
+    path: &str,
+    places: &mut Vec<String>,
+) -> Vec<String> {
+    let paths = if path.contains(['*', '?', '[']) {
+        places.extend(path.rsplit_once('/').map(|(folder, _)| folder.to_owned()));
+        expand_file_pattern(door, path)
+    } else {
+        vec![path.to_owned()]
+    };
+    places.extend(paths.iter().cloned());
+    paths
+}
+
+fn expand_file_pattern(door: &FactReader<'_>, path: &str) -> Vec<String> {
+    let Some((folder, _)) = path.rsplit_once('/') else { return Vec::new() };
+    let names = door.source.list_folder(folder).into_known().unwrap_or_default();
+    let mut paths: Vec<String> = names.into_iter().map(|name| format!("{folder}/{name}")).collect();
+    paths.retain(|one| super::pattern::covers_path(path, one));
+    paths.sort();
+    paths
+}
+
+/// By the text of one unit file, where its files of variables say nothing.
+pub(super) fn first_program(
+    name: &str,
+    assignments: &[UnitAssignment],
+) -> Result<Vec<String>, ExpansionTooLong> {
+    let lines = ExecStartSettings::from_assignments(name, assignments.iter().map(|one| ("", one)))?;
+    let Some((line, _)) = lines.commands.first() else { return Ok(Vec::new()) };
+    Ok(parse_commands(name, line, &lines.environment)?.into_iter().next().unwrap_or_default())
+}
+
+fn parse_commands(
+    name: &str,
+    line: &str,
+    environment: &BTreeMap<String, String>,
+) -> Result<Vec<Vec<String>>, ExpansionTooLong> {
+    let (mut all, mut room) = (Vec::new(), ExpansionBudget::default());
+    for words in split_command_words(check_text_length(line)?).split(|word| word == ";") {
+        let Some((first, arguments)) = words.split_first() else { continue };
+        let program = first.trim_start_matches(PREFIXES);
+        let prefix = first.strip_suffix(program).unwrap_or_default();
+        let has = |sign: char| prefix.contains(sign);
+        let mut command = vec![expand_specifiers(name, program)?];
+        // The word behind it is what the program is told to be called.
+        for word in arguments.iter().skip(usize::from(has('@'))) {
+            let word = if word == "\\;" { ";".to_owned() } else { expand_specifiers(name, word)? };
+            let words = if has(':') { vec![word] } else { variables::fill_in(&word, environment)? };
+            room.count_words(&words)?;
+            command.extend(words);
+        }
+        all.push(strip_wrappers(command));
+    }
+    Ok(all)
+}
+
+/// The command line behind wrappers and their own options.
+fn strip_wrappers(mut words: Vec<String>) -> Vec<String> {
+    let file_name = |word: &String| word.rsplit('/').next().unwrap_or_default().to_owned();
+    while let Some(wrapper) =
+        words.first().map(file_name).filter(|first| WRAPPERS.contains(&first.as_str()))
+    {
+        // env looks for the program itself, and has words like A=b before it.
+        let is_program = |word: &String| match wrapper.as_str() {
+            "env" => !word.starts_with('-') && !word.contains('='),
+            _ => word.starts_with('/'),
+        };
+        match words.iter().skip(1).position(is_program) {
+            Some(at) => words.drain(..=at),
+            None => return words,
+        };
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,36 @@
+//! What several engines share.
+
+pub mod client;
+pub mod connect;
+pub mod describe;
+pub(crate) mod described;
+pub(crate) mod description;
+pub(crate) mod discovery;
+pub mod failover_peer;
+pub(crate) mod faults;
+pub mod ini;
+pub mod instance_names;
+pub(crate) mod kind;
+pub(crate) mod live_query;
+pub mod log_files;
+pub mod logs;
+pub(crate) mod next_start;
+pub mod options;
+pub(crate) mod other_holders;
+pub(crate) mod packages;
+pub(crate) mod private_memory;
+pub mod proposal;
+pub(crate) mod residency;
+pub(crate) mod segments;
+pub mod session_activity;
+pub mod settable;
+pub mod settings;
+pub(crate) mod start;
+pub(crate) mod starting;
+pub(crate) mod stopped;
+pub(crate) mod sysv;
+pub(crate) mod transparent;
+pub(crate) mod trusted_by;
+pub(crate) mod unit_start;
+pub(crate) mod versions;
+pub mod work_memory;

@@ -1,0 +1,592 @@
+//! What people paste: a part of a tool's output, out of a ticket, a mail or a terminal.
+//!
+//! What came along on the way is removed ([`clean`]), and what stands before the first known line
+//! is left out. Tables of sar without their first line and lines without times are read if the
+//! person says what they lack: when they began, and how far apart they are.
+
+mod clean;
+mod times;
+
+use std::time::Duration;
+
+use super::archive_format::{ArchiveFormat, recognize_format};
+use super::sysstat::text::{HEADLESS, is_heading};
+use super::top::Pass;
+use super::{
+    count_bytes, iostat, is_empty, oswatcher, proc_log, server_log, sysstat, unknown_format, vmstat,
+};
+use crate::{Clock, FileRefused, Moment, Series};
+pub(super) use clean::is_noisy;
+use hugewise_model::calendar::{self, time_of_day};
+
+/// Bytes of text that are looked through; nobody pastes more.
+pub(super) const MOST: u64 = 16 << 20;
+/// Lines at which a format may begin.
+const MOST_BEFORE: usize = 400;
+/// Bytes that tell a format at the first line.
+const HEAD: usize = 64 << 10;
+/// The same at other lines, and how many formats are tried.
+const HEAD_BEHIND: usize = 4 << 10;
+const MOST_TRIED: usize = 8;
+/// The beginning of text that says none: no host's own time.
+const NO_TIME: Moment = Moment(0);
+
+/// What a person says of text that lacks it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pasted {
+    /// How far apart lines without times are.
+    pub interval: Option<Duration>,
+    /// When they began, by the host's clock.
+    pub began: Option<Moment>,
+}
+
+/// Whether text that begins like this may be read, once all of it is there: what begins with 64 KiB
+/// of nothing is not collected.
+pub(super) fn may_be_read(head: &[u8]) -> bool {
+    let lines = clean::clean_lines(&clean::decode_text(head));
+    if find_known_beginnings(&lines).next().is_some() || lines.iter().any(|line| is_heading(line)) {
+        return true;
+    }
+    let timed = times::extract_times(&lines, NO_TIME);
+    let lines = timed.as_ref().map_or(lines.as_slice(), |timed| &timed.lines);
+    lines.iter().any(|line| vmstat::is_heading(line) || proc_log::is_field(line))
+}
+
+/// Reads pasted text; `why` it was refused as it stands.
+pub(super) fn read(
+    bytes: &[u8],
+    source: &str,
+    pasted: Pasted,
+    why: Option<FileRefused>,
+) -> Result<Vec<Series>, FileRefused> {
+    let refused = |lines: &[String]| {
+        let lacks = explain_missing_part(lines).map(|lacks| FileRefused(lacks.to_owned()));
+        lacks.or_else(|| why.clone()).unwrap_or_else(unknown_format)
+    };
+    let text = clean::decode_text(bytes);
+    if text.contains('\0') {
+        return Err(refused(&[]));
+    }
+    let lines = clean::clean_lines(&text);
+    if let Some((from, mut all)) = read_known_part(&lines, source, pasted) {
+        if from > 0 {
+            let before = if from == 1 { "a line".to_owned() } else { format!("{from} lines") };
+            all.iter_mut().for_each(|series| {
+                series.add_problem(format!(
+                    "{before} before it are from no known tool and are left out"
+                ));
+            });
+        }
+        return Ok(all);
+    }
+    if let Some(from) = lines.iter().position(|line| is_heading(line)) {
+        return read_headless_sar(&text_from(&lines, from), source, pasted);
+    }
+    if let Some(all) = read_undated(&lines, source, pasted)? {
+        return Ok(all);
+    }
+    // What a server says of its start tells more than that it says no time.
+    let said = server_log::read_untimed(&text_from(&lines, 0), source, pasted.began);
+    said.map(|series| vec![series]).ok_or_else(|| refused(&lines))
+}
+
+fn text_from(lines: &[String], from: usize) -> String {
+    let mut text = lines.get(from..).unwrap_or_default().join("\n");
+    text.push('\n');
+    text
+}
+
+/// Lines at which a format may begin, that format, and its first bytes.
+fn find_known_beginnings(
+    lines: &[String],
+) -> impl Iterator<Item = (usize, &'static ArchiveFormat, String)> {
+    lines.iter().enumerate().take(MOST_BEFORE).filter_map(|(from, line)| {
+        // No format begins with numbers alone.
+        let numbers = line.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_whitespace());
+        if numbers || !may_begin(line) {
+            return None;
+        }
+        // Marks anywhere in the beginning were looked for with the first line.
+        let most = if from == 0 { HEAD } else { HEAD_BEHIND };
+        let head = head_of_lines(lines.get(from..).unwrap_or_default(), most);
+        let (format, _) = recognize_format(head.as_bytes())?;
+        Some((from, format, head))
+    })
+}
+
+fn read_known_part(lines: &[String], source: &str, pasted: Pasted) -> Option<(usize, Vec<Series>)> {
+    for (from, format, head) in find_known_beginnings(lines).take(MOST_TRIED) {
+        let text = text_from(lines, from);
+        let head = count_bytes(head.as_bytes());
+        let read = format.read_pasted(text.as_bytes(), head, source, pasted.began);
+        if let Some(all) = read.ok().filter(|all| !is_empty(all)) {
+            return Some((from, all));
+        }
+    }
+    None
+}
+
+fn explain_missing_part(lines: &[String]) -> Option<&'static str> {
+    let any = |value_of: &dyn Fn(&str) -> bool| lines.iter().any(|line| value_of(line.trim()));
+    let numbers = |words: &[&str]| {
+        words.iter().filter(|word| word.bytes().any(|digit| digit.is_ascii_digit())).count()
+    };
+    let rows = |value_of: &dyn Fn(&[&str]) -> bool| {
+        let words =
+            |line: &String| line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        lines
+            .iter()
+            .map(words)
+            .filter(|words| value_of(&words.iter().map(String::as_str).collect::<Vec<_>>()))
+            .count()
+            >= 2
+    };
+    if any(&|line| {
+        line.contains("Large Pages Information") || line.starts_with("PAGESIZE  AVAILABLE_PAGES")
+    }) || any(&|line| line.starts_with("Starting ORACLE instance") || line.starts_with("ORA-"))
+    {
+        Some(
+            "is a part of Oracle's alert log without a time: take it from a line with a date on; \
+                 hugewise verify reads what an \
+             instance says of its pages when it starts",
+        )
+    } else if any(&|line| super::server_log::is_undated(line)) {
+        Some(
+            "is a part of PostgreSQL's log without times: log_line_prefix = '%m [%p] ' writes them",
+        )
+    } else if any(&|line| line.starts_with("Mem:")) && any(&|line| line.starts_with("total ")) {
+        Some(
+            "is what free prints, which says nothing of page tables and is not read: \
+             `while true; do date; cat /proc/meminfo; sleep 3; done` is",
+        )
+    } else if rows(&|words| {
+        words.len() >= 13
+            && words.iter().all(|word| word.bytes().all(|digit| digit.is_ascii_digit()))
+    }) {
+        Some(
+            "has lines of numbers without headings: put the line `r b swpd free ...` of vmstat \
+                 before them",
+        )
+    } else if rows(&|words| {
+        words.len() >= 4
+            && words.first().is_some_and(|first| time_of_day(first).is_some())
+            && numbers(words) + 1 >= words.len()
+    }) {
+        Some(
+            "has lines of numbers without headings: put the line of sar before them that says \
+                 `CPU %user ...` or the like",
+        )
+    } else {
+        None
+    }
+}
+
+fn head_of_lines(lines: &[String], most: usize) -> String {
+    let mut head = String::new();
+    for line in lines.iter().take_while(|line| may_begin(line)) {
+        if head.len() + line.len() > most {
+            break;
+        }
+        head.push_str(line);
+        head.push('\n');
+    }
+    head
+}
+
+fn may_begin(line: &str) -> bool {
+    line.len() <= 4096
+}
+
+fn format_moment(at: Moment) -> String {
+    calendar::format_wall_time(at.0).unwrap_or_else(|| "1970-01-01T00:00:00".into())
+}
+
+fn read_headless_sar(text: &str, source: &str, pasted: Pasted) -> Result<Vec<Series>, FileRefused> {
+    let day = format_moment(pasted.began.unwrap_or(NO_TIME));
+    let day = day.split('T').next().unwrap_or("1970-01-01");
+    let whole = format!("Linux - ({HEADLESS}) {day}\n{text}");
+    let mut all = sysstat::text::read(&mut whole.as_bytes(), source)?;
+    for series in &mut all {
+        (series.host, series.kernel) = (None, None);
+        series.add_problem(match pasted.began {
+            Some(_) => "begins without sar's first line: its day is taken from --from".to_owned(),
+            None => "begins without sar's first line, which has the day: shown as 1970-01-01; \
+                 give the day with --from"
+                .to_owned(),
+        });
+    }
+    Ok(all)
+}
+
+/// Lines of vmstat, or repeated fields of the kernel's files, with times in the same line or none.
+fn read_undated(
+    lines: &[String],
+    source: &str,
+    pasted: Pasted,
+) -> Result<Option<Vec<Series>>, FileRefused> {
+    let began = pasted.began.unwrap_or(NO_TIME);
+    if let Some(all) = read_undated_tool(lines, source, pasted)? {
+        return Ok(Some(all));
+    }
+    let timed = times::extract_times(lines, began);
+    let lines = timed.as_ref().map_or(lines, |timed| &timed.lines);
+    let heading = lines.iter().position(|line| vmstat::is_heading(line));
+    let first = lines.iter().position(|line| proc_log::is_field(line));
+    let Some(from) = heading.or(first) else { return Ok(None) };
+    let is_vmstat = heading.is_some();
+    let lines = lines.get(from..).unwrap_or_default();
+    let (text, problem) = if let Some(timed) = &timed {
+        let text =
+            if is_vmstat { times::render_vmstat(timed) } else { times::render_fields(timed) };
+        let problem = match pasted.began {
+            _ if timed.dated => None,
+            Some(_) => Some("its times say no day or no year: taken from --from"),
+            None => Some("its times say no day or no year: shown as of 1970; --from says it"),
+        };
+        (text, problem)
+    } else {
+        let Some(interval) = pasted.interval.filter(|interval| !interval.is_zero()) else {
+            return Err(no_times());
+        };
+        let mut clock = CountedTimes { at: began, interval };
+        let render = if is_vmstat { render_vmstat_lines } else { render_field_lines };
+        let problem = match pasted.began {
+            Some(_) => "has no times: counted from --from by --interval",
+            None => {
+                "has no times: counted by --interval from 1970-01-01; say with --from when it began"
+            }
+        };
+        (render(lines, &mut clock), Some(problem))
+    };
+    let read = if is_vmstat { vmstat::read } else { proc_log::read };
+    let mut series = read(&mut text.as_bytes(), source)?;
+    if is_vmstat {
+        // Nothing says that it was UTC.
+        series.clock = Clock::Wall { zone: None };
+    }
+    if let Some(problem) = problem {
+        series.add_problem(problem);
+    }
+    Ok(Some(vec![series]))
+}
+
+/// What top printed, whose passes have times of day and no date; reports of iostat without times.
+fn read_undated_tool(
+    lines: &[String],
+    source: &str,
+    pasted: Pasted,
+) -> Result<Option<Vec<Series>>, FileRefused> {
+    let began = pasted.began.unwrap_or(NO_TIME);
+    let is_report = |line: &String| iostat::is_iostat_heading(line);
+    let (text, problem) = if let Some(from) = lines.iter().position(|line| Pass::is_heading(line)) {
+        let day = format_moment(began);
+        let day = day.split('T').next().unwrap_or("1970-01-01");
+        let time = lines.get(from).and_then(|line| line.split_ascii_whitespace().nth(2));
+        let text = format!("{day} {}\n{}", time.unwrap_or("00:00:00"), text_from(lines, from));
+        (text, "has times of day and no date")
+    } else if let Some(from) = lines.iter().position(is_report) {
+        let Some(interval) = pasted.interval.filter(|interval| !interval.is_zero()) else {
+            return Err(no_times());
+        };
+        let banner = lines.iter().find(|line| iostat::IostatBanner::parse(line).is_some());
+        let mut text = banner.map_or_else(String::new, |line| format!("{line}\n"));
+        let mut clock = CountedTimes { at: began, interval };
+        let lines = lines.get(from..).unwrap_or_default();
+        // A report begins with processors, or with disks where it has no processors.
+        let processors = lines.iter().any(|line| line.starts_with("avg-cpu:"));
+        for line in lines {
+            if is_report(line) && (line.starts_with("avg-cpu:") || !processors) {
+                text += &format!("{}\n", clock.next().replace('T', " "));
+            }
+            text += line;
+            text.push('\n');
+        }
+        (text, "has no times: counted by --interval")
+    } else {
+        return Ok(None);
+    };
+    let mut all = oswatcher::read(&mut text.as_bytes(), source)?;
+    for series in &mut all {
+        series.clock = Clock::Wall { zone: None };
+        series.add_problem(match pasted.began {
+            Some(_) => format!("{problem}: the day is taken from --from"),
+            None => format!("{problem}: say the day with --from"),
+        });
+    }
+    Ok(Some(all))
+}
+
+fn no_times() -> FileRefused {
+    FileRefused(
+        "has no times: say with --interval 3s how far apart its lines are, and with --from when \
+         they began"
+            .into(),
+    )
+}
+
+struct CountedTimes {
+    at: Moment,
+    interval: Duration,
+}
+
+impl CountedTimes {
+    fn next(&mut self) -> String {
+        let shown = format_moment(self.at);
+        let step = i64::try_from(self.interval.as_millis()).unwrap_or(i64::MAX);
+        self.at = Moment(self.at.0.saturating_add(step));
+        shown
+    }
+}
+
+/// As `vmstat -t` prints it.
+fn render_vmstat_lines(lines: &[String], clock: &mut CountedTimes) -> String {
+    let mut text = String::new();
+    for line in lines {
+        let first = line.split_ascii_whitespace().next();
+        if vmstat::is_heading(line) {
+            text += &format!("{line}                 UTC\n");
+        } else if first.is_some_and(|word| word.bytes().all(|digit| digit.is_ascii_digit())) {
+            text += &format!("{line} {}\n", clock.next().replace('T', " "));
+        }
+    }
+    text
+}
+
+/// As a loop with `date` prints it; a snapshot begins where its first field comes again.
+fn render_field_lines(lines: &[String], clock: &mut CountedTimes) -> String {
+    let name = |line: &str| line.split_ascii_whitespace().next().map(str::to_owned);
+    let known = || lines.iter().filter(|line| proc_log::is_field(line));
+    let first = known().next().and_then(|line| name(line));
+    let mut text = String::new();
+    for line in known() {
+        if name(line) == first {
+            text += &format!("{}\n", clock.next());
+        }
+        text += &line.split_ascii_whitespace().take(3).collect::<Vec<_>>().join(" ");
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_that_looks_like_something_at_every_line_is_refused() {
+        let text = "{ \"not\": \"sadf\"\n".repeat(20_000);
+        assert!(read(text.as_bytes(), "x", Pasted::default(), None).is_err());
+    }
+
+    /// A loop over page tables, a sample every three seconds from 08:00:00 on, as `form` has it.
+    fn page_table_log(form: impl Fn(&str, &str) -> String) -> String {
+        let look = |at: u32| {
+            form(&format!("08:00:{:02}", at * 3), &format!("PageTables: {:>8} kB", 400_000 + at))
+        };
+        (0..10).map(|at| look(at) + "\n").collect()
+    }
+
+    /// The same of vmstat.
+    fn vmstat_log(form: impl Fn(&str, &str) -> String, headings: &str) -> String {
+        let look = |at: u32| {
+            form(
+                &format!("08:00:{:02}", at * 3),
+                &format!("2 0 0 {} 2 3 0 0 1 2 3 4 5 6 88 1 0", 4000 + at),
+            )
+        };
+        format!("{headings}\n{}", (0..10).map(|at| look(at) + "\n").collect::<String>())
+    }
+
+    const HEADINGS: &str = "r b swpd free buff cache si so bi bo in cs us sy id wa st";
+
+    fn read_given(text: &str, pasted: Pasted) -> Result<Vec<Series>, FileRefused> {
+        super::super::read_as(
+            text.as_bytes(),
+            "x",
+            super::super::ReadingMode { pasted: Some(pasted), ..Default::default() },
+        )
+    }
+
+    #[test]
+    fn times_are_read_wherever_they_stand() {
+        // `date -u -d '2026-11-20 08:00:00' +%s`; 08:00 of 1970-01-01.
+        let (day, of_1970) = (1_795_161_600, 28_800);
+        for (what, text, first) in [
+            ("behind", page_table_log(|time, field| format!("{field}\n{time}")), of_1970),
+            ("before", page_table_log(|time, field| format!("{time}\n{field}")), of_1970),
+            ("in the line", page_table_log(|time, field| format!("{time} {field}")), of_1970),
+            (
+                "in the line with a date",
+                page_table_log(|time, field| format!("2026-11-20 {time} {field}")),
+                day,
+            ),
+            (
+                "in the line as date writes it",
+                page_table_log(|time, field| format!("Fri Nov 20 {time} CET 2026 {field}")),
+                day,
+            ),
+            (
+                "behind in the line",
+                page_table_log(|time, field| format!("{field}   Fr 20. Nov {time} CET 2026")),
+                day,
+            ),
+            (
+                "in German",
+                page_table_log(|time, field| format!("{field}\nFr 20. Nov {time} CET 2026")),
+                day,
+            ),
+            (
+                "above, as watch has it",
+                page_table_log(|time, field| {
+                    format!(
+                        "Every 3.0s: grep PageTables /proc/meminfo   db1: Fri Nov 20 {time} \
+                             2026\n\n{field}"
+                    )
+                }),
+                day,
+            ),
+            (
+                "with the file's name",
+                page_table_log(|time, field| format!("2026-11-20 {time}\n/proc/meminfo:{field}")),
+                day,
+            ),
+            (
+                "with numbers of lines",
+                {
+                    let text = page_table_log(|time, field| format!("{field}\n2026-11-20 {time}"));
+                    text.lines().zip(1..).map(|(line, at)| format!("{at:5}  {line}\n")).collect()
+                },
+                day,
+            ),
+            (
+                "before vmstat",
+                vmstat_log(|time, row| format!("2026-11-20 {time} {row}"), HEADINGS),
+                day,
+            ),
+            (
+                "before all of vmstat",
+                vmstat_log(|time, row| format!("{time} {row}"), &format!("08:00:00 {HEADINGS}")),
+                of_1970,
+            ),
+            (
+                "before vmstat as ts has it",
+                vmstat_log(|time, row| format!("Jan 01 {time} {row}"), HEADINGS),
+                of_1970,
+            ),
+        ] {
+            let all = read_given(&text, Pasted::default())
+                .unwrap_or_else(|refused| panic!("{what}: {refused}\n{text}"));
+            let [series] = all.as_slice() else { panic!("{what}") };
+            let rows: Vec<i64> =
+                series.samples().iter().map(|sample| sample.at.0 / 1000 - first).collect();
+            assert_eq!(rows, (0..10).map(|at| at * 3).collect::<Vec<_>>(), "{what}");
+            assert_eq!(series.clock.offset_at(Moment(0)), None, "{what}");
+        }
+        let midnight = (0..4).map(|at| {
+            format!("PageTables: 1 kB\n{}\n", ["23:59:54", "23:59:57", "00:00:00", "00:00:03"][at])
+        });
+        let all = read_given(&midnight.collect::<String>(), Pasted::default()).unwrap();
+        let rows: Vec<i64> =
+            all[0].samples().iter().map(|sample| sample.at.0 / 1000 - 86_394).collect();
+        assert_eq!(rows, [0, 3, 6, 9]);
+    }
+
+    #[test]
+    fn lines_without_times_are_counted_however_many_there_are() {
+        let pasted = Pasted { interval: Some(Duration::from_secs(3)), ..Pasted::default() };
+        for (what, headings, rows) in [
+            ("all columns", HEADINGS, "2 0 0 4000 2 3 0 0 1 2 3 4 5 6 88 1 0\n"),
+            ("some of them", "r b free si so us sy id wa", "2 0 4000 0 0 5 6 88 1\n"),
+            ("out of a spreadsheet", "r,b,swpd,free,us,sy,id,wa", "2,0,0,4000,5,6,88,1\n"),
+            (
+                "a table of a page",
+                "| r | b | swpd | free | us | sy | id | wa |\n|---|---|---|---|---|---|---|---|",
+                "| 2 | 0 | 0 | 4000 | 5 | 6 | 88 | 1 |\n",
+            ),
+        ] {
+            let text = format!("{headings}\n{}", rows.repeat(5000));
+            let all =
+                read_given(&text, pasted).unwrap_or_else(|refused| panic!("{what}: {refused}"));
+            assert_eq!(all[0].samples().len(), 5000, "{what}");
+            assert_eq!(all[0].value(crate::Metric::CpuSystem, 4999), Some(6.0), "{what}");
+            assert_eq!(
+                all[0].clock,
+                Clock::Wall { zone: None },
+                "{what}: nobody says that it was UTC"
+            );
+        }
+    }
+
+    #[test]
+    fn who_gives_too_little_is_told_what_lacks() {
+        for (text, lacks) in [
+            (
+                "08:00:01 all 1.00 2.00 97.00\n08:01:01 all 1.00 2.00 97.00\n",
+                "the line of sar before them",
+            ),
+            (
+                "2 0 0 4000 2 3 0 0 1 2 3 4 5 6 88 1 0\n2 0 0 4000 2 3 0 0 1 2 3 4 5 6 88 1 0\n",
+                "`r b swpd free ...` of vmstat",
+            ),
+            (
+                "*** Large Pages Information ***\nTotal Shared Global Region in Large Pages = 602 \
+                     MB (100%)\n",
+                "a line with a date on",
+            ),
+            ("LOG:  database system is ready to accept connections\n", "log_line_prefix"),
+            ("       total used free shared\nMem: 1 2 3 4\nSwap: 0 0 0\n", "what free prints"),
+            (
+                " r b w   swap  free  re  mf pi po fr de sr s0 s1 s2 s3   in   sy   cs us sy id\n \
+                     0 0 0 1 4 1 2 0 0 0 0 0 1 0 0 0 4 3 2 1 2 97\n",
+                "vmstat prints on another system",
+            ),
+            (
+                " r  b   avm   fre  re  pi  po  fr   sr  cy  in   sy  cs us sy id \
+                     wa    pc    ec\n 1 0 1 2 0 0 0 0 0 0 2 1 5 5 3 92 0 0.1 10.2\n",
+                "vmstat prints on another system",
+            ),
+            (
+                "08:00:00 runq-sz %runocc swpq-sz %swpocc\n08:01:00 2.1 50 0.0 0\n08:02:00 2.1 50 \
+                     0.0 0\n",
+                "sar prints on another system",
+            ),
+        ] {
+            let refused = read_given(text, Pasted::default()).unwrap_err().0;
+            assert!(refused.contains(lacks), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn what_is_around_a_table_hides_it_from_nobody() {
+        let sar = "Linux 6.1.0 (db1) \t11/20/26 \t_x86_64_\t(2 \
+             CPU)\n\n08:00:00     CPU     %user     %nice   %system\n\
+                   08:01:00     all     57.29     32.66     10.05\n08:02:00     all     57.29     32.66     10.05\n";
+        for (before, behind) in [
+            ("{noformat}\n", "{noformat}\n"),
+            ("<pre>\n", "</pre>\n"),
+            ("```\n", "```\n"),
+            ("{code:bash}\n", "{code}\n"),
+        ] {
+            let all = read_given(&format!("{before}{sar}{behind}"), Pasted::default()).unwrap();
+            assert_eq!(all[0].samples().len(), 2, "{before}");
+        }
+        let indented: String = sar.lines().map(|line| format!("    {line}\n")).collect();
+        assert_eq!(
+            read_given(&indented, Pasted::default()).unwrap()[0].host.as_deref(),
+            Some("db1")
+        );
+        let coloured = sar.replace("all", "\u{1b}[1;34mall\u{1b}[m");
+        assert_eq!(
+            read_given(&coloured, Pasted::default()).unwrap()[0].value(crate::Metric::CpuSystem, 0),
+            Some(10.05)
+        );
+    }
+
+    #[test]
+    fn a_log_of_seconds_has_no_time_that_anybody_could_say() {
+        let text = "[ 4321.000001] INFO: task oracle:4711 blocked for more than 120 seconds.\n";
+        assert_eq!(read_given(text, Pasted::default()).unwrap()[0].events().count(), 1);
+        let began = Pasted { began: Some(Moment(1)), ..Pasted::default() };
+        assert!(read_given(text, began).unwrap_err().0.contains("dmesg -T"));
+    }
+}

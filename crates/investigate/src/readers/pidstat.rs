@@ -1,0 +1,260 @@
+//! What `pidstat` prints, interval by interval: the processor time of each program, and of the
+//! kernel's threads that reclaim and compact. Programs that took none are not listed.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::time::Duration;
+
+use hugewise_model::calendar::DAY;
+
+use super::archive_format::{ArchiveFormat, Promise};
+use super::iostat::IostatBanner;
+use super::lines::{self, LONGEST_LINE};
+use super::sysstat::text::parse_time_of_day;
+use super::top;
+use crate::series::{Moment, Use};
+use crate::{Clock, FileRefused, Series, SourceFormat};
+
+/// Lines in which the headings of its first table stand.
+const HEADINGS: usize = 8;
+/// Programs of one interval that are kept, those that took most.
+const MOST_PROGRAMS: usize = 8;
+
+/// pidstat's tables.
+pub static FORMAT: ArchiveFormat = ArchiveFormat {
+    name: "pidstat",
+    called: "a pidstat file",
+    tools: &["pidstat"],
+    is_text: true,
+    recognize: |text| Promise::likely_if(is_pidstat(text)),
+    read: |file| file.read_single(read),
+};
+
+/// Whether the first table behind sysstat's first line is one of processes: sar may print such
+/// tables behind its own.
+fn is_pidstat(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    let banner = lines.next().is_some_and(|line| IostatBanner::parse(line).is_some());
+    let first = lines.take(HEADINGS).find(|line| line.contains('%') || line.contains("/s"));
+    banner && first.is_some_and(|line| ProcessColumns::from_heading(line).is_some())
+}
+
+/// Reads what pidstat printed.
+///
+/// # Errors
+/// It does not begin as pidstat does, has no table of processor time, or cannot be read.
+pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, FileRefused> {
+    let mut reader = PidstatReader {
+        series: Series::new(source, SourceFormat::Collector("pidstat")),
+        ..PidstatReader::default()
+    };
+    let end = lines::for_each_line(stream, LONGEST_LINE, |line| reader.push_line(line));
+    reader.end_interval();
+    if reader.since_boot {
+        let why = "a table without an interval has averages since the boot, and is left out";
+        reader.series.add_problem(why);
+    }
+    if reader.series.samples().is_empty() {
+        return Err(FileRefused(end.describe_problem().unwrap_or_else(|| {
+            "is of pidstat, without processor time of an interval: pidstat -u 5 has it".to_owned()
+        })));
+    }
+    end.note_problem(&mut reader.series);
+    Ok(reader.series.finish())
+}
+
+/// Places of words behind a line's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ProcessColumns {
+    /// Words of the time, with its half of the day.
+    time: usize,
+    count: usize,
+    share: usize,
+}
+
+impl ProcessColumns {
+    /// `22:13:27  UID  PID  %usr %system  %guest  %wait  %CPU  CPU  Command`; -h prints `# Time`.
+    fn from_heading(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let is_first = |word: &&str| matches!(*word, "UID" | "USER" | "PID" | "TGID");
+        let begin = words.iter().position(is_first).filter(|begin| (1..=3).contains(begin))?;
+        // A mark stands before the word for the time.
+        let time = begin - usize::from(line.starts_with('#'));
+        let words = words.get(begin..)?;
+        let share = words.iter().position(|word| *word == "%CPU");
+        // Tables of memory and of disks are of processes too.
+        (words.last() == Some(&"Command")).then(|| Self {
+            time,
+            count: words.len(),
+            share: share.unwrap_or(usize::MAX),
+        })
+    }
+}
+
+#[derive(Default)]
+struct PidstatReader {
+    series: Series,
+    columns: Option<ProcessColumns>,
+    /// The beginning of the day and the time of day last seen, in seconds.
+    midnight: i64,
+    last: i64,
+    /// The time in the headings, at which the interval began.
+    began: Option<i64>,
+    /// Whether a table had averages since the boot.
+    since_boot: bool,
+    /// The interval that is being read: its end, and the processor time of each program.
+    at: Option<Moment>,
+    programs: BTreeMap<String, f64>,
+}
+
+impl PidstatReader {
+    fn push_line(&mut self, line: &str) {
+        if let Some(banner) = IostatBanner::parse(line) {
+            self.end_interval();
+            self.midnight = banner.midnight.unwrap_or(0);
+            self.last = 0;
+            self.series.clock = Clock::Wall { zone: None };
+            self.series.kernel.get_or_insert(banner.kernel);
+            self.series.host.get_or_insert(banner.host);
+            return;
+        }
+        if line.starts_with('#') || line.trim_end().ends_with("Command") {
+            if let Some(columns) = ProcessColumns::from_heading(line) {
+                self.end_interval_before(columns);
+                self.columns = Some(columns);
+                let words: Vec<&str> = line.split_ascii_whitespace().collect();
+                let time = words.get(..columns.time).filter(|_| !line.starts_with('#'));
+                self.began = time.and_then(parse_time_of_day);
+            }
+            return;
+        }
+        let Some(columns) = self.columns.filter(|columns| columns.share < usize::MAX) else {
+            return;
+        };
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let Some((time, values)) = words.split_at_checked(columns.time) else { return };
+        let Some(time) = parse_time_of_day(time) else { return };
+        let share =
+            values.get(columns.share).and_then(|word| word.replace(',', ".").parse::<f64>().ok());
+        let command = values.get(columns.count.saturating_sub(1));
+        let (Some(share), Some(command)) = (share, command) else { return };
+        self.begin_interval(time);
+        // Threads are listed below their process, which has their time.
+        if !command.starts_with("|__") {
+            *self.programs.entry((*command).to_owned()).or_default() += share;
+        }
+    }
+
+    /// Tables of one interval follow each other; another of processor time is of the next.
+    fn end_interval_before(&mut self, columns: ProcessColumns) {
+        if columns.share < usize::MAX {
+            self.end_interval();
+        }
+    }
+
+    fn begin_interval(&mut self, time: i64) {
+        if time + DAY / 2 < self.last {
+            self.midnight = self.midnight.saturating_add(DAY);
+        }
+        let at = Moment::from_seconds(self.midnight.saturating_add(time));
+        if self.at != Some(at) {
+            self.end_interval();
+            self.at = Some(at);
+        }
+        self.last = time;
+    }
+
+    fn end_interval(&mut self) {
+        let Some(at) = self.at.take() else { return };
+        let programs = std::mem::take(&mut self.programs);
+        let before = self.series.samples().last().map(|last| last.at);
+        let told = self.began.map(|began| (self.last - began).rem_euclid(DAY));
+        if told == Some(0) {
+            self.since_boot = true;
+            return;
+        }
+        let told = told.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
+        let interval = told.or_else(|| at.duration_since(before?));
+        self.series.push(at, interval.filter(|interval: &Duration| !interval.is_zero()));
+        for (name, metric) in top::THREADS {
+            let took = programs.iter().filter(|(program, _)| program.starts_with(name));
+            self.series.set_value(*metric, took.fold(0.0, |sum, (_, share)| sum + share));
+        }
+        let mut most: Vec<(String, f64)> = programs.into_iter().collect();
+        most.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+        for (program, share) in most.into_iter().take(MOST_PROGRAMS) {
+            self.series.set_use(&program, Use::Processor, share);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::Metric;
+
+    const BANNER: &str = "Linux 6.1.0-18-amd64 (db1) \t11/26/26 \t_x86_64_\t(2 CPU)\n\n";
+
+    fn parse(text: &str) -> Series {
+        read(&mut text.as_bytes(), "pidstat.log").unwrap()
+    }
+
+    #[test]
+    fn threads_of_the_kernel_and_programs_are_added_up() {
+        let text = format!(
+            "{BANNER}23:59:57      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  \
+             Command\n\
+             23:59:58        0        79    0.00   98.00    0.00    0.00   98.00     1  kswapd0\n\
+             23:59:58        0        80    0.00    2.00    0.00    0.00    2.00     0  kswapd1\n\
+             23:59:58       26      4711   40.00   10.00    0.00    0.00   50.00     0  postgres\n\
+             23:59:58       26      4712   30.00    5.00    0.00    0.00   35.00     1  postgres\n\
+             \n\
+             23:59:58      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command\n\
+             00:00:01       26      4711    1.00    0.00    0.00    0.00    1.00     0  postgres\n\
+             \nAverage:      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  Command\n\
+             Average:       26      4711    9.00    0.00    0.00    0.00    9.00     -  postgres\n"
+        );
+        assert!(is_pidstat(text.as_bytes()));
+        let series = parse(&text);
+        assert_eq!(series.host.as_deref(), Some("db1"));
+        // `date -u -d '2026-11-26 23:59:58' +%s`; the next is of the day after.
+        let moments: Vec<i64> = series.samples().iter().map(|sample| sample.at.0 / 1000).collect();
+        assert_eq!(moments, [1_795_737_598, 1_795_737_601]);
+        let kswapd = [0, 1].map(|row| series.value(Metric::KswapdCpu, row));
+        assert_eq!(kswapd, [Some(100.0), Some(0.0)]);
+        let programs: Vec<_> = series
+            .command_columns(Use::Processor)
+            .filter(|(name, _)| *name == "postgres")
+            .map(|(_, column)| [column.get(0), column.get(1)])
+            .collect();
+        assert_eq!(programs, [[Some(85.0), Some(1.0)]]);
+    }
+
+    #[test]
+    fn tables_without_processor_time_are_refused_and_behind_others_left_out() {
+        let memory = format!(
+            "{BANNER}17:35:03      UID       PID  minflt/s  majflt/s     VSZ     RSS   %MEM  \
+             Command\n17:35:04        0         1      0.85      0.00   53656   22320   0.09  init\n"
+        );
+        assert!(is_pidstat(memory.as_bytes()));
+        let refused = read(&mut memory.as_bytes(), "x").unwrap_err().0;
+        assert!(refused.contains("pidstat -u 5"), "{refused}");
+        let sar = format!("{BANNER}08:00:01 CPU %user %nice %system %iowait %steal %idle\n");
+        assert!(!is_pidstat(sar.as_bytes()));
+    }
+
+    #[test]
+    fn what_sysstat_of_this_machine_prints_is_read() {
+        for arguments in [&["1", "2"][..], &["-h", "1", "2"], &["-u", "-r", "-d", "-t", "1", "2"]] {
+            let printed = Command::new("pidstat").args(arguments).env("LC_ALL", "C").output();
+            let text = String::from_utf8(printed.unwrap().stdout).unwrap();
+            assert!(is_pidstat(text.as_bytes()), "{text}");
+            let series = parse(&text);
+            assert_eq!(series.samples().len(), 2, "{text}");
+            assert!(series.value(Metric::KhugepagedCpu, 1).is_some());
+        }
+    }
+}

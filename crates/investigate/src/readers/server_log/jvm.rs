@@ -1,0 +1,255 @@
+//! The JVM's logs: unified logging from JDK 9 on with the decoration `time`
+//! (`-Xlog:gc*:file=gc.log:time,uptime,level,tags`), JDK 8's with `-XX:+PrintGCDateStamps`, and
+//! reports of fatal errors (`hs_err_pid4711.log`).
+//!
+//! Texts are those of OpenJDK 8 to 21 (gc/shared, runtime/safepoint.cpp, utilities/vmError.cpp).
+
+use crate::event::{LogEvent, LogEventKind};
+use crate::readers::line_timestamp::LineTimestamp;
+
+/// Milliseconds of a pause that is reported.
+const LONG: f64 = 1000.0;
+/// A heap is reported again once it is so many times as large.
+const GROWN: u64 = 2;
+/// Mebibytes of the smallest heap that matters.
+const LEAST: u64 = 64;
+
+/// Whether a line is of such a log, by its decorations or a fatal error's first words.
+pub(super) fn is_jvm_log_line(line: &str) -> bool {
+    let tags = ["gc", "pagesize", "safepoint"];
+    let unified = split_decorations(line).is_some_and(|(decorations, _)| {
+        decorations.iter().any(|part| part.split(',').any(|tag| tags.contains(&tag.trim())))
+    });
+    unified
+        || split_dated_line(line).is_some_and(|(_, rest)| parse_old_pause(rest).is_some())
+        || FATAL.iter().any(|text| line.starts_with(text))
+}
+
+/// How a report of a fatal error begins, after a line of `#`.
+const FATAL: [&str; 2] = [
+    "# A fatal error has been detected by the Java Runtime Environment",
+    "# There is insufficient memory for the Java Runtime Environment to continue",
+];
+
+pub(super) fn recognize_message(message: &str) -> Option<LogEvent> {
+    let uncaught = message.starts_with("Exception in thread ")
+        && message.contains("java.lang.OutOfMemoryError");
+    let said = |kind, what: &str| Some(LogEvent::new(kind, what));
+    if uncaught
+        || message.starts_with("java.lang.OutOfMemoryError")
+        || message.starts_with("Terminating due to java.lang.OutOfMemoryError")
+    {
+        return said(LogEventKind::ServerTrouble, "a JVM's heap was full (OutOfMemoryError)");
+    }
+    if message.contains("Server VM warning: ")
+        && message.contains("errno")
+        && message.contains("Failed to reserve")
+    {
+        return said(
+            LogEventKind::WithoutHugePages,
+            "a JVM got no huge pages for a part of its memory",
+        );
+    }
+    FATAL
+        .iter()
+        .any(|text| message.starts_with(text))
+        .then(|| LogEvent::new(LogEventKind::ServerFailed, "a JVM ended with a fatal error"))
+}
+
+#[derive(Default)]
+pub(super) struct JvmLogState {
+    /// Mebibytes of the heap when it was last reported.
+    told: u64,
+    /// A fatal error whose time comes at the end of its report.
+    fatal: Option<String>,
+}
+
+impl JvmLogState {
+    pub(super) fn push_line(&mut self, line: &str) -> (Option<LineTimestamp>, Option<LogEvent>) {
+        if let Some((decorations, message)) = split_decorations(line) {
+            let stamp = decorations
+                .iter()
+                .find_map(|part| LineTimestamp::parse(part).filter(|_| part.contains('T')));
+            return (stamp, self.parse_unified_message(message));
+        }
+        if let Some((stamp, rest)) = split_dated_line(line) {
+            return (
+                Some(stamp),
+                parse_old_pause(rest)
+                    .and_then(|(what, seconds)| long_pause_event(what, seconds * 1000.0)),
+            );
+        }
+        self.parse_fatal_report(line)
+    }
+
+    fn parse_unified_message(&mut self, message: &str) -> Option<LogEvent> {
+        if let Some(collector) = message.strip_prefix("Using ") {
+            let known = [
+                "G1",
+                "Parallel",
+                "Serial",
+                "Shenandoah",
+                "Epsilon",
+                "The Z Garbage Collector",
+                "Concurrent Mark Sweep",
+            ];
+            let known = known.iter().find(|name| collector.starts_with(**name))?;
+            self.told = 0;
+            let name = if known.contains('Z') { "ZGC" } else { known };
+            return Some(LogEvent::new(
+                LogEventKind::ServerStarted,
+                format!("a JVM started ({name})"),
+            ));
+        }
+        if message.starts_with("Failed to allocate initial Java heap")
+            || message.starts_with("Failed to reserve address space for Java heap")
+        {
+            let what = "a JVM could not get its heap, and did not start";
+            return Some(LogEvent::new(LogEventKind::ServerRefused, what));
+        }
+        if message.starts_with("Failed to reserve and commit memory")
+            && message.contains("page size")
+        {
+            let what = "a JVM got no huge pages for a part of its memory and went on without them";
+            return Some(LogEvent::new(LogEventKind::WithoutHugePages, what));
+        }
+        if let Some(rest) = message.strip_prefix("Safepoint \"") {
+            return parse_safepoint(rest);
+        }
+        if let Some(rest) =
+            message.strip_prefix("Total time for which application threads were stopped: ")
+        {
+            let seconds: f64 = rest.split(' ').next()?.replace(',', ".").parse().ok()?;
+            return long_pause_event("a safepoint", seconds * 1000.0);
+        }
+        let (_, rest) = message.strip_prefix("GC(")?.split_once(") ")?;
+        if rest.starts_with("To-space exhausted") || rest.contains("(Evacuation Failure)") {
+            return Some(LogEvent::new(
+                LogEventKind::ServerTrouble,
+                "a JVM had no room in its heap to move objects to",
+            ));
+        }
+        let (what, time) = rest.rsplit_once(' ').filter(|_| rest.starts_with("Pause "))?;
+        let milliseconds: f64 = time.strip_suffix("ms")?.replace(',', ".").parse().ok()?;
+        let grown = self.track_heap_growth(what);
+        // The heap before and after comes last.
+        let what = what
+            .rsplit_once(' ')
+            .filter(|(_, heap)| heap.contains("->"))
+            .map_or(what, |(what, _)| what);
+        long_pause_event(what, milliseconds).or(grown)
+    }
+
+    /// `Pause Young (Normal) (G1 Evacuation Pause) 100M->90M(512M)`
+    fn track_heap_growth(&mut self, text: &str) -> Option<LogEvent> {
+        let (_, rest) = text.split_once("M->")?;
+        let capacity: u64 = rest.split_once('(')?.1.split_once("M)")?.0.parse().ok()?;
+        if capacity < LEAST || capacity < self.told.saturating_mul(GROWN) {
+            return None;
+        }
+        let words = match std::mem::replace(&mut self.told, capacity) {
+            0 => format!("a JVM's heap was {capacity} MB"),
+            before => format!("a JVM's heap grew from {before} MB to {capacity} MB"),
+        };
+        Some(LogEvent::new(LogEventKind::ServerWork, words))
+    }
+
+    /// A line of a fatal error's report: its reason comes first, its time near the end.
+    fn parse_fatal_report(&mut self, line: &str) -> (Option<LineTimestamp>, Option<LogEvent>) {
+        if FATAL.iter().any(|text| line.starts_with(text)) {
+            let memory = line.starts_with("# There is insufficient memory");
+            self.fatal = Some(
+                if memory { "a JVM was refused memory and ended" } else { "a JVM crashed" }
+                    .to_owned(),
+            );
+            return (None, None);
+        }
+        // `Time: Wed Nov 25 12:40:05 2026 UTC elapsed time: 0.018 seconds`; up to JDK 10 `time: Wed
+        // Nov 25 12:40:05 2026`.
+        let Some(rest) = line.strip_prefix("Time: ").or_else(|| line.strip_prefix("time: ")) else {
+            return (None, None);
+        };
+        let time = rest.split_once(" elapsed time").map_or(rest, |(time, _)| time);
+        let words: Vec<&str> = time.split_ascii_whitespace().collect();
+        let ordered = match words.as_slice() {
+            [day, month, date, time, year, zone] => {
+                format!("{day} {month} {date} {time} {zone} {year}")
+            }
+            _ => time.to_owned(),
+        };
+        let Some(stamp) = LineTimestamp::parse(&ordered) else { return (None, None) };
+        (Some(stamp), self.fatal.take().map(|what| LogEvent::new(LogEventKind::ServerFailed, what)))
+    }
+}
+
+/// `G1CollectForAllocation", Time since last: 40690 ns, Reaching safepoint: 452 ns, ..., Total:
+/// 4356592 ns`
+fn parse_safepoint(rest: &str) -> Option<LogEvent> {
+    let nanoseconds = |name: &str| -> Option<f64> {
+        rest.split_once(name)?.1.trim_start().split_once(" ns")?.0.parse().ok()
+    };
+    let reached = nanoseconds("Reaching safepoint:")? / 1e6;
+    if reached >= LONG {
+        let what = format!(
+            "a JVM waited {:.1} s for its threads to stop: one did not get to run, or was stuck \
+                 in the kernel",
+            reached / 1000.0
+        );
+        return Some(LogEvent::new(LogEventKind::ServerTrouble, what));
+    }
+    // The collector's own pauses have their own lines.
+    let name = rest.split_once('"')?.0;
+    let of_collector = ["G1", "Parallel", "GenCollect", "Z", "X", "Shenandoah", "CGC", "Collect"]
+        .iter()
+        .any(|begin| name.starts_with(begin));
+    if of_collector { None } else { long_pause_event("a safepoint", nanoseconds("Total:")? / 1e6) }
+}
+
+fn long_pause_event(what: &str, milliseconds: f64) -> Option<LogEvent> {
+    let long = milliseconds.is_finite() && milliseconds >= LONG;
+    long.then(|| {
+        LogEvent::new(
+            LogEventKind::ServerTrouble,
+            format!("a JVM stood still for {:.1} s: {what}", milliseconds / 1000.0),
+        )
+    })
+}
+
+/// `[2026-11-25T12:40:05.107+0000][0.001s][info][gc,init] message`
+fn split_decorations(line: &str) -> Option<(Vec<&str>, &str)> {
+    let mut decorations = Vec::new();
+    let mut rest = line;
+    while let Some((inside, behind)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']'))
+    {
+        decorations.push(inside.trim());
+        rest = behind;
+        if decorations.len() > 12 {
+            return None;
+        }
+    }
+    (!decorations.is_empty()).then(|| (decorations, rest.trim_start()))
+}
+
+/// `2026-11-25T12:40:05.107+0000: 0.123: [GC (Allocation Failure) ...`
+fn split_dated_line(line: &str) -> Option<(LineTimestamp, &str)> {
+    let (time, rest) = line.split_once(": ")?;
+    let stamp = LineTimestamp::parse(time).filter(|_| time.contains('T') && !time.contains(' '))?;
+    let (uptime, rest) = rest.split_once(": ")?;
+    uptime.parse::<f64>().ok()?;
+    Some((stamp, rest))
+}
+
+/// The cause of a JDK 8 pause, and its seconds: `[Full GC (Ergonomics) ... , 1.2345678 secs]`.
+fn parse_old_pause(rest: &str) -> Option<(&str, f64)> {
+    if let Some(seconds) =
+        rest.strip_prefix("Total time for which application threads were stopped: ")
+    {
+        return Some(("a safepoint", seconds.split(' ').next()?.parse().ok()?));
+    }
+    let what = ["Full GC", "GC pause", "GC remark", "GC"]
+        .into_iter()
+        .find(|what| rest.strip_prefix('[').is_some_and(|rest| rest.starts_with(what)))?;
+    let (before, _) = rest.split_once(" secs]")?;
+    let seconds = before.rsplit([' ', ',']).next()?.parse().ok()?;
+    Some((what, seconds))
+}

@@ -1,0 +1,148 @@
+//! PostgreSQL's log: text with any `log_line_prefix` that has a time, csvlog and jsonlog.
+
+use crate::event::{LogEvent, LogEventKind};
+use crate::readers::line_timestamp::LineTimestamp;
+use crate::readers::lines::split_csv_line;
+
+pub(super) const LEVELS: [&str; 8] = [
+    "DEBUG:  ",
+    "LOG:  ",
+    "FATAL:  ",
+    "PANIC:  ",
+    "ERROR:  ",
+    "WARNING:  ",
+    "HINT:  ",
+    "STATEMENT:  ",
+];
+/// Levels in csvlog and jsonlog.
+const SEVERITIES: [&str; 8] =
+    ["DEBUG", "LOG", "INFO", "NOTICE", "WARNING", "ERROR", "FATAL", "PANIC"];
+/// The place of the message in a row of csvlog, two after its severity.
+const MESSAGE: usize = 13;
+
+pub(super) fn parse_line(line: &str) -> Option<(LineTimestamp, String)> {
+    if line.starts_with('{') {
+        return parse_json_line(line);
+    }
+    parse_csv_row(line).or_else(|| {
+        let (prefix, message) = split_at_level(line)?;
+        Some((parse_prefix_time(prefix)?, message.to_owned()))
+    })
+}
+
+pub(super) fn is_row(line: &str) -> bool {
+    parse_csv_row(line).is_some()
+}
+
+/// Whether a row of csvlog continues in the next line: a statement of several lines is one field.
+pub(super) fn goes_on(line: &str) -> bool {
+    line.bytes().filter(|byte| *byte == b'"').count() % 2 == 1
+}
+
+pub(super) fn split_at_level(line: &str) -> Option<(&str, &str)> {
+    // A user's name may hold a level and is chosen by whoever connects: two are not trusted.
+    let colon = line.find(":  ")?;
+    let begin =
+        line.get(..colon)?.trim_end_matches(|letter: char| letter.is_ascii_uppercase()).len();
+    let (prefix, message) = line.split_at_checked(begin)?;
+    let known = LEVELS.iter().find(|level| message.starts_with(**level))?;
+    let rest = message.get(known.len()..)?;
+    let quoted = LEVELS.iter().any(|level| rest.contains(level));
+    (!quoted && !prefix.ends_with(char::is_alphanumeric)).then_some((prefix, message))
+}
+
+/// `LOG:  server process (PID 229) was terminated by signal 7: Bus error`, of the processes that
+/// take all sessions with them.
+pub(super) fn parse_crash(message: &str) -> Option<LogEvent> {
+    let (process, rest) = message.strip_prefix("LOG:  ")?.split_once(" (PID ")?;
+    let attached = [
+        "server process",
+        "startup process",
+        "checkpointer process",
+        "background writer process",
+        "writer process",
+        "WAL writer process",
+        "WAL receiver process",
+        "autovacuum launcher process",
+    ];
+    let (pid, rest) = rest.split_once(") was terminated by signal ")?;
+    if !attached.contains(&process) || !pid.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let signal: u8 = rest.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()?;
+    let what = match signal {
+        9 => "a process of PostgreSQL was killed, and all sessions with it (signal 9: somebody, \
+              or the kernel for memory)"
+            .to_owned(),
+        7 => "a process of PostgreSQL died, and all sessions with it, because a huge page could \
+              not be had when it was touched (signal 7; hugewise rules SIGBUS explains it)"
+            .to_owned(),
+        other => {
+            format!("a process of PostgreSQL crashed (signal {other}), and all sessions with it")
+        }
+    };
+    Some(LogEvent::new(LogEventKind::ServerFailed, what))
+}
+
+/// The time in a prefix: `%t` and `%m` anywhere, or `%n`.
+fn parse_prefix_time(prefix: &str) -> Option<LineTimestamp> {
+    let dates: Vec<usize> = (0..prefix.len()).filter(|at| is_date(prefix, *at)).take(3).collect();
+    let at = match dates.as_slice() {
+        // After a time at the beginning comes what a client chose.
+        [at] | [at @ 0, ..] => *at,
+        [] => {
+            let mut words = prefix.split(|letter: char| !letter.is_ascii_digit() && letter != '.');
+            return words
+                .find(|word| word.len() == 14 && word.as_bytes().get(10) == Some(&b'.'))
+                .and_then(LineTimestamp::parse);
+        }
+        _ => return None,
+    };
+    let rest = prefix.get(at..)?;
+    let (clock, rest) = rest.split_at_checked(19)?;
+    let digits = rest
+        .strip_prefix('.')
+        .map_or(0, |rest| rest.bytes().take_while(u8::is_ascii_digit).count() + 1);
+    let (part, rest) = rest.split_at_checked(digits)?;
+    let rest = rest.strip_prefix(' ').unwrap_or_default();
+    let is_zone =
+        |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '+' | '-' | '/' | '_');
+    let zone = rest.get(..rest.find(|letter| !is_zone(letter)).unwrap_or(rest.len()))?;
+    parse_zoned_time(&format!("{clock}{part}"), zone)
+}
+
+/// Whether `2026-11-21 22:47:35` begins there.
+fn is_date(text: &str, at: usize) -> bool {
+    let Some(bytes) = text.as_bytes().get(at..at.saturating_add(19)) else { return false };
+    bytes.iter().zip(b"dddd-dd-dd dd:dd:dd").all(|(byte, form)| match form {
+        b'd' => byte.is_ascii_digit(),
+        other => byte == other,
+    })
+}
+
+fn parse_zoned_time(clock: &str, zone: &str) -> Option<LineTimestamp> {
+    // log_timezone may be a place whose zone has no abbreviation.
+    LineTimestamp::parse(&format!("{clock} {zone}")).or_else(|| {
+        let stamp = LineTimestamp::parse(clock)?;
+        Some(LineTimestamp { zone: (!zone.is_empty()).then(|| zone.to_owned()), ..stamp })
+    })
+}
+
+fn parse_json_line(line: &str) -> Option<(LineTimestamp, String)> {
+    let members: serde_json::Map<String, serde_json::Value> =
+        line.starts_with('{').then(|| serde_json::from_str(line).ok())??;
+    let get = |name: &str| members.get(name)?.as_str();
+    let level = get("error_severity").filter(|level| SEVERITIES.contains(level))?;
+    let (clock, zone) = get("timestamp")?.rsplit_once(' ')?;
+    Some((parse_zoned_time(clock, zone)?, format!("{level}:  {}", get("message")?)))
+}
+
+fn parse_csv_row(line: &str) -> Option<(LineTimestamp, String)> {
+    if !is_date(line, 0) {
+        return None;
+    }
+    let fields = split_csv_line(line, MESSAGE + 1);
+    let (clock, zone) = fields.first()?.rsplit_once(' ')?;
+    let level = fields.get(MESSAGE - 2).filter(|level| SEVERITIES.contains(&level.as_str()))?;
+    Some((parse_zoned_time(clock, zone)?, format!("{level}:  {}", fields.get(MESSAGE)?)))
+}

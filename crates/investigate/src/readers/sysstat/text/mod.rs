@@ -1,0 +1,717 @@
+//! What sar prints: `sar -A`, a file of a day or live, of one day or of several.
+//!
+//! Times are of the host's wall clock, in 12 or 24 hours; the date is only in the first line, and a
+//! time that falls by more than half a day is the next day's. Both are in the language of whoever
+//! ran sar ([`time`], [`date`]); headings are the same in all languages.
+
+mod date;
+mod time;
+
+use std::collections::BTreeSet;
+use std::io::Read;
+
+use hugewise_model::KernelRelease;
+
+use self::date::Day;
+use self::time::LocalizedTime;
+use super::columns::{self, SarReadings};
+use super::{MOST_HOSTS, note_hosts_left_out};
+use crate::readers::archive_format::{ArchiveFormat, Promise};
+use crate::readers::lines::for_each_line_or_rest;
+use crate::series::{Mark, MarkKind, Moment};
+use crate::{Clock, FileRefused, Metric, Series};
+use hugewise_model::calendar::DAY;
+
+/// Bytes of a line: a table of interrupts has a column a processor.
+const LONGEST_LINE: u64 = 1 << 20;
+const HALF_DAY: i64 = DAY / 2;
+/// Tables that are told apart; `sar -A` has some forty.
+const MOST_TABLES: usize = 256;
+/// Seconds that a table may go back by within a day.
+const BACK: i64 = 3900;
+/// The host's name in a first line that replaces a missing one.
+pub(crate) const HEADLESS: &str = "-";
+/// What to do about a language whose dates or times are not read.
+const READABLE: &str =
+    "`LC_ALL=C sar -A -f FILE` prints one that is, and the binary file is read as well";
+/// Characters of a comment; sysstat stores 64 bytes.
+const LONGEST_COMMENT: usize = 256;
+/// Restarts and comments of one host.
+const MOST_MARKS: usize = 65_536;
+/// Characters of an unreadable date or time that are shown.
+const SHOWN: usize = 40;
+
+/// What sar prints.
+pub static FORMAT: ArchiveFormat = ArchiveFormat {
+    name: "sar",
+    called: "a sar file",
+    tools: &[],
+    is_text: true,
+    recognize: |text| {
+        let is_kernel_log = text.starts_with(b"Linux version ");
+        Promise::likely_if(text.starts_with(b"Linux ") && !is_kernel_log)
+    },
+    read: |file| read(file.stream, file.source),
+};
+
+/// Reads what sar printed; one series for each host in it.
+///
+/// # Errors
+/// It does not begin as sar does, or cannot be read.
+pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, FileRefused> {
+    let mut reader = SarReader::new(source);
+    let error = for_each_line_or_rest(stream, LONGEST_LINE, |line| {
+        reader.parse_line(line);
+        reader.left_out == 0 && (!reader.hosts.is_empty() || reader.lines <= 20)
+    });
+    if let Some(error) = error {
+        let Some(host) = reader.hosts.last_mut() else { return Err(FileRefused(error)) };
+        host.series.add_problem(format!("cannot be read to its end: {error}"));
+    }
+    if reader.hosts.is_empty() {
+        return Err(FileRefused(match reader.undated {
+            Some(date) => {
+                format!("its date, `{date}`, is in a format that is not read; {READABLE}")
+            }
+            None => "does not begin like sar's output".into(),
+        }));
+    }
+    let samples = reader
+        .hosts
+        .iter()
+        .any(|host| !host.series.samples().is_empty() || !host.series.marks.is_empty());
+    match reader.other {
+        Some(other) if !samples => {
+            Err(FileRefused(format!("is what {other} prints, which is not read")))
+        }
+        None if !samples && reader.untimed.is_some() => {
+            let time = reader.untimed.unwrap_or_default();
+            Err(FileRefused(format!(
+                "its times of day, `{time}`, are in a format that is not read; {READABLE}"
+            )))
+        }
+        _ => {
+            let mut all: Vec<Series> = reader.hosts.into_iter().map(SarHost::into_series).collect();
+            note_hosts_left_out(&mut all, reader.left_out);
+            Ok(all)
+        }
+    }
+}
+
+/// The other program that prints the same first line, by its headings.
+fn recognize_foreign_program(headings: &[&str]) -> Option<&'static str> {
+    let of_processes =
+        headings.iter().any(|word| matches!(*word, "PID" | "TGID" | "TID" | "Command"));
+    let of_disks = matches!(headings.first(), Some(&("avg-cpu:" | "Device" | "Device:")));
+    if of_processes {
+        Some("pidstat")
+    } else if of_disks {
+        Some("iostat")
+    } else {
+        None
+    }
+}
+
+/// Whether a line is the headings of a table of sar's: a time of day, and known columns.
+pub(crate) fn is_heading(line: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().take(64).collect();
+    let Some((_, count)) = time::parse_leading(&words) else { return false };
+    let columns = words.get(count..).unwrap_or_default();
+    count_known_headings(columns) >= 2 && columns.iter().all(|word| parse_number(word).is_none())
+}
+
+pub(crate) fn is_word(word: &str) -> bool {
+    columns::find_heading(word).is_some()
+        || (word.starts_with('%') && word.len() > 1)
+        || word.ends_with("/s")
+}
+
+pub(crate) fn is_number(word: &str) -> bool {
+    parse_number(word).is_some()
+}
+
+/// How many words a line's time takes; three numbers alone are no time.
+pub(crate) fn count_time_words(line: &str) -> Option<usize> {
+    let words: Vec<&str> = line.split_whitespace().take(8).collect();
+    if !words.iter().take(2).any(|word| word.contains([':', '時', '时', '시'])) {
+        return None;
+    }
+    time::parse_leading(&words).map(|(_, count)| count)
+}
+
+/// Seconds since midnight of words that are nothing but a time of day.
+pub(crate) fn parse_time_of_day(words: &[&str]) -> Option<i64> {
+    time::parse(words).map(|time| time.second)
+}
+
+fn mark_key(mark: &Mark) -> (i64, Option<String>) {
+    let words = match &mark.kind {
+        MarkKind::Comment(words) => Some(words.clone()),
+        MarkKind::Restart | MarkKind::Resumed | MarkKind::Event(_) => None,
+    };
+    (mark.at.0, words)
+}
+
+fn count_known_headings(words: &[&str]) -> usize {
+    words.iter().filter(|word| columns::find_heading(word).is_some()).count()
+}
+
+struct SarHost {
+    series: Series,
+    /// Moments of restarts, and of comments with their words.
+    seen: BTreeSet<(i64, Option<String>)>,
+    kernel: Option<KernelRelease>,
+    processors: Option<u32>,
+    misplaced: u64,
+}
+
+impl SarHost {
+    fn into_series(mut self) -> Series {
+        columns::distrust_metrics(&mut self.series, self.kernel.as_ref());
+        if self.misplaced > 0 {
+            let misplaced = self.misplaced;
+            self.series.add_problem(format!(
+                "{misplaced} lines have times that other tables lack and are left out"
+            ));
+        }
+        self.series.finish()
+    }
+
+    /// The row of a moment; a new one if it is the latest.
+    fn row_at(&mut self, at: i64, before: i64) -> Option<usize> {
+        let moment = Moment::from_seconds(at);
+        let samples = self.series.samples();
+        if samples.last().is_none_or(|last| last.at < moment) {
+            let interval = moment
+                .duration_since(Moment::from_seconds(before))
+                .filter(|interval| !interval.is_zero());
+            self.series.push(moment, interval);
+            let row = self.series.samples().len() - 1;
+            if let Some(processors) = self.processors {
+                self.series.set_at(row, Metric::Processors, f64::from(processors));
+            }
+            return Some(row);
+        }
+        let row = samples.binary_search_by_key(&moment, |sample| sample.at).ok();
+        self.misplaced += u64::from(row.is_none());
+        row
+    }
+}
+
+#[derive(Default)]
+struct SarReader {
+    source: String,
+    hosts: Vec<SarHost>,
+    lines: u64,
+    midnight: i64,
+    /// That day, while it is ambiguous, and how many marks the host had before it.
+    open: Option<(Day, usize)>,
+    /// The first and the latest moment since the last heading or restart.
+    first: Option<i64>,
+    latest: Option<i64>,
+    table: SarTable,
+    seen: Vec<SarTableProgress>,
+    /// A restart without headings after it yet.
+    restarted: Option<i64>,
+    /// Whether a replaced first line is all that says the day.
+    headless: bool,
+    other: Option<&'static str>,
+    /// The first date and the first time of day that could not be read.
+    undated: Option<String>,
+    untimed: Option<String>,
+    /// Hosts behind the last one that is read.
+    left_out: usize,
+}
+
+#[derive(Default)]
+struct SarTable {
+    columns: Vec<Option<&'static str>>,
+    /// How a line of all processors or interrupts begins.
+    item: Option<&'static str>,
+    /// How many words its time takes.
+    time: usize,
+    /// The moment of the line before.
+    before: i64,
+    place: usize,
+}
+
+struct SarTableProgress {
+    headings: Vec<String>,
+    start: i64,
+    latest: i64,
+}
+
+impl SarReader {
+    fn new(source: &str) -> Self {
+        Self { source: source.to_owned(), ..Self::default() }
+    }
+
+    fn parse_line(&mut self, line: &str) {
+        self.lines += 1;
+        if line.starts_with("Linux ") {
+            self.read_heading(line);
+            return;
+        }
+        if self.hosts.is_empty() {
+            return;
+        }
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some((time, count)) = self.parse_line_time(&words) else {
+            if count_known_headings(&words) >= 2
+                && words.first().is_some_and(|first| columns::find_heading(first).is_none())
+            {
+                let first = words.iter().take_while(|word| columns::find_heading(word).is_none());
+                self.untimed.get_or_insert_with(|| {
+                    printable_excerpt(&first.copied().collect::<Vec<_>>().join(" "))
+                });
+            }
+            // pidstat -h and iostat put no time before their headings.
+            let headings: Vec<&str> =
+                words.iter().map(|word| word.trim_start_matches('#')).take(40).collect();
+            self.other = self.other.or_else(|| recognize_foreign_program(&headings));
+            return;
+        };
+        let rest = words.get(count..).unwrap_or_default();
+        self.decide_date_order(&time, rest);
+        let time = time.second;
+        match rest {
+            [] => {}
+            ["LINUX", "RESTART", more @ ..] => self.note_restart(time, more),
+            ["COM", ..] => {
+                let comment = line.split_once("COM").map_or("", |(_, comment)| comment).trim();
+                let comment = comment.chars().take(LONGEST_COMMENT).collect();
+                let at = self.after_latest(time);
+                self.add_mark(at, MarkKind::Comment(comment));
+            }
+            columns if columns.iter().all(|word| parse_number(word).is_none()) => {
+                self.begin_table(time, count, columns)
+            }
+            values => self.push_values(time, values),
+        }
+    }
+
+    /// The time at a line's beginning, and how many words it takes: as many as in the headings.
+    fn parse_line_time(&self, words: &[&str]) -> Option<(LocalizedTime, usize)> {
+        let of_table = words.split_at_checked(self.table.time).filter(|(time, _)| !time.is_empty());
+        if let Some((time, values)) = of_table
+            && values.iter().any(|word| parse_number(word).is_some())
+            && let Some(time) = time::parse(time)
+        {
+            return Some((time, self.table.time));
+        }
+        time::parse_leading(words)
+    }
+
+    /// Decides by a line's time and numbers whether the heading's date has its day first.
+    fn decide_date_order(&mut self, time: &LocalizedTime, rest: &[&str]) {
+        let Some((mut day, marks)) = self.open.take() else { return };
+        let before = day.midnight;
+        day.decide_by(time);
+        if let Some(part) =
+            rest.iter().find(|word| parse_number(word).is_some() && word.contains(['.', ',']))
+        {
+            day.decide_by_comma(part.contains(','));
+        }
+        let moved = day.midnight - before;
+        self.midnight += moved;
+        self.first = self.first.map(|first| first + moved);
+        self.latest = self.latest.map(|latest| latest + moved);
+        self.table.before += moved;
+        self.restarted = self.restarted.map(|restarted| restarted + moved);
+        for seen in &mut self.seen {
+            (seen.start, seen.latest) = (seen.start + moved, seen.latest + moved);
+        }
+        if moved != 0
+            && let Some(host) = self.hosts.last_mut()
+        {
+            for mark in host.series.marks.iter().skip(marks) {
+                host.seen.remove(&mark_key(mark));
+            }
+            for mark in host.series.marks.iter_mut().skip(marks) {
+                mark.at = Moment(mark.at.0.saturating_add(Moment::from_seconds(moved).0));
+                host.seen.insert(mark_key(mark));
+            }
+        }
+        self.open = day.is_open().then_some((day, marks));
+    }
+
+    /// `Linux 5.14.0-503.el9.x86_64 (db1) 11/21/26 _x86_64_ (2 CPU)`
+    fn read_heading(&mut self, line: &str) {
+        let Some((kernel, rest)) =
+            line.strip_prefix("Linux ").and_then(|rest| rest.trim_start().split_once(' '))
+        else {
+            return;
+        };
+        let named = rest.trim_start().strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        let Some((name, rest)) = named.filter(|(name, _)| !name.contains(char::is_whitespace))
+        else {
+            return;
+        };
+        // Tabs separate the rest, unless copying lost them.
+        let rest = rest.trim();
+        let (told, rest) =
+            rest.split_once('\t').or_else(|| rest.split_once(" _")).unwrap_or((rest, ""));
+        let Some(day) = date::parse(told) else {
+            self.undated.get_or_insert_with(|| printable_excerpt(told));
+            return;
+        };
+        let architecture = rest.split_whitespace().next().map(|word| word.trim_matches('_'));
+        let architecture = architecture.filter(|word| !word.is_empty() && !word.starts_with('('));
+        self.midnight = day.midnight;
+        (self.first, self.latest, self.restarted) = (None, None, None);
+        self.headless = name == HEADLESS;
+        self.seen.clear();
+        self.table = SarTable::default();
+        let place = self.hosts.iter().position(|host| host.series.host.as_deref() == Some(name));
+        if place.is_none() && self.hosts.len() >= MOST_HOSTS {
+            self.left_out = 1;
+            return;
+        }
+        let place = place.unwrap_or_else(|| {
+            let mut series = Series::new(&self.source, crate::SourceFormat::SAR);
+            series.clock = Clock::Wall { zone: None };
+            series.host = Some(name.to_owned());
+            series.kernel = Some(kernel.to_owned());
+            series.architecture = architecture.map(str::to_owned);
+            let kernel = hugewise_host::kernel::release::parse(kernel.as_bytes()).ok();
+            let seen = BTreeSet::new();
+            self.hosts.push(SarHost { series, seen, kernel, processors: None, misplaced: 0 });
+            self.hosts.len() - 1
+        });
+        let last = self.hosts.len() - 1;
+        // The current host is the last.
+        self.hosts.swap(place, last);
+        if let Some(host) = self.hosts.last_mut() {
+            host.processors =
+                line.rsplit_once('(').and_then(|(_, count)| parse_processor_count(count));
+            self.open = day.is_open().then_some((day, host.series.marks.len()));
+        }
+    }
+
+    /// A time behind the line before in its table, or behind all so far.
+    fn after_latest(&self, time: i64) -> i64 {
+        let before = Some(self.table.before).filter(|_| !self.table.columns.is_empty());
+        moment_after(before.or(self.latest).unwrap_or(self.midnight), time)
+    }
+
+    fn add_mark(&mut self, at: i64, kind: MarkKind) {
+        let mark = Mark { at: Moment::from_seconds(at), kind };
+        // A comment is in every table.
+        if let Some(host) = self.hosts.last_mut()
+            && host.series.marks.len() < MOST_MARKS
+            && host.seen.insert(mark_key(&mark))
+        {
+            host.series.marks.push(mark);
+        }
+    }
+
+    fn note_restart(&mut self, time: i64, more: &[&str]) {
+        let at = self.after_latest(time);
+        self.add_mark(at, MarkKind::Restart);
+        (self.latest, self.restarted) = (self.latest.max(Some(at)), Some(at));
+        self.table = SarTable::default();
+        let count =
+            more.first().and_then(|word| word.strip_prefix('(')).and_then(parse_processor_count);
+        if let Some(host) = self.hosts.last_mut()
+            && count.is_some()
+        {
+            host.processors = count;
+        }
+    }
+
+    fn begin_table(&mut self, time: i64, words: usize, columns: &[&str]) {
+        if let Some(other) = recognize_foreign_program(columns) {
+            // A process's share is not the host's.
+            self.other = Some(other);
+            self.table =
+                SarTable { before: self.table.before, place: usize::MAX, ..SarTable::default() };
+            return;
+        }
+        let headings: Vec<String> = columns.iter().map(|column| (*column).to_owned()).collect();
+        let at = self.find_table_start(time, &headings);
+        let place = self.seen.iter().position(|seen| seen.headings == headings);
+        if place.is_none() && self.seen.len() < MOST_TABLES {
+            self.seen.push(SarTableProgress { headings, start: at, latest: at });
+        }
+        self.first = self.first.or(Some(at));
+        self.latest = self.latest.max(Some(at));
+        let (item, sum) = match columns.first() {
+            Some(&"CPU") => (Some("all"), None),
+            Some(&"INTR") => (Some("sum"), Some("intr/s")),
+            _ => (None, None),
+        };
+        let headings = columns.iter().map(|heading| match sum {
+            Some(sum) if matches!(*heading, "all" | "intr/s") => Some(sum),
+            Some(_) => None,
+            None => columns::find_heading(heading),
+        });
+        let place = place.unwrap_or(self.seen.len().saturating_sub(1));
+        self.table = SarTable { columns: headings.collect(), item, time: words, before: at, place };
+    }
+
+    /// The moment of a table's headings. Each table goes through the whole file, and its pages repeat
+    /// its headings.
+    fn find_table_start(&mut self, time: i64, headings: &[String]) -> i64 {
+        if let Some(restarted) = self.restarted.take() {
+            return moment_after(restarted, time);
+        }
+        let Some(seen) = self.seen.iter().find(|seen| seen.headings == headings) else {
+            // Another table begins where the first one did, however many days that one took.
+            if let Some(first) = self.first.filter(|first| (first - time).rem_euclid(DAY) == 0) {
+                return first;
+            }
+            let latest = self.latest.unwrap_or(self.midnight);
+            // Or it goes back to somewhere else, or on from where others are.
+            return if self.first.is_none() {
+                moment_after(latest, time)
+            } else {
+                time + (latest - time).div_euclid(DAY) * DAY
+            };
+        };
+        let at = moment_after(seen.latest, time);
+        // Without a first line, a table that begins again is the next day's. At the end of summer
+        // time the clock goes back by an hour.
+        let again =
+            self.headless && (at < seen.latest && (at <= seen.start || seen.latest - at > BACK));
+        if !again {
+            return at;
+        }
+        let mut at = seen.start - seen.start.rem_euclid(DAY) + time;
+        while at <= seen.latest {
+            at += DAY;
+        }
+        self.first = Some(at);
+        self.seen.clear();
+        at
+    }
+
+    fn push_values(&mut self, time: i64, values: &[&str]) {
+        let at = moment_after(self.table.before, time);
+        let before = self.table.before;
+        let of_all = self.table.item.is_none_or(|item| values.first() == Some(&item));
+        let pairs = self.table.columns.iter().zip(values);
+        let said: SarReadings =
+            pairs.filter_map(|(word, value)| Some(((*word)?, parse_number(value)?))).collect();
+        if !of_all || said.is_empty() {
+            return;
+        }
+        self.table.before = at;
+        self.latest = self.latest.max(Some(at));
+        if let Some(seen) = self.seen.get_mut(self.table.place) {
+            seen.latest = seen.latest.max(at);
+        }
+        if let Some(host) = self.hosts.last_mut()
+            && let Some(row) = host.row_at(at, before)
+        {
+            columns::set_sample_values(&mut host.series, row, &said, host.kernel.as_ref());
+        }
+    }
+}
+
+/// A time of day after another moment: the next day's if it falls by more than half a day.
+fn moment_after(before: i64, time: i64) -> i64 {
+    let at = before - before.rem_euclid(DAY) + time;
+    if before - at > HALF_DAY { at + DAY } else { at }
+}
+
+fn printable_excerpt(text: &str) -> String {
+    text.trim().chars().filter(|letter| !letter.is_control()).take(SHOWN).collect()
+}
+
+/// `2 CPU)`
+fn parse_processor_count(count: &str) -> Option<u32> {
+    count.trim_end().trim_end_matches(')').trim_end_matches("CPU").trim().parse().ok()
+}
+
+/// A number, perhaps with a decimal comma; one with a unit of `sar --human` in KiB, as without.
+fn parse_number(word: &str) -> Option<f64> {
+    let first = word.trim_start_matches('-').bytes().next()?;
+    if !first.is_ascii_digit() {
+        return None;
+    }
+    let plain = |word: &str| word.parse().ok().or_else(|| word.replacen(',', ".", 1).parse().ok());
+    let factor = match word.bytes().last()? {
+        b'%' => 1.0,
+        b'B' => 1.0 / 1024.0,
+        b'k' => 1.0,
+        b'M' => 1024.0,
+        b'G' => 1_048_576.0,
+        b'T' => 1_073_741_824.0,
+        _ => return plain(word),
+    };
+    plain(word.get(..word.len() - 1)?).map(|value: f64| value * factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `sar -u` of sysstat 12.6.1 printed of one file by `LC_ALL`: the date, the times of the
+    /// headings and of the first line, and a decimal point.
+    const LANGUAGES: &[(&str, &str, &str, &str, &str)] = &[
+        ("C", "11/05/26", "12:21:55", "12:21:56", "."),
+        ("en_US", "11/05/2026", "12:21:55 PM", "12:21:56 PM", "."),
+        ("fr_FR", "05/11/2026", "12:21:55", "12:21:56", ","),
+        ("es_ES", "05/11/26", "12:21:55", "12:21:56", ","),
+        ("de_DE", "05.11.2026", "12:21:55", "12:21:56", ","),
+        ("da_DK", "05-11-2026", "12:21:55", "12:21:56", ","),
+        ("fi_FI", "05.11.2026", "12.21.55", "12.21.56", ","),
+        ("ja_JP", "2026年11月05日", "12時21分55秒", "12時21分56秒", "."),
+        ("zh_CN", "2026年11月05日", "12时21分55秒", "12时21分56秒", "."),
+        ("ko_KR", "2026년 11월 05일", "12시 21분 55초", "12시 21분 56초", "."),
+        ("hi_IN", "5/11/26", "12:21:55 अपराह्न UTC", "12:21:56 अपराह्न UTC", "."),
+        ("ar_EG", "05 نوف, 2026", "UTC 12:21:55 م", "UTC 12:21:56 م", "."),
+        ("fa_IR", "۲۶/۱۱/۰۵", "۱۲:۲۱:۵۵", "۱۲:۲۱:۵۶", "."),
+        ("th_TH", "05/11/2569", "12:21:55", "12:21:56", "."),
+        ("mt_MT", "il-Ħamis, 05 ta Nov, 2026", "12:21:55 UTC", "12:21:56 UTC", "."),
+    ];
+
+    fn sar_output(date: &str, headings: &str, values: &str, point: &str) -> String {
+        let average =
+            format!("Average:        all     57{point}29     32{point}66     10{point}05");
+        format!(
+            "Linux 6.18.44 (db1) \t{date} \t_x86_64_\t(2 \
+                 CPU)\n\n{headings}     CPU     %user     %nice   %system\n\
+             {values}     all     57{point}29     32{point}66     10{point}05\n{average}\n"
+        )
+    }
+
+    #[test]
+    fn every_language_tells_the_same() {
+        for (language, date, headings, values, point) in LANGUAGES {
+            let text = sar_output(date, headings, values, point);
+            for text in [text.clone(), text.replace('\t', " ")] {
+                let series = read(&mut text.as_bytes(), "sar.txt")
+                    .unwrap_or_else(|refused| panic!("{language}: {refused}"));
+                let [series] = series.as_slice() else { panic!("{language}") };
+                // date -u -d '2026-11-05 12:21:56' +%s
+                let at = Moment::from_seconds(1_793_881_316);
+                let rows: Vec<_> = series
+                    .samples()
+                    .iter()
+                    .map(|sample| (sample.at, sample.interval.unwrap().as_secs()))
+                    .collect();
+                assert_eq!(rows, [(at, 1)], "{language}");
+                let value = |metric| series.value(metric, 0).unwrap();
+                assert!(
+                    (value(Metric::CpuSystem) - 10.05).abs() < 1e-9
+                        && (value(Metric::CpuUser) - 57.29).abs() < 1e-9
+                );
+                assert_eq!(series.value(Metric::Processors, 0), Some(2.0));
+                assert_eq!(series.architecture.as_deref(), Some("x86_64"), "{language}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_language_that_is_not_read_is_refused_by_what_it_prints() {
+        let refused = |text: &str| read(&mut text.as_bytes(), "sar.txt").unwrap_err().0;
+        // nb_NO prints no seconds; eu_ES declines the month.
+        let norwegian =
+            refused(&sar_output("5. nov. 2026", "kl. 12.21 +0000", "kl. 12.21 +0000", ","));
+        assert!(
+            norwegian.contains("`kl. 12.21 +0000 CPU`") && norwegian.contains("LC_ALL=C sar"),
+            "{norwegian}"
+        );
+        let basque = refused(&sar_output("og., 2026.eko azaren 5a", "12:21:55", "12:21:56", ","));
+        assert!(
+            basque.contains("`og., 2026.eko azaren 5a`") && basque.contains("LC_ALL=C sar"),
+            "{basque}"
+        );
+    }
+
+    #[test]
+    fn a_restart_before_the_first_number_is_of_the_same_day() {
+        let text = "Linux 6.1.0 (db1) \t05/11/26 \t_x86_64_\t(2 CPU)\n\n00:10:00  LINUX \
+             RESTART\t(2 CPU)\n\n\
+                    00:20:00     CPU     %user     %nice   %system\n00:30:00     all     57,29     32,66     10,05\n";
+        let series = read(&mut text.as_bytes(), "sar.txt").unwrap().remove(0);
+        let marks: Vec<_> = series.marks.iter().map(|mark| (mark.at, mark.kind.clone())).collect();
+        assert_eq!(marks, [(Moment::from_seconds(1_793_836_800 + 600), MarkKind::Restart)]);
+        assert_eq!(series.samples()[0].at, Moment::from_seconds(1_793_836_800 + 1800));
+    }
+
+    fn sar_table(columns: &str, times: &[&str], values: &str) -> String {
+        let rows = times.iter().skip(1).map(|time| format!("{time}     {values}\n"));
+        format!("\n{}     {columns}\n{}", times[0], rows.collect::<String>())
+    }
+
+    fn sample_hours(series: &Series) -> Vec<i64> {
+        series.samples().iter().map(|sample| (sample.at.0 / 1000 - 1_793_836_800) / 3600).collect()
+    }
+
+    const CPU: (&str, &str) =
+        ("CPU     %user     %nice   %system", "all     57.29     32.66     10.05");
+    const FORKS: (&str, &str) = ("proc/s   cswch/s", "1.00   2.00");
+
+    #[test]
+    fn tables_of_a_file_of_many_days_lie_on_each_other() {
+        let times =
+            ["00:00:00", "08:00:00", "16:00:00", "00:00:00", "08:00:00", "16:00:00", "00:00:00"];
+        let text = format!(
+            "Linux 6.1.0 (db1) \t11/05/26 \t_x86_64_\t(2 CPU)\n{}{}",
+            sar_table(CPU.0, &times, CPU.1),
+            sar_table(FORKS.0, &times, FORKS.1)
+        );
+        let series = read(&mut text.as_bytes(), "sar.txt").unwrap().remove(0);
+        assert_eq!(sample_hours(&series), [8, 16, 24, 32, 40, 48]);
+        assert!((0..6).all(|row| series.value(Metric::Forks, row) == Some(1.0)));
+        // A page that begins with its headings is of the same table.
+        let pages =
+            [sar_table(CPU.0, &times[..4], CPU.1), sar_table(CPU.0, &times[3..], CPU.1)].concat();
+        let text = format!(
+            "Linux 6.1.0 (db1) \t11/05/26 \t_x86_64_\t(2 CPU)\n{pages}{}",
+            sar_table(FORKS.0, &times, FORKS.1)
+        );
+        assert_eq!(
+            sample_hours(&read(&mut text.as_bytes(), "sar.txt").unwrap()[0]),
+            [8, 16, 24, 32, 40, 48]
+        );
+    }
+
+    #[test]
+    fn the_same_tables_again_without_a_first_line_are_another_days() {
+        let times = ["08:00:00", "09:00:00", "10:00:00"];
+        let day = [sar_table(CPU.0, &times, CPU.1), sar_table(FORKS.0, &times, FORKS.1)].concat();
+        let text = format!("Linux - ({HEADLESS}) 2026-11-05\n{day}{day}");
+        let series = read(&mut text.as_bytes(), "sar.txt").unwrap().remove(0);
+        assert_eq!(sample_hours(&series), [9, 10, 33, 34]);
+        assert_eq!(series.value(Metric::Forks, 3), Some(1.0));
+    }
+
+    #[test]
+    fn a_restart_is_told_in_each_table_and_is_one() {
+        let table = |(columns, values): (&str, &str)| {
+            let before = sar_table(columns, &["00:00:00", "00:30:00"], values);
+            let behind = sar_table(columns, &["02:00:00", "12:00:00", "23:00:00"], values);
+            format!("{before}\n01:00:00  LINUX RESTART\t(2 CPU)\n{behind}")
+        };
+        let text = format!(
+            "Linux 6.1.0 (db1) \t11/05/26 \t_x86_64_\t(2 CPU)\n{}{}",
+            table(CPU),
+            table(FORKS)
+        );
+        let series = read(&mut text.as_bytes(), "sar.txt").unwrap().remove(0);
+        let marks: Vec<_> = series.marks.iter().map(|mark| mark.at).collect();
+        assert_eq!(marks, [Moment::from_seconds(1_793_836_800 + 3600)]);
+        assert_eq!(sample_hours(&series), [0, 12, 23]);
+        assert!((0..3).all(|row| series.value(Metric::Forks, row) == Some(1.0)));
+    }
+
+    #[test]
+    fn units_of_sar_human_are_of_kib() {
+        for (word, value) in [
+            ("2.2G", 2.2 * 1_048_576.0),
+            ("86.3M", 86.3 * 1024.0),
+            ("12.0k", 12.0),
+            ("24.0%", 24.0),
+            ("0.0B", 0.0),
+            ("2,5T", 2.5 * 1_073_741_824.0),
+        ] {
+            assert!((parse_number(word).unwrap() - value).abs() < 1e-6, "{word}");
+        }
+        for word in ["24/s", "2.2X", "G", "k", "-", "1.2.3M"] {
+            assert_eq!(parse_number(word), None, "{word}");
+        }
+    }
+}

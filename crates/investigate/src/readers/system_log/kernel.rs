@@ -1,0 +1,180 @@
+//! Events in lines of the kernel. A process chooses its name, 15 bytes of it, at the beginning of
+//! what the kernel says of its faults: words that fit in there prove nothing. Texts are those of
+//! Linux 2.6.18 to 6.18: mm/page_alloc.c, kernel/hung_task.c, kernel/watchdog.c, kernel/rcu,
+//! mm/memory.c, mm/hugetlb.c, fs/hugetlbfs/inode.c.
+
+use super::trace::work_of_task;
+use super::userspace_oom::parse_oomd_kill;
+use crate::event::{LogEvent, LogEventKind};
+
+/// A message's event; reports of running out of memory are read in [`oom`](super::oom).
+pub(super) fn parse_kernel_event(message: &str) -> Option<LogEvent> {
+    parse_allocation_failure(message)
+        .or_else(|| parse_allocation_stall(message))
+        .or_else(|| parse_oomd_kill(message))
+        .or_else(|| parse_hung_task(message))
+        .or_else(|| parse_lockup(message))
+        .or_else(|| parse_bad_page(message))
+        .or_else(|| parse_pool_shortage(message))
+        .or_else(|| parse_hugepage_permission(message))
+        .or_else(|| parse_boot(message))
+}
+
+/// `oracle: page allocation failure: order:4, mode:0x40d0(...)`; older with `failure. order:4`.
+fn parse_allocation_failure(message: &str) -> Option<LogEvent> {
+    let (task, rest) = message.split_once(": page allocation failure")?;
+    let order: u32 =
+        leading_digits(rest.split_once("order:")?.1)?.parse().ok().filter(|order| *order < 32)?;
+    let pages = 1_u64 << order;
+    Some(match pages {
+        1 => LogEvent::new(
+            LogEventKind::MemoryExhausted,
+            format!("{task} could not get a single page: memory was exhausted"),
+        ),
+        _ => LogEvent::new(
+            LogEventKind::AllocationFailure,
+            format!(
+                "{task} could not get {pages} pages in a row (order {order}): free memory was in \
+                 smaller pieces"
+            ),
+        ),
+    })
+}
+
+/// `java: page allocation stalls for 11332ms, order:0, mode:...` of Linux 4.10 to 4.14.
+fn parse_allocation_stall(message: &str) -> Option<LogEvent> {
+    let (task, rest) = message.split_once(": page allocation stalls for ")?;
+    let (milliseconds, rest) = rest.split_once("ms, order:")?;
+    let seconds = milliseconds.parse::<u64>().ok()? / 1000;
+    let order: u32 = leading_digits(rest)?.parse().ok().filter(|order| *order < 32)?;
+    let (kind, size) = match 1_u64 << order {
+        1 => (LogEventKind::MemoryExhausted, "a single page".to_owned()),
+        pages => (LogEventKind::AllocationFailure, format!("{pages} pages in a row")),
+    };
+    Some(LogEvent::new(kind, format!("{task} waited {seconds} s for {size}")))
+}
+
+/// `INFO: task oracle:4711 blocked for more than 120 seconds.`, since 6.17 also `blocked in I/O wait
+/// for more than`.
+fn parse_hung_task(message: &str) -> Option<LogEvent> {
+    let rest = message.strip_prefix("INFO: task ")?;
+    let (task, rest) = rest.split_once(" blocked ")?;
+    let (between, rest) = rest.split_once("for more than ")?;
+    if !matches!(between, "" | "in I/O wait ") {
+        return None;
+    }
+    let seconds = leading_digits(rest).filter(|_| rest.contains(" seconds"))?;
+    let (name, pid) = task.rsplit_once(':')?;
+    let what = format!("{name} (pid {pid}) hung for more than {seconds} s");
+    let event = LogEvent::new(LogEventKind::HungTask, what);
+    Some(LogEvent { work: work_of_task(name), ..event })
+}
+
+/// `watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [kswapd0:61]`, `rcu: INFO: rcu_sched
+/// self-detected stall on CPU`, `NMI watchdog: Watchdog detected hard LOCKUP on cpu 3`.
+fn parse_lockup(message: &str) -> Option<LogEvent> {
+    let text = ["NMI watchdog: ", "watchdog: ", "rcu: "]
+        .iter()
+        .fold(message, |text, prefix| text.strip_prefix(prefix).unwrap_or(text));
+    let is_hard = ["Watchdog detected hard LOCKUP on cpu ", "NMI Watchdog detected LOCKUP on CPU"]
+        .iter()
+        .any(|begin| text.starts_with(begin))
+        || (text.starts_with("CPU ") && text.contains(" hard LOCKUP "));
+    let mut work = None;
+    let words = if let Some(rest) = text.strip_prefix("BUG: soft lockup - CPU#") {
+        let processor = leading_digits(rest)?;
+        let seconds = leading_digits(rest.split_once("stuck for ")?.1)?;
+        let task = rest
+            .split_once('[')
+            .and_then(|(_, task)| task.split_once(']'))
+            .map_or("?", |(task, _)| task);
+        work = work_of_task(task);
+        format!("processor {processor} was stuck in the kernel for {seconds} s, in {task}")
+    } else if let Some(rest) = text.strip_prefix("BUG: soft lockup detected on CPU#") {
+        format!("processor {} was stuck in the kernel", leading_digits(rest)?)
+    } else if let Some(rest) = text.strip_prefix("BUG: workqueue lockup - pool ") {
+        let seconds = leading_digits(rest.split_once("stuck for ")?.1)?;
+        format!("work that the kernel had put off waited for {seconds} s")
+    } else if is_hard {
+        "a processor did not even answer interrupts (hard lockup)".to_owned()
+    } else if is_rcu_stall(text) {
+        "a processor stayed in the kernel so long that RCU stalled".to_owned()
+    } else {
+        return None;
+    };
+    let event = LogEvent::new(LogEventKind::Lockup, words);
+    Some(LogEvent { work, ..event })
+}
+
+fn is_rcu_stall(text: &str) -> bool {
+    let stalled = [
+        " self-detected stall on CPU",
+        " detected stalls on CPUs/tasks",
+        " detected expedited stalls on CPUs/tasks",
+        " detected stall on CPU",
+    ];
+    let starved = text.starts_with("rcu_") && text.contains(" kthread starved for ");
+    (text.starts_with("INFO: rcu_") && stalled.iter().any(|words| text.contains(words))) || starved
+}
+
+/// `BUG: Bad page state in process oracle  pfn:...`, `... page map ...  pte:...`
+fn parse_bad_page(message: &str) -> Option<LogEvent> {
+    let rest = message.strip_prefix("BUG: Bad ")?;
+    let (what, rest) = rest.split_once(" in process ")?;
+    if !matches!(what, "page state" | "page map" | "page cache") {
+        return None;
+    }
+    let task = rest.split("  ").next().unwrap_or(rest);
+    Some(LogEvent::new(
+        LogEventKind::BadPage,
+        format!("the kernel found a bad {what} in {task}: suspect memory or a driver"),
+    ))
+}
+
+/// `HugeTLB: allocating 17410 of page size 2.00 MiB failed.  Only allocated 123 hugepages.`
+fn parse_pool_shortage(message: &str) -> Option<LogEvent> {
+    let rest = message
+        .strip_prefix("HugeTLB: allocating ")
+        .or_else(|| message.strip_prefix("hugetlb: allocating "))?;
+    let wanted = leading_digits(rest)?;
+    let size = rest.split_once("page size ")?.1.split(" failed").next()?;
+    let got = leading_digits(rest.split_once("Only allocated ")?.1)?;
+    Some(LogEvent::new(
+        LogEventKind::PoolShort,
+        format!("the kernel was asked for {wanted} huge pages of {size} and found {got}"),
+    ))
+}
+
+/// `oracle (4592): Using mlock ulimits for SHM_HUGETLB is deprecated`, since 5.16 `is obsolete`.
+fn parse_hugepage_permission(message: &str) -> Option<LogEvent> {
+    let (before, rest) = message.split_once(": Using mlock ulimits for SHM_HUGETLB is ")?;
+    let task = before.strip_prefix("hugetlbfs: ").unwrap_or(before);
+    let words = match rest.trim_end_matches(['.', ' ']) {
+        "obsolete" => format!(
+            "{task} was refused System V huge pages: this kernel looks only at vm.hugetlb_shm_group"
+        ),
+        "deprecated" => {
+            format!(
+                "{task} has System V huge pages by its memlock limit, which kernels from 5.16 on \
+                     refuse"
+            )
+        }
+        _ => return None,
+    };
+    Some(LogEvent::new(LogEventKind::HugePagePermission, words))
+}
+
+/// `Linux version 5.14.0-362.el9.x86_64 (mockbuild@...) ...`
+fn parse_boot(message: &str) -> Option<LogEvent> {
+    let release = message.strip_prefix("Linux version ")?.split(' ').next()?;
+    // A process may be named `Linux version e`; no release begins with a letter.
+    let plain = release.starts_with(|first: char| first.is_ascii_digit())
+        && release.len() <= 128
+        && release.bytes().all(|letter| letter.is_ascii_graphic());
+    plain.then(|| LogEvent::new(LogEventKind::Boot, format!("Linux {release} started")))
+}
+
+fn leading_digits(text: &str) -> Option<&str> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    text.get(..end).filter(|digits| !digits.is_empty() && digits.len() <= 18)
+}

@@ -1,0 +1,353 @@
+//! System logs: dmesg, journalctl, /var/log/messages, /var/log/kern.log and /var/log/syslog, and what
+//! people copy out of them.
+//!
+//! Kept as events: the kernel out of memory or in error, hung tasks, failed allocations, pools that
+//! were not filled. A log has no samples, but the time that it covers.
+
+mod boot_clock;
+mod crash;
+mod kernel;
+mod memory_info;
+mod messages;
+mod oom;
+mod prefix;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod tests;
+mod timeline;
+mod trace;
+mod userspace_oom;
+
+use std::io::Read;
+
+use self::messages::KernelMessages;
+use self::oom::OomReport;
+use self::prefix::{LogLineTime, SystemLogLine};
+use self::timeline::LogTimeline;
+use super::archive_format::{ArchiveFile, ArchiveFormat, Promise};
+use super::{lines, server_log};
+use crate::event::{LogEvent, LogEventKind};
+use crate::series::{Mark, MarkKind, UnplacedTimes};
+use crate::{Clock, FileRefused, Moment, Series, SourceFormat};
+
+const LONGEST_LINE: u64 = 8 << 10;
+const MOST_EVENTS: usize = 20_000;
+/// Bytes of a log that begins with its newest line, which has to be turned around.
+const MOST_TURNED: u64 = 16 << 20;
+/// Lines that tell which way a log runs, and whether it is a kernel's without times.
+const LOOKED_AT: usize = 200;
+/// Lines of which one has to be known where none has a time.
+const FOREMOST: usize = 5;
+
+/// What dmesg and journalctl print, and what rsyslog writes.
+pub static FORMAT: ArchiveFormat = ArchiveFormat {
+    name: "system_log",
+    called: "a system log",
+    tools: &[],
+    is_text: true,
+    recognize: |text| Promise::likely_if(is_system_log(text) || is_bare_kernel_log(text)),
+    read: |file| read_in_order(file).map(|series| vec![series]),
+};
+
+fn is_system_log(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let mut lines = text
+        .lines()
+        .filter(|line| !line.trim().is_empty() && !is_separator(line))
+        .take(20)
+        .peekable();
+    let (mut all, mut known, mut of_some_day) = (0_u32, 0_u32, 0_u32);
+    while let Some(line) = lines.next() {
+        if lines.peek().is_none() && all > 0 {
+            break;
+        }
+        all += 1;
+        let announced = SystemLogLine::parse_announcement(line).is_some();
+        match SystemLogLine::parse(line) {
+            Some(SystemLogLine { when: LogLineTime::OfSomeDay(_), .. }) => of_some_day += 1,
+            Some(_) => known += 1,
+            None => known += u32::from(announced || parse_journal_export(line).is_some()),
+        }
+    }
+    // Other tools' lines begin with a time of day too.
+    let is_desktops = || {
+        text.lines()
+            .take(LOOKED_AT)
+            .filter_map(SystemLogLine::parse)
+            .any(|line| line.tag == "kernel" || line.tag.split('[').next() == Some("systemd"))
+    };
+    if of_some_day > 0 && is_desktops() {
+        known += of_some_day;
+    }
+    known > 0 && known * 2 >= all
+}
+
+/// Whether lines are the kernel's without times, as `dmesg -t` prints them, and a kernel with
+/// printk.time=0 and many a serial console.
+fn is_bare_kernel_log(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let lines = || text.lines().take(LOOKED_AT);
+    let first = lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    // /proc/version is such a line alone.
+    let begins = first.starts_with("Linux version ") && lines().nth(1).is_some();
+    let says = |line: &str| {
+        let line = line.trim_end();
+        let mut messages = KernelMessages::default();
+        OomReport::from_first_line(line).is_some()
+            || (messages.parse_event(line).is_some() && !line.starts_with("Linux version "))
+    };
+    // What a text quotes further down is no log of its own.
+    let foremost = || lines().filter(|line| !line.trim().is_empty()).take(FOREMOST);
+    (begins || foremost().any(says)) && lines().all(|line| SystemLogLine::parse(line).is_none())
+}
+
+/// journalctl's line between two boots, and at its head.
+fn is_separator(line: &str) -> bool {
+    line.starts_with("-- ")
+}
+
+fn read_in_order(file: ArchiveFile<'_>) -> Result<Series, FileRefused> {
+    let bare = !is_system_log(file.head.trim_ascii_start());
+    let settings = LogSettings { bare, began: file.began };
+    let series = if is_newest_first(file.head) {
+        read_turned(file.stream, file.source, settings)
+    } else {
+        read_lines(file.stream, file.source, settings)
+    }?;
+    if settings.began.is_some() && series.unplaced == Some(UnplacedTimes::SinceBoot) {
+        return Err(FileRefused(
+            "its times are seconds since the kernel started, without a date: use dmesg -T, or \
+             journalctl -k -o short-iso"
+                .into(),
+        ));
+    }
+    Ok(series)
+}
+
+/// Reads a log whose newest line comes first, as journalctl -r prints it and desktops copy it.
+fn read_turned(
+    stream: &mut dyn Read,
+    source: &str,
+    settings: LogSettings,
+) -> Result<Series, FileRefused> {
+    let mut bytes = Vec::new();
+    let read = stream.take(MOST_TURNED).read_to_end(&mut bytes);
+    read.map_err(|error| FileRefused(format!("cannot be read: {error}")))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut turned: String = text.lines().rev().fold(String::new(), |all, line| all + line + "\n");
+    if !text.ends_with('\n') && u64::try_from(bytes.len()).is_ok_and(|read| read >= MOST_TURNED) {
+        turned = turned.split_once('\n').map_or_else(String::new, |(_, rest)| rest.to_owned());
+    }
+    let mut series = read_lines(&mut turned.as_bytes(), source, settings)?;
+    if u64::try_from(bytes.len()).is_ok_and(|read| read >= MOST_TURNED) {
+        series.add_problem(format!(
+            "begins with its newest line: what is older than its first {} MiB is left out",
+            MOST_TURNED >> 20
+        ));
+    }
+    Ok(series)
+}
+
+/// Whether times go down from line to line.
+fn is_newest_first(head: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(head);
+    let milliseconds = |line: &str| match SystemLogLine::parse(line)?.when {
+        LogLineTime::At(stamp) => Some(stamp.at.0),
+        LogLineTime::OfSomeYear(month, day, of_day) => {
+            Some((month * 31 + day).saturating_mul(86_400_000).saturating_add(of_day))
+        }
+        LogLineTime::OfSomeMinute(..) | LogLineTime::SinceLine(_) => None,
+        LogLineTime::OfSomeDay(of_day) => Some(of_day),
+        LogLineTime::SinceBoot(since) => Some(since),
+    };
+    let times: Vec<i64> = text.lines().take(LOOKED_AT).filter_map(milliseconds).collect();
+    let steps = || times.windows(2).filter_map(|pair| Some((pair.first()?, pair.get(1)?)));
+    let (up, down) =
+        (steps().filter(|(a, b)| a < b).count(), steps().filter(|(a, b)| a > b).count());
+    // A log that is joined, or whose clock was set, goes down once.
+    down > 1 && up == 0
+}
+
+#[derive(Clone, Copy, Default)]
+struct LogSettings {
+    /// Whether lines are the kernel's and have no times.
+    bare: bool,
+    /// The day of lines that have none.
+    began: Option<Moment>,
+}
+
+/// Reads such a log, the oldest line first.
+///
+/// # Errors
+/// None of its lines has a time; or it cannot be read.
+pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, FileRefused> {
+    read_lines(stream, source, LogSettings::default())
+}
+
+fn read_lines(
+    stream: &mut dyn Read,
+    source: &str,
+    settings: LogSettings,
+) -> Result<Series, FileRefused> {
+    let mut reader = SystemLogReader::new(source, settings);
+    let end = lines::for_each_line(stream, LONGEST_LINE, |line| reader.parse_line(line));
+    let mut series = reader.into_series()?;
+    end.note_problem(&mut series);
+    Ok(series)
+}
+
+/// The event of one kernel message, without a report before it.
+pub(super) fn parse_kernel_message(message: &str) -> Option<LogEvent> {
+    KernelMessages::default().parse_event(message)
+}
+
+/// A line of `journalctl -o json`, as `-o short-unix` has it.
+fn parse_journal_export(line: &str) -> Option<String> {
+    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
+    let get = |name: &str| members.get(name)?.as_str();
+    let at: u64 = get("__REALTIME_TIMESTAMP")?.parse().ok()?;
+    let tag = get("SYSLOG_IDENTIFIER").or_else(|| get("_COMM")).unwrap_or("-");
+    let number =
+        get("_PID").filter(|_| tag != "kernel").map_or_else(String::new, |pid| format!("[{pid}]"));
+    let host =
+        get("_HOSTNAME").filter(|host| !host.is_empty() && !host.contains(' ')).unwrap_or("-");
+    let message = get("MESSAGE")?.replace(['\n', '\r'], " ");
+    Some(format!("{}.{:06} {host} {tag}{number}: {message}", at / 1_000_000, at % 1_000_000))
+}
+
+/// A warning on a terminal whose message comes in the next line: its time, and its host.
+type Announcement = (LogLineTime, Option<String>);
+
+struct SystemLogReader {
+    series: Series,
+    kernel: KernelMessages,
+    timeline: LogTimeline,
+    settings: LogSettings,
+    announced: Option<Announcement>,
+    left_out: usize,
+}
+
+impl SystemLogReader {
+    fn new(source: &str, settings: LogSettings) -> Self {
+        Self {
+            series: Series::new(source, SourceFormat::SystemLog),
+            kernel: KernelMessages::default(),
+            timeline: LogTimeline::new(settings.began),
+            settings,
+            announced: None,
+            left_out: 0,
+        }
+    }
+
+    fn parse_line(&mut self, line: &str) {
+        if self.settings.bare {
+            let at = self.timeline.place_untimed(&mut self.series);
+            return self.push_kernel_message(at, line.trim_end());
+        }
+        if let Some(announcement) = SystemLogLine::parse_announcement(line) {
+            let host = announcement.host.map(str::to_owned);
+            self.announced = Some((announcement.when, host));
+            return;
+        }
+        if let Some((when, host)) = self.announced.take_if(|_| !line.trim().is_empty()) {
+            let announced =
+                SystemLogLine { when, host: host.as_deref(), tag: "kernel", message: "" };
+            if let Some((when, message)) = SystemLogLine::parse_announced(&announced, line) {
+                let tag = "kernel";
+                self.push_line(SystemLogLine { when, host: host.as_deref(), tag, message });
+                return;
+            }
+        }
+        let exported = line.starts_with('{').then(|| parse_journal_export(line)).flatten();
+        if let Some(line) = SystemLogLine::parse(exported.as_deref().unwrap_or(line)) {
+            self.push_line(line);
+        }
+    }
+
+    fn push_line(&mut self, line: SystemLogLine<'_>) {
+        let message = if line.tag == "kernel" { line.message } else { "" };
+        let Some(at) = self.timeline.place_line(&mut self.series, &line.when, message) else {
+            return;
+        };
+        if let Some(host) = line.host.filter(|_| self.series.host.is_none()) {
+            self.series.relayed = true;
+            // A dash stands for an unknown name.
+            self.series.host = Some(host.to_owned()).filter(|host| host != "-");
+        }
+        if line.tag == "kernel" {
+            return self.push_kernel_message(at, line.message);
+        }
+        let event = parse_shutdown(line.tag, line.message)
+            .or_else(|| userspace_oom::parse_service_kill(line.tag, line.message))
+            .or_else(|| server_log::parse_service_line(line.tag, line.message));
+        if let Some(event) = event {
+            self.push_event(at, event);
+        }
+    }
+
+    fn push_kernel_message(&mut self, at: Moment, message: &str) {
+        // What a report says comes behind the event that it is of.
+        self.kernel.amend_event(message, self.series.marks.last_mut());
+        for (at, event) in self.kernel.parse_events(at, message) {
+            self.push_event(at, event);
+        }
+    }
+
+    fn push_event(&mut self, at: Moment, event: LogEvent) {
+        if event.kind == LogEventKind::Boot {
+            self.series.marks.push(Mark { at, kind: MarkKind::Restart });
+        }
+        if self.series.marks.len() < MOST_EVENTS {
+            self.series.marks.push(Mark { at, kind: MarkKind::Event(event) });
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    fn into_series(mut self) -> Result<Series, FileRefused> {
+        if let Some((at, event)) = self.kernel.take_cut_report() {
+            self.push_event(at, event);
+        }
+        let Self { mut series, timeline, left_out, .. } = self;
+        timeline.finish(&mut series);
+        if series.span().is_none() {
+            return Err(FileRefused("none of its lines has a time".into()));
+        }
+        if left_out > 0 {
+            series.add_problem(format!(
+                "has more than {MOST_EVENTS} events; {left_out} that came later are left out"
+            ));
+        }
+        // It does not matter for a log without events.
+        let tells = series.events().next().is_some();
+        if tells && series.clock == Clock::default() && series.without_year {
+            series.add_problem("its lines give no year: assumed to be the latest that fits");
+        }
+        Ok(series.finish())
+    }
+}
+
+fn parse_shutdown(tag: &str, message: &str) -> Option<LogEvent> {
+    let by = |name: &str| {
+        tag == name || tag.strip_prefix(name).is_some_and(|rest| rest.starts_with('['))
+    };
+    // A user's manager, with another pid, ends with the same words after the user's last session.
+    let is = (matches!(tag, "systemd" | "systemd[1]")
+        && (message == "Shutting down." || is_last_target(message)))
+        || (by("systemd-logind")
+            && (message.starts_with("System is rebooting")
+                || message.starts_with("System is powering down")))
+        || (by("shutdown") && message.starts_with("shutting down for system"));
+    is.then(|| LogEvent::new(LogEventKind::Shutdown, "the host was shut down in an orderly way"))
+}
+
+/// `Reached target reboot.target - System Reboot.` and `Reached target Reboot.`
+fn is_last_target(message: &str) -> bool {
+    message.strip_prefix("Reached target ").is_some_and(|target| {
+        let name = target.split([' ', '.']).next().unwrap_or_default();
+        let name = name.to_ascii_lowercase();
+        matches!(name.as_str(), "reboot" | "poweroff" | "halt" | "shutdown" | "power-off")
+            || target.starts_with("System Reboot")
+            || target.starts_with("System Power Off")
+    })
+}

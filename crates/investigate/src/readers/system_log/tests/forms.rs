@@ -1,0 +1,168 @@
+//! The same messages as people have them: without a date, turned around, with something before them.
+
+use super::*;
+use crate::readers::{Pasted, ReadingMode, read_as};
+
+const HUNG: &str = "INFO: task oracle:4711 blocked for more than 120 seconds.";
+/// `date -u -d '2026-11-21 22:00:00' +%s`, when the kernel of these logs started.
+const BOOTED: i64 = 1_795_298_400;
+
+fn read_any(text: &str, began: Option<Moment>) -> Series {
+    let pasted = Some(Pasted { began, ..Pasted::default() });
+    let mode = ReadingMode { pasted, ..ReadingMode::default() };
+    read_as(text.as_bytes(), "log", mode).unwrap_or_else(|why| panic!("{why}: {text}")).remove(0)
+}
+
+fn kinds(series: &Series) -> Vec<(i64, LogEventKind)> {
+    series.events().map(|(at, event)| (at.0, event.kind)).collect()
+}
+
+/// The kernel reads its clock 2.5 s after it started, and audit writes 3.25 s after that: both say
+/// the same of a line 2,855 s after the start.
+#[test]
+fn a_raw_log_tells_its_own_date() {
+    let at = BOOTED + 2;
+    for anchor in [
+        format!(
+            "[    2.500000] rtc_cmos 00:01: setting system clock to 2026-11-21T22:00:02 UTC ({at})"
+        ),
+        format!(
+            "[    2.000000] rtc_cmos 00:03: setting system clock to 2026-11-21 22:00:02 UTC ({at})"
+        ),
+        format!("[    5.250000] audit: type=2000 audit({}.250:1): initialized", BOOTED + 5),
+        format!(
+            "[    5.250000] type=1404 audit({}.250:2): enforcing=1 old_enforcing=0",
+            BOOTED + 5
+        ),
+    ] {
+        // Before the line with the date, and behind it.
+        for text in [
+            format!("{anchor}\n[ 2855.000000] {HUNG}\n"),
+            format!("[    1.000000] {HUNG}\n{anchor}\n"),
+        ] {
+            let series = read_any(&text, None);
+            assert_eq!(series.unplaced, None, "{text}");
+            assert!(matches!(series.clock, Clock::Utc { .. }), "{text}");
+            let after = if text.contains("2855") { 2855 } else { 1 };
+            let found = kinds(&series)[0].0;
+            assert!((found - (BOOTED + after) * 1000).abs() <= 500, "{text}: {found}");
+        }
+    }
+    // A second boot without a date is left out, and one of its own.
+    let text = format!(
+        "[    2.000000] rtc_cmos 00:01: setting system clock to 2026-11-21T22:00:02 UTC ({at})\n\
+         [ 4000.000000] {HUNG}\n[    0.000000] Linux version 6.1.0 (x)\n[  100.000000] {HUNG}\n"
+    );
+    let series = read_any(&text, None);
+    assert_eq!(kinds(&series), [((BOOTED + 4000) * 1000, LogEventKind::HungTask)]);
+    assert_eq!(series.problems.len(), 1);
+    // A process that names itself as audit writes sets no clock.
+    let text = "[    9.000000] audit(142744173[29347]: segfault at 0 ip 0 sp 0 error 6\n\
+                [   10.000000] Linux version 6.1.0 (x)\n";
+    assert_eq!(read_any(text, None).unplaced, Some(UnplacedTimes::SinceBoot));
+}
+
+/// `dmesg -H` says the minute once, and then how much later each line is.
+#[test]
+fn minutes_and_differences_are_added_up() {
+    let text = format!(
+        "[Nov21 22:47] Linux version 6.1.0 (x)\n[  +1.500000] {HUNG}\n[ +30.250000] {HUNG}\n\
+         [Nov21 22:50] {HUNG}\n"
+    );
+    let series = read_any(&text, None);
+    assert!(series.without_year);
+    // 22:47:00 of the placeholder year; 1.5 s and 31.75 s later; 22:50:00.
+    let minute = Moment::from_seconds(
+        hugewise_model::calendar::midnight_seconds(2000, 11, 21).unwrap() + 22 * 3600 + 47 * 60,
+    )
+    .0;
+    let times: Vec<i64> = kinds(&series).iter().map(|(at, _)| at - minute).collect();
+    assert_eq!(times, [0, 1500, 31_750, 180_000]);
+    // What is before the first minute was not later than it.
+    let cut = format!("[  +2.000000] {HUNG}\n[  +3.000000] x\n[Nov21 22:47] x\n");
+    assert_eq!(kinds(&read_any(&cut, None))[0].0, minute - 3000);
+}
+
+#[test]
+fn a_log_whose_newest_line_comes_first_is_turned_around() {
+    let kill = "Killed process 6439 (tracker) total-vm:1kB, anon-rss:1024kB, file-rss:0kB";
+    let lines = [
+        "19:50:58 kernel: dnsmasq invoked oom-killer: gfp_mask=0x1100cca, order=0, oom_score_adj=0",
+        "19:50:59 kernel: Node 0 DMA: 1*4kB (U) = 4kB",
+        &format!("19:51:00 kernel: Out of memory: {kill}"),
+        "19:51:01 systemd: tracker.service: Failed with result 'oom-kill'.",
+    ];
+    let newest_first: String = lines.iter().rev().map(|line| format!("{line}\n")).collect();
+    let seven = (19 * 3600 + 51 * 60) * 1000;
+    let series = read_any(&newest_first, None);
+    assert_eq!(series.unplaced, Some(UnplacedTimes::OfSomeDay));
+    assert_eq!(
+        kinds(&series),
+        [(seven, LogEventKind::OutOfMemory), (seven + 1000, LogEventKind::UnitKilled)]
+    );
+    assert!(series.events().next().unwrap().1.what.contains("dnsmasq asked for more"));
+    // The day that somebody gives.
+    let dated = read_any(&newest_first, Some(Moment(BOOTED * 1000)));
+    let midnight = (BOOTED - 22 * 3600) * 1000;
+    assert_eq!((dated.unplaced, kinds(&dated)[0].0), (None, midnight + seven));
+    // journalctl -r has days.
+    let reversed: String = lines
+        .iter()
+        .rev()
+        .map(|line| format!("Nov 21 {}\n", line.replacen(' ', " db7 ", 1)))
+        .collect();
+    assert_eq!(kinds(&read_any(&reversed, None)).len(), 2);
+    // Times of day in other tools' lines are theirs.
+    assert!(!is_system_log(b"08:00:00 PageTables: 400000 kB\n08:00:03 PageTables: 400001 kB\n"));
+}
+
+#[test]
+fn what_stands_before_the_kernels_seconds_is_left_out() {
+    for before in [
+        "percona # [   16.869199] ",
+        "[Kernel dmesg] [   16.869199] ",
+        "db1 login: [   16.869199] ",
+        "kernel-1  | [   16.869199] ",
+        "[   16.869199] kernel: ",
+        "[   16.869199] db7 kernel: ",
+    ] {
+        let text = format!("{before}{HUNG}\n{before}x\n");
+        let series = read_any(&text, None);
+        assert_eq!(kinds(&series), [(16_869, LogEventKind::HungTask)], "{before}");
+        assert_eq!(series.unplaced, Some(UnplacedTimes::SinceBoot), "{before}");
+    }
+    for before in [
+        "2026-11-21T22:00:00.1234567Z [   16.869199] ",
+        "[Sat Nov 21 22:00:00 2026] [   16.869199] ",
+        "Nov 21 22:00:00 kernel: ",
+        "Nov 21 22:00:00 db7 kern.err kernel: [   16.869199] ",
+    ] {
+        let series = read_any(&format!("{before}{HUNG}\n{before}x\n"), None);
+        assert_eq!((series.events().count(), series.unplaced), (1, None), "{before}");
+        assert_eq!(series.events().next().unwrap().1.kind, LogEventKind::HungTask, "{before}");
+    }
+    // As a terminal gets it from rsyslog.
+    let wall = "\nMessage from syslogd@db7 at Nov 21 22:00:00 ...\n kernel:NMI watchdog: BUG: soft \
+                lockup - CPU#3 stuck for 22s! [kswapd0:61]\n";
+    let series = read_any(wall, None);
+    assert_eq!((series.events().count(), series.host.as_deref()), (1, Some("db7")));
+}
+
+#[test]
+fn a_kernel_log_without_any_time_is_read_and_says_so() {
+    for text in [
+        "INFO: task docker:20744 blocked for more than 120 seconds.\n      Tainted: G\n",
+        "Memory cgroup out of memory: Kill process 1012 (heapster) score 1035 or sacrifice \
+         child\nKilled process 1012 (heapster) total-vm:1kB, anon-rss:1kB, file-rss:1kB\n",
+        "\nCall Trace:\n dump_stack+0x19/0x1b\nKernel panic - not syncing: Fatal exception\n",
+    ] {
+        let series = read_any(text, None);
+        assert_eq!(series.unplaced, Some(UnplacedTimes::Untimed), "{text}");
+        assert_eq!(series.events().count(), 1, "{text}");
+        let dated = read_any(text, Some(Moment(BOOTED * 1000)));
+        assert_eq!((dated.unplaced, kinds(&dated)[0].0), (None, BOOTED * 1000), "{text}");
+    }
+    for other in ["hello\nworld\n", "Linux version 6.1.0 (x)\n", "Call Trace:\n"] {
+        assert!(!is_bare_kernel_log(other.as_bytes()), "{other}");
+    }
+}

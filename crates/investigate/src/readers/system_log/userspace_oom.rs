@@ -1,0 +1,77 @@
+//! Programs that kill before memory is exhausted, and what systemd says of units that lost a
+//! process: systemd-oomd since systemd 247, earlyoom since 1.0, oomd.
+
+use crate::event::{LogEvent, LogEventKind};
+
+/// The event in the line of a service with this tag, `systemd-oomd[581]`.
+pub(super) fn parse_service_kill(tag: &str, message: &str) -> Option<LogEvent> {
+    let said = |kind, what: String| Some(LogEvent::new(kind, what));
+    match tag.split('[').next().unwrap_or_default() {
+        "systemd-oomd" => {
+            let (group, why) = message.strip_prefix("Killed ")?.split_once(" due to ")?;
+            let why = describe_reason(why);
+            said(LogEventKind::UserspaceKill, format!("systemd-oomd killed {group}: {why}"))
+        }
+        "earlyoom" => {
+            let (signal, rest) = message.strip_prefix("sending ")?.split_once(" to process ")?;
+            let pid = rest.split(' ').next().unwrap_or_default();
+            let name = rest.split('"').nth(1).unwrap_or("?");
+            let size = super::oom::word_after(rest, "VmRSS ")
+                .map_or_else(String::new, |size| format!(", {size} MiB"));
+            said(
+                LogEventKind::UserspaceKill,
+                format!("earlyoom sent {signal} to {name} (pid {pid}{size}): memory was low"),
+            )
+        }
+        "oomd" => parse_oomd_kill(message),
+        "systemd" => parse_unit_kill(message),
+        _ => None,
+    }
+}
+
+/// `oomd kill: 12.34 ... system.slice/batch.service 4096 ruleset:[...]`, also in the kernel's log.
+pub(super) fn parse_oomd_kill(message: &str) -> Option<LogEvent> {
+    // Three pressures come first: more than a process can put into its name.
+    let mut words = message.strip_prefix("oomd kill: ")?.split_ascii_whitespace();
+    for _ in 0..3 {
+        words.next()?.parse::<f64>().ok()?;
+    }
+    let group = words.next()?;
+    Some(LogEvent::new(LogEventKind::UserspaceKill, format!("oomd killed {group}")))
+}
+
+/// `memory pressure for /a.slice being 86.80% > 80.00% for > 20s with reclaim activity`, and
+/// `memory used (1) / total (2) and swap used (3) / total (4) being more than 90.00%`.
+fn describe_reason(why: &str) -> String {
+    if let Some((_, rest)) = why.strip_prefix("memory pressure for ").and_then(|rest| {
+        let (group, rest) = rest.split_once(" being ")?;
+        Some((group, rest))
+    }) && let Some((pressure, _)) = rest.split_once('%')
+    {
+        return format!("its tasks waited for memory in {pressure} % of the time");
+    }
+    match why.rsplit_once("being more than ") {
+        Some((_, limit)) => {
+            let limit = limit.trim_end_matches(['.', '%']);
+            format!("more than {limit} % of memory and of swap was used")
+        }
+        None => why.trim_end_matches('.').to_owned(),
+    }
+}
+
+fn parse_unit_kill(message: &str) -> Option<LogEvent> {
+    let (unit, what) = message.split_once(": ")?;
+    let is_unit = !unit.contains(' ');
+    let killed = [
+        "A process of this unit has been killed by the OOM killer",
+        "The kernel OOM killer killed some processes in this unit",
+        "Failed with result 'oom-kill'",
+    ];
+    if !is_unit || !killed.iter().any(|words| what.starts_with(words)) {
+        return None;
+    }
+    Some(LogEvent::new(
+        LogEventKind::UnitKilled,
+        format!("a process of {unit} was killed for memory, as systemd says"),
+    ))
+}

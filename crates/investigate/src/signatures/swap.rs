@@ -1,0 +1,90 @@
+//! Pages going out to swap and coming back.
+
+use hugewise_model::Bytes;
+
+use super::interval_caveat;
+use super::rows::{MINUTE, SeriesRows, Spike, milliseconds_between};
+use crate::page::bytes_from_f64;
+use crate::{Metric, Signature, SignatureKind, SignatureStrength};
+
+/// Clear amount a second in one direction: kswapd moves less of idle programs.
+const CLEAR: Bytes = Bytes::from_mib(4);
+/// The other direction's part in a storm: what goes out was needed.
+const BACK: f64 = 0.1;
+/// Strong amount a second both ways: most of what one disk does at random.
+const STRONG: Bytes = Bytes::from_mib(40);
+/// Amount in all.
+const MOVED: Bytes = Bytes::from_mib(64);
+/// Part of memory by which used swap grows within [`SOON`], where rates are unknown.
+const GROWN: f64 = 0.05;
+const SOON: i64 = 10 * MINUTE;
+
+pub(super) fn detect_swapping(rows: &SeriesRows<'_>) -> Vec<Signature> {
+    let (Some(to), Some(back)) = (rows.column(Metric::SwapOut), rows.column(Metric::SwapIn)) else {
+        return detect_swap_growth(rows);
+    };
+    let both = |row: usize| Some(to.get(row)? + back.get(row)?);
+    let moved = rows.page.page_count(MOVED);
+    let spikes = rows.find_above(both, rows.page.page_count(CLEAR));
+    spikes
+        .iter()
+        .filter(|spike| spike.excess >= moved)
+        .map(|spike| swap_signature(rows, spike))
+        .collect()
+}
+
+fn swap_signature(rows: &SeriesRows<'_>, spike: &Spike) -> Signature {
+    let value_of = |metric, row| rows.value(metric, row).unwrap_or(0.0);
+    let (to, back) = (spike.first..=spike.last)
+        .map(|row| (value_of(Metric::SwapOut, row), value_of(Metric::SwapIn, row)))
+        .fold((0.0_f64, 0.0_f64), |most, now| (most.0.max(now.0), most.1.max(now.1)));
+    let both_ways = to.min(back) >= BACK * to.max(back);
+    let mut caveats: Vec<String> =
+        interval_caveat(rows.usual).into_iter().chain(rows.page.unknown_size_caveat()).collect();
+    let strength = match (both_ways, spike.peak >= rows.page.page_count(STRONG)) {
+        (true, true) => SignatureStrength::Strong,
+        (true, false) => SignatureStrength::Clear,
+        (false, true) if to > back => SignatureStrength::Clear,
+        (false, _) => SignatureStrength::Weak,
+    };
+    if !both_ways {
+        caveats.push("pages went out and did not come back: they were not needed".to_owned());
+    }
+    let words = |row| {
+        let rate = |metric| rows.page.format_pages(value_of(metric, row));
+        Some(format!("swap: {}/s out, {}/s back", rate(Metric::SwapOut), rate(Metric::SwapIn)))
+    };
+    rows.spike_signature(SignatureKind::Swap, spike, strength, words, caveats)
+}
+
+fn detect_swap_growth(rows: &SeriesRows<'_>) -> Vec<Signature> {
+    let (Some(used), Some(total)) = (rows.column(Metric::SwapUsed), rows.column(Metric::MemTotal))
+    else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    let mut from: Option<(usize, f64)> = None;
+    for (row, now) in used.iter() {
+        let (before, least) = from.unwrap_or((row, now));
+        let late = milliseconds_between(rows.moment_at(before), rows.moment_at(row))
+            > SOON.max(rows.usual + rows.usual / 2);
+        let enough = total.get(row).is_some_and(|total| now - least >= GROWN * total);
+        if enough && !late {
+            let what = |value: f64| format!("swap in use {}", bytes_from_f64(value));
+            found.push(Signature {
+                kind: SignatureKind::Swap,
+                from: rows.moment_at(before),
+                to: rows.moment_at(row),
+                strength: SignatureStrength::Clear,
+                evidence: vec![
+                    rows.evidence_at(before, what(least)),
+                    rows.evidence_at(row, what(now)),
+                ],
+                caveats: vec!["no source says how much came back".to_owned()],
+            });
+        }
+        let restarts = enough || late || now <= least;
+        from = Some(if restarts { (row, now) } else { (before, least) });
+    }
+    found
+}

@@ -1,0 +1,190 @@
+//! Forms of known tools that are no files of a collector: a clock on each line of vmstat, iostat in
+//! the C locale and of old systems, one top, and what containers show of memory.
+
+use std::path::PathBuf;
+
+use hugewise_investigate::{
+    IncidentVerdict, Investigation, Metric, Options, Series, investigate, readers,
+};
+
+fn read(text: &str, name: &str) -> Series {
+    let mut all = readers::read(text.as_bytes(), name).unwrap();
+    assert_eq!(all.len(), 1);
+    all.remove(0)
+}
+
+fn values(series: &Series, metric: Metric) -> Vec<Option<f64>> {
+    (0..series.samples().len()).map(|row| series.value(metric, row)).collect()
+}
+
+/// What is found in a file that somebody names, with what he says of it.
+fn investigate_file(name: &str, text: &str, options: &Options) -> Result<Investigation, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path: PathBuf = folder.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    investigate(&[path], options, &|_| {}).map_err(|error| error.to_string())
+}
+
+fn from(time: &str) -> Options {
+    Options { from: Some(time.to_owned()), ..Options::default() }
+}
+
+/// ExaWatcher runs `vmstat 5 2` again and again and keeps the last line with a clock before it: no
+/// line is since the boot.
+#[test]
+fn vmstat_with_a_clock_on_each_line_is_a_sample_a_line() {
+    let line = |clock: &str, free: u32, system: u32| {
+        format!(
+            "{clock} 21  1   4528 {free} 1926 842295    0    0   375 1785 29429 15821 36  {system} \
+             5{}  1  0\t\n",
+            9 - system
+        )
+    };
+    let head = "############################################################\n\
+        # Starting Time:\t04/12/2019 23:59:50\n# Sample Interval(s):\t5\n\
+        # Collection Command:\t/usr/bin/vmstat  5  2\n\
+        ############################################################\n\
+        --time-- procs -----------memory---------- ---swap-- -----io---- --system-- -----cpu-----\n\
+        \x20         r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n";
+    let text = format!(
+        "{head}{}{}{}",
+        line("23:59:50", 1200, 4),
+        line("23:59:55", 1100, 3),
+        line("00:00:00", 1000, 6)
+    );
+    let series = read(&text, "2019_04_12_23_59_50_VmstatExaWatcher_db1.example.com.dat");
+    // `date -u -d '2019-04-12 23:59:50' +%s`, and into the next day.
+    let moments: Vec<i64> = series.samples().iter().map(|sample| sample.at.0 / 1000).collect();
+    assert_eq!(moments, [1_555_113_590, 1_555_113_595, 1_555_113_600]);
+    assert_eq!(values(&series, Metric::CpuSystem), [Some(4.0), Some(3.0), Some(6.0)]);
+    assert_eq!(values(&series, Metric::RunQueue), [Some(21.0); 3]);
+    assert_eq!((&series.problems[..], series.host.as_deref()), (&[][..], Some("db1.example.com")));
+    // What does not fit at all is not read, instead of a sample without values.
+    let torn = format!("{head}23:59:50 21 1 4528 x\n23:59:55 21 1 4528\n");
+    let refused = readers::read(torn.as_bytes(), "VmstatExaWatcher_db1.dat").unwrap_err().0;
+    assert!(refused.contains("none of its 2 lines"), "{refused}");
+}
+
+fn report(system: &str, read: &str) -> String {
+    format!(
+        "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n          5.40    0.28   {system} \
+         \x20   0.60    0.47   80.00\n\nDevice            r/s     rkB/s     w/s     wkB/s  aqu-sz  \
+         %util\nvda            137.96   {read}   75.59   608.00    0.17   3.61\n\n"
+    )
+}
+
+#[test]
+fn iostat_of_the_c_locale_has_two_digits_of_the_year() {
+    let text = format!(
+        "Linux 6.18.44 (db1) \t11/26/26 \t_x86_64_\t(2 CPU)\n\n11/26/26 22:13:27\n{}\n11/26/26 \
+         22:13:32\n{}\n11/26/26 22:13:37\n{}",
+        report("12.39", "9.00"),
+        report("45.00", "20.00"),
+        report("46.00", "30.00")
+    );
+    let series = read(&text, "iostat.txt");
+    // `date -u -d '2026-11-26 22:13:27' +%s`; the first report is since the boot.
+    assert_eq!(series.samples()[0].at.0, 1_795_731_207_000);
+    assert_eq!(values(&series, Metric::CpuSystem), [None, Some(45.0), Some(46.0)]);
+    assert_eq!(values(&series, Metric::PagedIn), [None, Some(20_480.0), Some(30_720.0)]);
+    assert_eq!((series.host.as_deref(), &series.problems[..]), (Some("db1"), &[][..]));
+    assert_eq!(series.samples()[1].interval.unwrap().as_secs(), 5);
+    // Where no month has the number, the day comes first.
+    let text = text.replace("11/26/26", "26/11/26");
+    assert_eq!(read(&text, "iostat.txt").samples()[0].at.0, 1_795_731_207_000);
+}
+
+#[test]
+fn times_of_rhel_5_are_of_the_day_in_the_first_line() {
+    let text = format!(
+        "Linux 2.6.18-371.el5 (db1) \t10/07/2014\n\nTime: 11:59:57 PM\n{}Time: 12:00:02 AM\n{}",
+        report("8.10", "1.00"),
+        report("9.00", "2.00")
+    );
+    let series = read(&text, "iostat.txt");
+    // `date -u -d '2014-10-07 23:59:57' +%s`
+    let moments: Vec<i64> = series.samples().iter().map(|sample| sample.at.0 / 1000).collect();
+    assert_eq!(moments, [1_412_726_397, 1_412_726_402]);
+    assert_eq!(values(&series, Metric::CpuSystem), [None, Some(9.0)]);
+}
+
+#[test]
+fn iostat_without_times_asks_for_them() {
+    let text = format!(
+        "Linux 2.6.32-23-generic (db1) \t27/07/10 \t_i686_\t(1 CPU)\n\n{}{}",
+        report("0.94", "1.00"),
+        report("14.62", "2.00")
+    );
+    let asked = investigate_file("iostat.txt", &text, &Options::default()).unwrap_err();
+    assert!(asked.contains("--interval") && asked.contains("--from"), "{asked}");
+    let options = Options { interval: Some("5s".to_owned()), ..from("2010-07-27 08:00") };
+    let told = investigate_file("iostat.txt", &text, &options).unwrap();
+    let [history] = &told.hosts[..] else { panic!("{told:?}") };
+    assert_eq!(values(&history.series[0], Metric::CpuSystem), [None, Some(14.62)]);
+}
+
+fn top(threads: &str) -> String {
+    format!(
+        "top - 06:32:32 up 11 days, 11:51,  1 user,  load average: 679.23, 680.52, 674.97\n\
+         Tasks: 5115 total,  12 running, 5103 sleeping,   0 stopped,   0 zombie\n\
+         %Cpu(s):  6.4 us, 25.7 sy,  0.0 ni, 60.0 id,  7.9 wa,  0.0 hi,  0.0 si,  0.0 st\n\
+         MiB Mem :  31863.0 total,    193.0 free,   4325.0 used,  27344.0 buff/cache\n\
+         MiB Swap:  32736.0 total,  30214.0 free,   2522.0 used.  26873.0 avail Mem\n\n\
+         \x20 PID USER      PR  NI    VIRT    RES    SHR S  %CPU %MEM     TIME+ COMMAND\n{threads}"
+    )
+}
+
+/// Eleven and a half days are 993,060 s, of which khugepaged took 55,801: 5.6 %. A first pass that
+/// says 100 % has seen an interval.
+#[test]
+fn one_top_tells_what_threads_of_the_kernel_take() {
+    let threads = "   62 root      39  19       0      0      0 R 100.0  0.0 930:01.74 khugepaged\n   \
+                   79 root      20   0       0      0      0 R 100.0  0.0   1304:50 kswapd0\n";
+    let dated = investigate_file("top.txt", &top(threads), &from("2018-08-11")).unwrap();
+    let [history] = &dated.hosts[..] else { panic!("{dated:?}") };
+    let [incident] = &history.incidents[..] else { panic!("{history:#?}") };
+    assert_eq!(incident.verdict, IncidentVerdict::CompactionStall);
+    // `date -u -d '2018-08-11 06:32:32' +%s`
+    assert_eq!(incident.to.0, 1_533_969_152_000);
+    for words in ["khugepaged took 100 % of a processor, kswapd 100 % of a processor", "up to 679"]
+    {
+        assert!(incident.summary.contains(words), "{}", incident.summary);
+    }
+    // Without a day it is read all the same, and says so.
+    let undated = investigate_file("top.txt", &top(threads), &Options::default()).unwrap();
+    assert_eq!(undated.hosts[0].incidents.len(), 1);
+    assert!(format!("{:?}", undated.sources).contains("say the day with --from"));
+    // What a thread took since the boot is no level of now.
+    let since_boot =
+        "   62 root      39  19       0      0      0 S  95.0  0.0 15700:01 khugepaged\n";
+    let told = investigate_file("top.txt", &top(since_boot), &from("2018-08-11")).unwrap();
+    assert_eq!(told.hosts[0].incidents.len(), 0, "{told:#?}");
+}
+
+fn meminfo(lines: &str) -> String {
+    let block = |minute: u32| {
+        format!(
+            "Fri Nov 20 08:{minute:02}:00 UTC 2026\nMemTotal:        1048576 kB\nMemFree:          \
+             560{minute:03} kB\n{lines}HugePages_Total:       0\nHugePages_Free:        0\n\
+             HugePages_Rsvd:        0\nHugepagesize:       2048 kB\n"
+        )
+    };
+    (0..60).map(block).collect()
+}
+
+#[test]
+fn page_tables_of_the_host_are_not_a_containers() {
+    let told = |lines: &str| {
+        let told = investigate_file("meminfo.log", &meminfo(lines), &Options::default()).unwrap();
+        let [history] = &told.hosts[..] else { panic!("{told:?}") };
+        (history.incidents.len(), history.unknown.join("\n"))
+    };
+    let (incidents, unknown) = told("Slab:  30000 kB\nPageTables:       1203456 kB\n");
+    assert_eq!(incidents, 0);
+    assert!(unknown.contains("page tables: they exceed memory, as in a container"), "{unknown}");
+    // lxcfs writes no slab, which no kernel is without: these are 11 % of what is not theirs.
+    let (incidents, unknown) = told("Slab:  0 kB\nPageTables:       115343 kB\n");
+    assert_eq!(incidents, 0);
+    assert!(unknown.contains("the file is a container's"), "{unknown}");
+    assert_eq!(told("Slab:  30000 kB\nPageTables:       115343 kB\n").0, 1);
+}
