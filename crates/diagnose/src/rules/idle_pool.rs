@@ -67,9 +67,14 @@ fn read_idle_counts(pool: &Pool) -> Result<Option<PoolCounts>, Missing> {
     Ok(counts.filter(|counts| is_idle(counts.available(), counts.total, pool.page_size)))
 }
 
-/// Servers that a pool may have been meant for: they want huge pages of its size and lack them.
-fn servers_lacking_pages<'a>(facts: &RuleFacts<'a>, page: PageSize) -> Vec<&'a Instance> {
-    let could = facts.everybody.iter().filter(|instance| {
+/// Servers among these that a pool may have been meant for: they want huge pages of its size and
+/// lack them.
+fn servers_lacking_pages<'a>(
+    facts: &RuleFacts<'a>,
+    instances: &'a [Instance],
+    page: PageSize,
+) -> Vec<&'a Instance> {
+    let could = instances.iter().filter(|instance| {
         let wants = demand::asks_now(instance) || instance.asked == HugePageMode::Unknown;
         let lacks = matches!(instance.huge_pages, HugePageUse::None | HugePageUse::Partly);
         let takes = || {
@@ -99,7 +104,8 @@ fn without_a_size<'a>(facts: &RuleFacts<'a>) -> Option<&'a Instance> {
     })
 }
 
-/// Pages that no server has or asks for, now or later, so many that they are to be given back.
+/// Pages that no server has or asks for, now or later, so many that they are to be given back. What
+/// a stranger lacks counts for nothing: his word keeps no pool at a boot.
 pub(super) fn find_spare_pages(
     facts: &RuleFacts<'_>,
     pool: &Pool,
@@ -107,7 +113,7 @@ pub(super) fn find_spare_pages(
     let page = pool.page_size;
     let Some(counts) = read_idle_counts(pool)? else { return Ok(None) };
     let claim = facts.situation.claim(page);
-    let claim = claim.filter(|_| servers_lacking_pages(facts, page).is_empty());
+    let claim = claim.filter(|_| servers_lacking_pages(facts, facts.instances, page).is_empty());
     let Some(claim) = claim else { return Ok(None) };
     let idle = counts.total.saturating_sub(claim.pages).min(counts.available());
     if !is_idle(idle, counts.total, page) {
@@ -125,7 +131,7 @@ fn check_pool_idle(facts: &RuleFacts<'_>, pool: &Pool) -> InstanceResult {
     let PoolCounts { total, free, reserved } = counts;
     // Servers that are down are looked for beside those that run: who would ask for the pages.
     crate::require_known(&facts.host.processes, "processes")?;
-    let could = servers_lacking_pages(facts, page);
+    let could = servers_lacking_pages(facts, facts.everybody, page);
     let pages = if could.is_empty() {
         find_spare_pages(facts, pool)?
     } else {
