@@ -192,6 +192,9 @@ fn there_is_enough(host: &Host, page: Option<PageSize>) -> Result<(), Missing> {
 /// What puts an instance on huge pages, in the order in which it is done.
 pub(crate) fn find_remedies(facts: &RuleFacts<'_>, instance: &Instance) -> Vec<Remedy> {
     let host = facts.host;
+    if let Some(why) = explain_limit_to_asking(facts, instance) {
+        return vec![Remedy::Consider(why)];
+    }
     let mut remedies: Vec<Remedy> = remedy_named_size(facts, instance).into_iter().collect();
     let other_memory =
         instance.asked == HugePageMode::Cannot && instance.mechanism == Mechanism::Mmap;
@@ -213,6 +216,26 @@ pub(crate) fn find_remedies(facts: &RuleFacts<'_>, instance: &Instance) -> Vec<R
         remedies.extend(facts.restart(instance));
     }
     remedies
+}
+
+/// Why a server that does not ask must not be told to: its cgroup gives it none, or kills it when
+/// it touches what it mapped.
+pub(crate) fn explain_limit_to_asking(
+    facts: &RuleFacts<'_>,
+    instance: &Instance,
+) -> Option<String> {
+    let asks = demand::asks_now(instance)
+        || demand::predict_next_start(facts.host, instance).asks_for_huge_pages();
+    let demand = demand::find_demand(facts.host, instance).filter(|_| !asks)?;
+    let short = facts.situation.limits().shortage_of(instance, &demand).ok()??;
+    let then = if short.at_fault { "SIGBUS would kill it" } else { "it would get none" };
+    Some(format!(
+        "leave {} as it is, or first raise the hugetlb limit of {} from {} to {}: below that {then}",
+        instance.title(),
+        short.path,
+        short.limit,
+        short.enough
+    ))
 }
 
 /// What a server needs of a pool of another size that has enough for it, where the one that it asks
@@ -340,7 +363,10 @@ pub(crate) fn idle_pages_for(
     instance: &Instance,
 ) -> Option<(PageSize, PageCount)> {
     let more = demand::find_missing_demand(facts.host, instance)?;
-    let pool = facts.host.find_pool(more.page_size)?;
+    // What its cgroup denies it does not lie there for it.
+    let is_denied = facts.situation.limits().shortage_of(instance, &more);
+    let is_denied = is_denied.is_ok_and(|short| short.is_some());
+    let pool = facts.host.find_pool(more.page_size).filter(|_| !is_denied)?;
     let (available, committed) = (pool.available_pages()?, pool.committed_pages()?);
     if more.pages == PageCount::ZERO {
         return None;

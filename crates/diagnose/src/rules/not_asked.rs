@@ -71,7 +71,10 @@ fn check_not_asked(facts: &RuleFacts<'_>, instance: &Instance) -> InstanceResult
     );
     let short = format!("it {how} huge pages{setting}{next}");
     // A note is no part of a plan, unless somebody asks for it.
-    let remedies = if level >= Level::Warn {
+    let limited = causes::explain_limit_to_asking(facts, instance);
+    let remedies = if let Some(why) = limited {
+        vec![Remedy::Consider(why)]
+    } else if level >= Level::Warn {
         causes::find_remedies(facts, instance)
     } else if then.asks_for_huge_pages() {
         vec![Remedy::Consider("restart it if huge pages are worth it to you".into())]
@@ -179,6 +182,26 @@ mod tests {
             found.remedies,
             [Remedy::Consider("restart it if huge pages are worth it to you".into())]
         );
+    }
+
+    /// Kubernetes writes 0 for a pod without a request for huge pages. The kernel charges that limit
+    /// at the fault (mm/hugetlb_cgroup.c): told to ask, the server would start and die of SIGBUS.
+    #[test]
+    fn a_server_whose_cgroup_allows_no_pages_is_not_told_to_ask() {
+        for pool in [3072, 0] {
+            let mut case = quiet();
+            case.postgresql("15/main", gib(6)).asked = HugePageMode::No;
+            case.pool(pool, pool);
+            let limit = hugewise_model::Limit::At(hugewise_model::Bytes::ZERO);
+            case.host.hugetlb_cgroups = vec![crate::testing::cgroup("/system.slice", limit)];
+            let findings = case.assess().findings;
+            let asking = [Remedy::SetSetting(case.instances[0].id())];
+            let told = findings.iter().flat_map(|finding| &finding.remedies);
+            assert!(!told.clone().any(|remedy| asking.contains(remedy)), "{findings:#?}");
+            let leave = "leave postgresql 15/main as it is, or first raise the hugetlb limit of \
+                         /system.slice from 0 B to 6.0 GiB: below that SIGBUS would kill it";
+            assert!(told.clone().any(|remedy| *remedy == Remedy::Consider(leave.into())));
+        }
     }
 
     #[test]
