@@ -44,6 +44,10 @@ pub(crate) struct InitSystem {
 }
 
 impl InitSystem {
+    pub(crate) fn is_systemd(&self) -> bool {
+        self.sysctl == SysctlFiles::Folders
+    }
+
     pub(crate) fn ignored_files(&self, door: &FactReader<'_>) -> Vec<IgnoredFile> {
         let masked = |service, files| {
             let by = systemd::find_mask(door, service)?;

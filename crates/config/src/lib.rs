@@ -87,7 +87,10 @@ pub fn read(door: &mut FactReader<'_>, host: &mut Host, files: Option<&HostConfi
 
 fn read_anew(door: &mut FactReader<'_>, mounted: &Observed<Vec<HugetlbfsMount>>) -> OfHost {
     let starter = init_system::read(door);
-    let writers = scripts::read(door);
+    let mut writers = scripts::read(door);
+    if !starter.is_systemd() {
+        scripts::fill_earlier_scripts(door, &mut writers.pools);
+    }
     let boot = boot::read(door);
     OfHost {
         name: identity::read_name(door),

@@ -8,7 +8,10 @@
 //! and /tmp. Whether rc.local may be executed is not asked.
 
 mod order;
+mod run_levels;
+mod sysfs_conf;
 mod udev;
+mod units;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,10 +20,10 @@ use hugewise_model::Observed;
 use hugewise_model::configuration::{BootOrder, FileLocation, PoolWriter, ThpWriter};
 
 use super::files::file_location;
-use super::unit::{self, UnitName};
-use super::{systemd, tuned};
+use super::tuned;
 use hugewise_source::FactReader;
 
+pub(crate) use run_levels::fill_earlier_scripts;
 pub use words::{BootWrite, of_command, to_canonical_command};
 
 const MOST: u64 = 256 << 10;
@@ -69,14 +72,18 @@ const OF_NETWORK: [&str; 3] =
 const INTERFACES: &str = "/etc/network/interfaces";
 const INTERFACES_D: &str = "/etc/network/interfaces.d";
 
-const UDEV: &str = "/etc/udev/rules.d";
+/// Scripts of one guest, as the dispatcher that people put at libvirt's hook starts them:
+/// `qemu.d/GUEST/prepare/begin/pages.sh`.
+const OF_GUESTS: &str = "/etc/libvirt/hooks/qemu.d";
+const MOST_OF_GUESTS: usize = 256;
 
-const UNITS: [&str; 2] = ["/etc/systemd/system", "/usr/local/lib/systemd/system"];
+const UDEV: &str = "/etc/udev/rules.d";
 
 /// Whether names in a folder are looked through for such lines; others are nobody's business.
 pub fn looks_through(folder: &str) -> bool {
     RUN_LEVELS.contains(&folder)
         || HOOKS.contains(&folder)
+        || folder.starts_with(OF_GUESTS)
         || ["/etc/cron.d", "/etc/cloud/cloud.cfg.d", PER_BOOT, INTERFACES_D, UDEV].contains(&folder)
 }
 
@@ -107,12 +114,19 @@ pub fn read(door: &mut FactReader<'_>) -> Writers {
     look.scan_units();
     look.scan_hooks();
     look.scan_udev();
+    look.scan_sysfs_conf();
     look.scan_tuned();
+    let has_red_hat_switch = has_red_hat_switch(look.door);
     let mut writers = Writers::default();
     for BootScriptWrite { what, place, by, order } in look.found {
         match what {
-            BootWrite::Pool(pool) => writers.pools.push(PoolWriter { pool, place, by }),
-            BootWrite::Thp(word) => {
+            BootWrite::Pool(pool) => {
+                let after_scripts = BTreeSet::new();
+                writers.pools.push(PoolWriter { pool, place, by, after_scripts });
+            }
+            // On other kernels there is no such file.
+            BootWrite::RedHatThp(_) if !has_red_hat_switch => {}
+            BootWrite::Thp(word) | BootWrite::RedHatThp(word) => {
                 writers.thp.push(ThpWriter { value: word.map(str::to_owned), place, by, order })
             }
         }
@@ -120,6 +134,11 @@ pub fn read(door: &mut FactReader<'_>) -> Writers {
     writers.pools.truncate(MOST_WRITERS);
     writers.thp.truncate(MOST_WRITERS);
     writers
+}
+
+/// RHEL 6 has THP's switch in a folder of its own.
+fn has_red_hat_switch(door: &FactReader<'_>) -> bool {
+    !door.source.read("/sys/kernel/mm/redhat_transparent_hugepage/enabled").is_absent()
 }
 
 /// What a capture keeps of a file other than a unit: the lines that write, or that start one of
@@ -424,6 +443,26 @@ impl BootScriptScan<'_, '_> {
             }
         }
         self.order = BootOrder::Last;
+        for path in self.list_guest_hooks() {
+            self.scan_file(&path, true, false);
+        }
+    }
+
+    /// Files below the folders of guests: of a hook, and of its states.
+    fn list_guest_hooks(&self) -> Vec<String> {
+        let mut folders = vec![OF_GUESTS.to_owned()];
+        for _ in ["guest", "hook", "state"] {
+            let inside = folders.iter().flat_map(|folder| {
+                let names = self.list_names(folder).into_iter();
+                names.take(MOST_OF_GUESTS).map(move |name| format!("{folder}/{name}"))
+            });
+            folders = inside.take(MOST_OF_GUESTS).collect();
+        }
+        let files = folders.iter().flat_map(|folder| {
+            let names = self.list_names(folder).into_iter();
+            names.filter(|name| !name.starts_with('.')).map(move |name| format!("{folder}/{name}"))
+        });
+        files.take(MOST_OF_GUESTS).collect()
     }
 
     fn scan_udev(&mut self) {
@@ -443,112 +482,6 @@ impl BootScriptScan<'_, '_> {
             self.scan_commands(&place.file, &[(place.line, command.clone())], &|_| false);
         }
     }
-
-    /// Units in folders of people's own that something wants, and drop-ins of any that is wanted.
-    fn scan_units(&mut self) {
-        let mut own = BTreeMap::<String, String>::new();
-        let mut enabled = BTreeMap::<String, Option<String>>::new();
-        let mut drop_ins = Vec::new();
-        for folder in UNITS {
-            for name in self.list_names(folder) {
-                let path = format!("{folder}/{name}");
-                if name.ends_with(".service") {
-                    own.entry(name).or_insert(path);
-                } else if name.ends_with(".wants") || name.ends_with(".requires") {
-                    for wanted in self.list_names(&path) {
-                        let link = format!("{path}/{wanted}");
-                        match wanted.strip_suffix(".timer") {
-                            Some(stem) => enabled.entry(format!("{stem}.service")).or_insert(None),
-                            None => enabled.entry(wanted).or_insert(Some(link)),
-                        };
-                    }
-                } else if let Some(unit) =
-                    name.strip_suffix(".d").filter(|unit| unit.ends_with(".service"))
-                {
-                    drop_ins.push((unit.to_owned(), path));
-                }
-            }
-        }
-        for (name, link) in enabled.iter().filter(|(name, _)| name.ends_with(".service")) {
-            let template = UnitName::parse(name).and_then(|name| name.template_name());
-            let file = own.get(name).or_else(|| own.get(&template?)).or(link.as_ref());
-            let file = file.cloned().unwrap_or_else(|| format!("/usr/lib/systemd/system/{name}"));
-            if self.scan_unit(&file)
-                && let Some(link) = link
-            {
-                drop(self.door.source.read_link(link));
-            }
-        }
-        let mut wanted = None;
-        for (unit, folder) in drop_ins {
-            let before = self.found.len();
-            for name in self.list_names(&folder) {
-                if name.ends_with(".conf") {
-                    self.scan_unit(&format!("{folder}/{name}"));
-                }
-            }
-            if self.found.len() == before {
-                continue;
-            }
-            let wanted = wanted.get_or_insert_with(|| systemd::read_wanted(self.door));
-            let stem = unit.strip_suffix("@.service").map(|stem| format!("{stem}@"));
-            let is_it = |name: &String| {
-                *name == unit || stem.as_ref().is_some_and(|stem| name.starts_with(stem.as_str()))
-            };
-            let mut links =
-                wanted.iter().filter(|(name, _)| is_it(name)).flat_map(|(_, links)| links);
-            match links.next() {
-                Some(link) => drop(self.door.source.read_link(link)),
-                None if enabled.keys().any(is_it) => {}
-                None => self.found.truncate(before),
-            }
-        }
-    }
-
-    /// Whether what it starts writes a pool. A link in a folder of wants is followed.
-    fn scan_unit(&mut self, path: &str) -> bool {
-        let Some(bytes) = self.read_once(path, false) else { return false };
-        let of_start = |one: &unit::UnitAssignment| {
-            one.section == "Service"
-                && ["ExecStart", "ExecStartPre", "ExecStartPost", "ExecCondition"]
-                    .contains(&one.key.as_str())
-        };
-        let assignments = unit::parse(&bytes);
-        let user = assignments.iter().rfind(|one| one.section == "Service" && one.key == "User");
-        let is_roots = user.is_none_or(|one| matches!(one.value.as_str(), "" | "root" | "0"));
-        let mut lines = environment_paths(&assignments);
-        lines.extend(assignments.into_iter().filter(of_start).map(|one| (one.line, one.value)));
-        if !words::may_write(&bytes)
-            && !lines.iter().any(|(_, line)| scripts_in(line).next().is_some())
-        {
-            return false;
-        }
-        self.order = order::of_unit(&bytes);
-        let target = || match self.door.source.read_link(path) {
-            Observed::Known(target) if target.starts_with('/') => Some(target),
-            _ => None,
-        };
-        let file =
-            if path.contains(".wants/") || path.contains(".requires/") { target() } else { None };
-        let file = file.unwrap_or_else(|| path.to_owned());
-        let any = self.scan_commands(&file, &lines, &|line| is_roots || has_all_rights(line));
-        self.order = BootOrder::Last;
-        if any {
-            self.record_file(&file);
-        }
-        any
-    }
-}
-
-/// What `Environment=` gives commands to write to: `POOL=/proc/sys/vm/nr_hugepages`, a line each.
-fn environment_paths(assignments: &[unit::UnitAssignment]) -> Vec<(u64, String)> {
-    let is_environment =
-        |one: &&unit::UnitAssignment| one.section == "Service" && one.key == "Environment";
-    let variables = assignments.iter().filter(is_environment).flat_map(|one| {
-        let words = one.value.split([' ', '\t', '"', '\'']);
-        words.map(|word| (one.line, word.to_owned()))
-    });
-    variables.filter(|(_, word)| words::names_kernel_path(word)).collect()
 }
 
 #[cfg(test)]

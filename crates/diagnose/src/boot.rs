@@ -42,7 +42,7 @@ pub use effective_setting::{EffectiveSetting, SettingOutcome, predict_effective_
 pub use menu::{NewMenu, new_menu};
 pub(crate) use menu::{default_size_not_in_menu, not_in_menu, thp_not_in_menu};
 pub use pool_writers::{find_ignored_files, is_not_read, is_written, pool_writers};
-pub(crate) use pool_writers::{nothing_sets, written_by_start};
+pub(crate) use pool_writers::{find_late_writer, nothing_sets, written_by_start};
 pub(crate) use pools::pool_by_files;
 pub use pools::{PoolStep, PredictedPool, pool_at_boot};
 pub(crate) use refused::{RefusedValue, find_refused_values, read_page_words, reorder_page_words};

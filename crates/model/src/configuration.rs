@@ -1,6 +1,6 @@
 //! What configuration files say: the next boot, the next login, the next start of a service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::{Bytes, Limit, Observed, PageSize};
@@ -118,7 +118,8 @@ pub struct SysctlAssignment {
     pub place: FileLocation,
 }
 
-/// A line outside the usual files that writes a pool at boot; no file tells when it runs.
+/// A line outside the usual files that writes a pool at boot. When it runs is told by the order of
+/// init scripts alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolWriter {
     /// Which pool.
@@ -127,6 +128,8 @@ pub struct PoolWriter {
     pub place: FileLocation,
     /// The line that starts the script, where that is in another file.
     pub by: Option<FileLocation>,
+    /// Init scripts that have surely run by then, by name; none where systemd starts the host.
+    pub after_scripts: BTreeSet<String>,
 }
 
 /// Which pool a line writes.
@@ -243,7 +246,9 @@ pub enum BootOrder {
     /// After it.
     #[default]
     Last,
-    /// No file tells.
+    /// Before or after it: no file tells which.
+    Beside,
+    /// No file tells, nor whether it runs.
     Untold,
 }
 

@@ -43,7 +43,7 @@ pub(super) fn of_unit(bytes: &[u8]) -> BootOrder {
     } else if names("Before", &EARLIER) {
         BootOrder::First
     } else {
-        BootOrder::Untold
+        BootOrder::Beside
     }
 }
 
@@ -63,7 +63,7 @@ mod tests {
         assert_eq!(boot_order_of(mongodb), BootOrder::Last);
         assert_eq!(
             boot_order_of("DefaultDependencies=no\nBefore=sysinit.target"),
-            BootOrder::Untold
+            BootOrder::Beside
         );
         assert_eq!(
             boot_order_of("DefaultDependencies=no\nBefore=local-fs.target"),

@@ -272,7 +272,7 @@ fn lines_that_switch_thp_are_found_with_their_word() {
     assert_eq!(thp(&on), never("/etc/systemd/system/thp.service:2"));
     for (line, word) in [
         ("echo \"$1\" > /sys/kernel/mm/transparent_hugepage/enabled", Some(None)),
-        ("echo always>/sys/kernel/mm/redhat_transparent_hugepage/enabled", Some(Some("always"))),
+        ("echo always>/sys/kernel/mm/transparent_hugepage/enabled", Some(Some("always"))),
         (
             "echo never; echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
             Some(Some("madvise")),
@@ -395,5 +395,77 @@ fn a_unit_that_switches_thp_says_when() {
         order("[Unit]\nDefaultDependencies=no\nBefore=systemd-tmpfiles-setup.service\n"),
         BootOrder::First
     );
-    assert_eq!(order("[Unit]\nDefaultDependencies=no\n"), BootOrder::Untold);
+    assert_eq!(order("[Unit]\nDefaultDependencies=no\n"), BootOrder::Beside);
+}
+
+const SWITCHES_OFF: &str = "[Service]\nType=oneshot\n\
+                            ExecStart=/bin/sh -c 'echo never > /sys/kernel/mm/transparent_hugepage/enabled'\n\
+                            [Install]\nWantedBy=multi-user.target\n";
+
+/// systemd.unit(5): `Wants=` of a unit that is started starts others; a link in `X.service.wants`
+/// counts where X is started.
+#[test]
+fn a_unit_starts_with_the_boot_where_what_wants_it_does() {
+    let thp_off = "/usr/lib/systemd/system/thp-off.service";
+    let wants = |who: &str| format!("[Unit]\nWants={who} other.service\n[Service]\nExecStart=/x\n");
+    let app = MapSource::new()
+        .with_file(thp_off, SWITCHES_OFF)
+        .with_file("/usr/lib/systemd/system/app.service", wants("thp-off.service"));
+    assert_eq!(thp(&app), [], "nobody starts app.service");
+    let link = "/etc/systemd/system/multi-user.target.wants/app.service";
+    let started = app.with_link(link, "/usr/lib/systemd/system/app.service");
+    let never = [(Some("never".to_owned()), format!("{thp_off}:3"))];
+    assert_eq!(thp(&started), never);
+    // Units that want each other are read once.
+    let round = started.with_file(thp_off, format!("[Unit]\nWants=app.service\n{SWITCHES_OFF}"));
+    assert_eq!(thp(&round).len(), 1);
+
+    let required = "/etc/systemd/system/mongodb.service.requires/thp-off.service";
+    let by_server = MapSource::new().with_file(thp_off, SWITCHES_OFF).with_link(required, thp_off);
+    assert_eq!(thp(&by_server), [], "there is no mongodb.service");
+    let enabled = "/etc/systemd/system/multi-user.target.wants/mongodb.service";
+    assert_eq!(thp(&by_server.clone().with_link(enabled, "/lib/x")).len(), 1);
+    let script = by_server.with_link("/etc/rc2.d/S20mongodb", "../init.d/mongodb");
+    assert_eq!(thp(&script).len(), 1, "systemd makes a unit of an init script");
+}
+
+/// Before the merge of /usr a program was in one of the two folders: status=203/EXEC.
+#[test]
+fn a_command_without_its_program_does_nothing() {
+    let unit = SWITCHES_OFF.replace("/bin/sh", "/usr/bin/sh");
+    let source = MapSource::new().with_file("/etc/systemd/system/thp-off.service", unit).with_link(
+        "/etc/systemd/system/multi-user.target.wants/thp-off.service",
+        "../thp-off.service",
+    );
+    assert_eq!(thp(&source).len(), 1, "nothing is known of the folders");
+    let split = source.with_file("/bin/sh", "").with_file("/usr/bin/tee", "");
+    assert_eq!(thp(&split), []);
+    assert_eq!(thp(&split.with_file("/usr/bin/sh", "")).len(), 1);
+}
+
+#[test]
+fn the_switch_of_rhel_6_is_none_elsewhere() {
+    let switch = "/sys/kernel/mm/redhat_transparent_hugepage/enabled";
+    let plain = format!("#!/bin/sh\necho never > {switch}\n");
+    let either = "#!/bin/sh\nif [ -d /sys/kernel/mm/transparent_hugepage ]; then\n\
+                  p=/sys/kernel/mm/transparent_hugepage\nelse\n\
+                  p=/sys/kernel/mm/redhat_transparent_hugepage\nfi\necho never > $p/enabled\n";
+    let found = |text: &str, is_rhel_6: bool| {
+        let source = MapSource::new().with_file("/etc/rc.local", text);
+        let source = if is_rhel_6 { source.with_file(switch, "[always] never\n") } else { source };
+        thp(&source).len()
+    };
+    assert_eq!([found(&plain, false), found(&plain, true)], [0, 1]);
+    assert_eq!([found(either, false), found(either, true)], [1, 1]);
+}
+
+/// The dispatcher of many guides starts `qemu.d/GUEST/HOOK/STATE/*`, with a size in a variable.
+#[test]
+fn a_guests_own_hook_makes_its_pages() {
+    let hook = "/etc/libvirt/hooks/qemu.d/win10/prepare/begin/pages.sh";
+    let text = "#!/bin/bash\nfunction make {\n  \
+                P=/sys/devices/system/node/node0/hugepages/hugepages-\"$SIZE\"kB/nr_hugepages\n  \
+                echo $N > $P\n}\nmake\n";
+    assert_eq!(found(&MapSource::new().with_file(hook, text)), [format!("{hook}:4")]);
+    assert!(looks_through("/etc/libvirt/hooks/qemu.d/win10/prepare/begin"));
 }

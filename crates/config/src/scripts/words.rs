@@ -14,6 +14,8 @@ const NAME: &str = "nr_hugepages";
 /// What THP's switch is called, below its folder: RHEL 6 has `redhat_transparent_hugepage`.
 const THP: &str = "transparent_hugepage/enabled";
 
+const RED_HAT: &str = "redhat_";
+
 const THP_WORDS: [&str; 3] = ["always", "madvise", "never"];
 
 /// What a line writes.
@@ -23,6 +25,8 @@ pub enum BootWrite {
     Pool(WrittenPool),
     /// THP's switch; `None` where the word cannot be told.
     Thp(Option<&'static str>),
+    /// The switch of RHEL 6, which no other kernel has.
+    RedHatThp(Option<&'static str>),
 }
 
 const ENDS: [char; 14] = [' ', '\t', '\'', '"', '=', '<', '>', '|', ';', '&', '(', ')', '`', ','];
@@ -59,8 +63,15 @@ pub(super) fn find_writes(lines: &[(u64, String)]) -> Vec<(u64, BootWrite)> {
     for (number, line) in lines {
         let line = without_comment(line);
         variables.extend(parse_variable(line));
-        let line = expand_shell_variables(line, &variables);
-        found.extend(parse_writes(&line).map(|what| (*number, what)));
+        let expanded = expand_shell_variables(line, &variables);
+        // A script that knows both folders takes the one that is there.
+        let knows_both = !line.contains(RED_HAT)
+            && variables.iter().any(|(_, value)| value.starts_with("/sys/kernel/mm/transparent_"));
+        let written = parse_writes(&expanded).map(|what| match what {
+            BootWrite::RedHatThp(word) if knows_both => BootWrite::Thp(word),
+            what => what,
+        });
+        found.extend(written.map(|what| (*number, what)));
     }
     found
 }
@@ -72,7 +83,7 @@ pub fn of_command(text: &str) -> Vec<BootWrite> {
 
 fn parse_writes(line: &str) -> impl Iterator<Item = BootWrite> {
     let pool = parse_pool_write(line).map(BootWrite::Pool);
-    pool.into_iter().chain(parse_thp_write(line).map(BootWrite::Thp))
+    pool.into_iter().chain(parse_thp_write(line))
 }
 
 /// The same as a command that this reads again.
@@ -84,23 +95,36 @@ pub fn to_canonical_command(what: &BootWrite) -> String {
         }
         BootWrite::Pool(WrittenPool::Any) => format!("> {NAME}"),
         BootWrite::Thp(word) => format!("echo {} > /sys/kernel/mm/{THP}", word.unwrap_or("$word")),
+        BootWrite::RedHatThp(word) => {
+            format!("echo {} > /sys/kernel/mm/{RED_HAT}{THP}", word.unwrap_or("$word"))
+        }
     }
 }
 
 /// The word that THP's switch is set to: the last that stands before it in the same command.
-fn parse_thp_write(line: &str) -> Option<Option<&'static str>> {
-    line.match_indices(THP).find_map(|(at, _)| {
-        let start = line.get(..at)?.rfind(ENDS).map_or(0, |end| end + 1);
-        let before = line.get(..start)?.trim_end_matches([' ', '\t', '\'', '"']);
-        let command = before.rsplit([';', '&', '`', '(']).next().unwrap_or_default();
-        let last = command.rsplit('|').next().unwrap_or_default();
-        let is_tee = split_shell_words(last).any(|word| word.rsplit('/').next() == Some("tee"));
-        let redirected = before.ends_with('>') || before.ends_with(">|") || before.ends_with("of=");
-        let each = command.split(ENDS).flat_map(split_shell_words);
-        let said =
-            || each.filter_map(|word| THP_WORDS.into_iter().find(|known| *known == word)).last();
-        (redirected || is_tee).then(said)
-    })
+fn parse_thp_write(line: &str) -> Option<BootWrite> {
+    let of_red_hat = |at: usize| line.get(..at).is_some_and(|before| before.ends_with(RED_HAT));
+    let written = |(at, _)| {
+        let word = parse_thp_word(line, at)?;
+        let is_red_hats = of_red_hat(at);
+        Some(if is_red_hats { BootWrite::RedHatThp(word) } else { BootWrite::Thp(word) })
+    };
+    let mut all = line.match_indices(THP).filter_map(written);
+    let first = all.next()?;
+    // A line that writes both writes the one that is there.
+    Some(all.find(|what| matches!(what, BootWrite::Thp(_))).unwrap_or(first))
+}
+
+fn parse_thp_word(line: &str, at: usize) -> Option<Option<&'static str>> {
+    let start = line.get(..at)?.rfind(ENDS).map_or(0, |end| end + 1);
+    let before = line.get(..start)?.trim_end_matches([' ', '\t', '\'', '"']);
+    let command = before.rsplit([';', '&', '`', '(']).next().unwrap_or_default();
+    let last = command.rsplit('|').next().unwrap_or_default();
+    let is_tee = split_shell_words(last).any(|word| word.rsplit('/').next() == Some("tee"));
+    let redirected = before.ends_with('>') || before.ends_with(">|") || before.ends_with("of=");
+    let each = command.split(ENDS).flat_map(split_shell_words);
+    let said = || each.filter_map(|word| THP_WORDS.into_iter().find(|known| *known == word)).last();
+    (redirected || is_tee).then(said)
 }
 
 fn parse_pool_write(line: &str) -> Option<WrittenPool> {
@@ -205,11 +229,25 @@ fn parse_variable(line: &str) -> Option<(String, String)> {
         ),
         None => line.split_once('=')?,
     };
-    let value = value.trim_start_matches(['"', '\'']);
-    let value = value.split([' ', '\t', '"', '\'', ';']).next().unwrap_or_default();
+    let value = read_shell_word(value);
     let is_path = ["/proc/sys/vm", "/sys/kernel/mm", "/sys/devices/system/node"];
     let is_path = is_path.iter().any(|folder| value.starts_with(folder));
-    (is_name(name) && is_path && value.len() < 256).then(|| (name.to_owned(), value.to_owned()))
+    (is_name(name) && is_path && value.len() < 256).then(|| (name.to_owned(), value))
+}
+
+/// A word without its quotes: `hugepages-"$SIZE"kB/nr_hugepages` is one.
+fn read_shell_word(text: &str) -> String {
+    let mut quote = None;
+    let mut word = String::new();
+    for sign in text.chars() {
+        match quote {
+            Some(open) if open == sign => quote = None,
+            None if matches!(sign, '"' | '\'') => quote = Some(sign),
+            None if matches!(sign, ' ' | '\t' | ';') => break,
+            _ => word.push(sign),
+        }
+    }
+    word
 }
 
 fn expand_shell_variables<'a>(line: &'a str, variables: &[(String, String)]) -> Cow<'a, str> {
@@ -253,7 +291,7 @@ mod tests {
     fn of(text: &str) -> Vec<(u64, WrittenPool)> {
         let pool = |(line, what)| match what {
             BootWrite::Pool(pool) => Some((line, pool)),
-            BootWrite::Thp(_) => None,
+            BootWrite::Thp(_) | BootWrite::RedHatThp(_) => None,
         };
         find_writes(&join_continued_lines(text.as_bytes())).into_iter().filter_map(pool).collect()
     }
@@ -332,8 +370,10 @@ mod tests {
             }
             let pool = BootWrite::Pool(MIB_2);
             prop_assert_eq!(of_command(&format!("echo {pages} {}", to_canonical_command(&pool))), [pool]);
-            for thp in [None, Some("always"), Some("madvise"), Some("never")].map(BootWrite::Thp) {
-                prop_assert_eq!(of_command(&to_canonical_command(&thp)), [thp]);
+            for word in [None, Some("always"), Some("madvise"), Some("never")] {
+                for thp in [BootWrite::Thp(word), BootWrite::RedHatThp(word)] {
+                    prop_assert_eq!(of_command(&to_canonical_command(&thp)), [thp]);
+                }
             }
         }
     }

@@ -1,5 +1,8 @@
 //! Lines that write a pool at boot outside the files made for it, and files that nothing reads.
 
+use std::collections::BTreeSet;
+
+use hugewise_engines::EngineKind;
 use hugewise_model::configuration::{IgnoredFile, PoolWriter, Unheeding};
 use hugewise_model::{Host, Instance, PageSize};
 
@@ -29,6 +32,20 @@ pub(crate) fn written_by_start<'a>(
         unit.files.contains(&place.file)
     };
     pool_writers(host, page).find(is_of_unit)
+}
+
+/// The line that writes a pool once a server has started at the boot, where all that write it do:
+/// what it finds is what the files made for it bring.
+pub(crate) fn find_late_writer<'a>(
+    host: &'a Host,
+    instance: &Instance,
+    page: PageSize,
+) -> Option<&'a PoolWriter> {
+    let kind = EngineKind::for_engine(instance.engine);
+    let starts_it = |scripts: &BTreeSet<String>| scripts.iter().any(|name| kind.is_service(name));
+    let mut writers = pool_writers(host, page);
+    let first = writers.next().filter(|writer| starts_it(&writer.after_scripts))?;
+    writers.all(|writer| starts_it(&writer.after_scripts)).then_some(first)
 }
 
 /// Why these files (`sysctl.d`) count for nothing, where they do.
@@ -81,8 +98,12 @@ mod tests {
         let place = FileLocation { file: "/etc/rc.local".into(), line: 3 };
         let known = |pool: WrittenPool, page| {
             let mut host = case.host.clone();
-            host.configuration.pool_writers =
-                vec![PoolWriter { pool, place: place.clone(), by: None }];
+            host.configuration.pool_writers = vec![PoolWriter {
+                pool,
+                place: place.clone(),
+                by: None,
+                after_scripts: BTreeSet::new(),
+            }];
             assert_eq!(pool_of_files(&host, PageSize::MIB_2).unwrap()[0].value, 540);
             super::super::predict_pool_steps(&host, page).is_ok()
         };

@@ -22,8 +22,9 @@ pub fn predict_thp(host: &Host) -> Result<Vec<BootStep<String>>, Missing> {
     let of_files = of_written(host, "enabled")?;
     let tuned = of_tuned(host)?.filter(|step| steps.iter().any(|boot_step| boot_step == step));
     let writers = || host.configuration.thp_writers.iter();
-    // What comes before tmpfiles.d counts where nothing is written after it.
-    let first = writers().rfind(|writer| writer.order == BootOrder::First);
+    // What surely runs counts where tmpfiles.d and TuneD write nothing, whichever is first.
+    let surely = [BootOrder::First, BootOrder::Beside];
+    let first = writers().rfind(|writer| surely.contains(&writer.order));
     if let Some(first) = first.filter(|_| of_files.is_empty() && tuned.is_none()) {
         steps.push(step_of(first)?);
     }
@@ -39,7 +40,7 @@ pub fn predict_thp(host: &Host) -> Result<Vec<BootStep<String>>, Missing> {
     }
     let word = steps.last().map(|step| step.value.clone());
     let other = writers().find(|thp_writer| {
-        thp_writer.order == BootOrder::Untold
+        matches!(thp_writer.order, BootOrder::Beside | BootOrder::Untold)
             && (thp_writer.value.is_none() || thp_writer.value != word)
     });
     other.map_or(Ok(steps), |writer| Err(report_thp_writer(writer)))

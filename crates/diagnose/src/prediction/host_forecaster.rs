@@ -149,7 +149,10 @@ impl<'a> HostForecaster<'a> {
         };
         last.supplies = last.page_sizes().map(|page| (page, as_last(page))).collect();
         let first = ServerStart {
-            supplies: last.page_sizes().map(|page| (page, self.boot.find_as_first(page))).collect(),
+            supplies: last
+                .page_sizes()
+                .map(|page| (page, self.boot.find_as_first(instance, page)))
+                .collect(),
             memory: ground.pools.memory_of_first(self.host),
             ..last.clone()
         };

@@ -45,15 +45,15 @@ impl<'a> NextBoot<'a> {
         self.shm.ask_for_segments(&self.ground.booted, instance, start, others)
     }
 
-    pub(super) fn find_as_first(&self, page: PageSize) -> Supply {
-        let pool = self.ground.pools.find(&self.ground.booted, page)?;
-        let sure = self.early_pages(page, pool);
+    pub(super) fn find_as_first(&self, instance: &Instance, page: PageSize) -> Supply {
+        let pool = self.ground.pools.find(&self.ground.booted, instance, page)?;
+        let sure = self.early_pages(page, &pool);
         Ok(FoundPages { sure, ..FoundPages::new(pool.pages, format!(" ({})", pool.place)) })
     }
 
     /// The least that a server may find, whoever starts before it.
     pub(super) fn find_as_last(&self, instance: &Instance, page: PageSize) -> Supply {
-        let pool = self.ground.pools.find(&self.ground.booted, page)?;
+        let pool = self.ground.pools.find(&self.ground.booted, instance, page)?;
         let (pages, place) = (pool.pages, format!(" ({})", pool.place));
         if pages == PageCount::ZERO {
             return Ok(FoundPages::new(pages, place));
@@ -102,7 +102,7 @@ impl<'a> NextBoot<'a> {
         Ok(FoundPages {
             pages: left_of(pages),
             up_to,
-            sure: left_of(self.early_pages(page, pool)),
+            sure: left_of(self.early_pages(page, &pool)),
             note,
             perhaps: doubt.into_iter().chain(strangers).collect(),
             limited_by_nodes: false,

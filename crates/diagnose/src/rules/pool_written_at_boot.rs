@@ -1,7 +1,7 @@
 use hugewise_model::{Instance, Level, PageCount, Remedy};
 
 use crate::wording::join_names;
-use crate::{CaseRole, Docs, HostResult, Rule, RuleFacts, boot, demand};
+use crate::{CaseRole, Docs, HostResult, Rule, RuleFacts, boot, chain, demand};
 
 pub(crate) static RULE: Rule = Rule {
     code: hugewise_model::RuleId::new("HW606"),
@@ -19,10 +19,12 @@ pub(crate) static RULE: Rule = Rule {
                from one of these\n\nCommands that only read the pool are ignored. Not examined: \
                scripts started by other scripts, programs that are not shell scripts, scripts that \
                run as another user, and whether rc.local is executable.",
-        why: "No file says whether such a command runs before a server starts, after it, or at \
-              all. A server that starts early may find one pool size, and a server that starts \
-              later another. hugewise therefore doesn't predict this pool for the next boot, and \
-              tells no server to insist on its pages.",
+        why: "Under systemd, no file says whether such a command runs before a server starts, \
+              after it, or at all. A server that starts early may find one pool size, and a \
+              server that starts later another. hugewise therefore doesn't predict this pool for \
+              the next boot, and tells no server to insist on its pages. Init scripts run one \
+              after the other, and rc.local last: a server that such a script starts doesn't find \
+              the pool that rc.local sets.",
         cost: "the pool that a server finds after a reboot depends on what runs first",
         fix: "Set the pool in sysctl.d or tmpfiles.d; `hugewise plan` writes the file with the \
               number that is needed. Then remove the command from the script.",
@@ -50,11 +52,16 @@ fn check_pool_boot_writers(facts: &RuleFacts<'_>) -> HostResult {
         }
         let (set, lines) =
             if places.len() == 1 { ("sets", "the line") } else { ("set", "the lines") };
-        let summary = format!(
-            "{} {set} the pool of {page} pages during boot: its size after a reboot cannot be \
-             predicted",
-            join_names(&places)
-        );
+        let uses = |instance: &&Instance| demand::uses_page_size(host, instance, page);
+        let users = || facts.instances.iter().filter(uses);
+        let is_used = users().next().is_some();
+        let is_late = |instance| boot::find_late_writer(host, instance, page).is_some();
+        let then = match users().all(is_late) {
+            true if is_used => format!("too late for {}", chain::join_titles(users())),
+            _ => "its size after a reboot cannot be predicted".to_owned(),
+        };
+        let summary =
+            format!("{} {set} the pool of {page} pages during boot: {then}", join_names(&places));
         let short = format!("a script sets the pool of {page} pages during boot");
         let mut evidence = places;
         let by_files = boot::pool_of_files(host, page).unwrap_or_default();
@@ -64,8 +71,6 @@ fn check_pool_boot_writers(facts: &RuleFacts<'_>) -> HostResult {
         let mut files: Vec<String> =
             boot::pool_writers(host, page).map(|writer| writer.place.to_string()).collect();
         files.dedup();
-        let uses = |instance: &Instance| demand::uses_page_size(host, instance, page);
-        let is_used = facts.instances.iter().any(uses);
         let out =
             format!("remove {lines} that {set} the pool of {page} pages: {}", join_names(&files));
         let mut remedies = vec![Remedy::by_hand(out)];
@@ -99,6 +104,7 @@ fn with_script(mut case: crate::testing::Case) -> crate::testing::Case {
             line: 3,
         },
         by: None,
+        after_scripts: std::collections::BTreeSet::new(),
     }];
     case
 }

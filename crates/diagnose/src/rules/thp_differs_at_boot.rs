@@ -166,6 +166,7 @@ mod tests {
         assert_eq!(with("never", BootOrder::Last), (true, false));
         assert_eq!(with("never", BootOrder::First), (false, false));
         assert_eq!(with("never", BootOrder::Untold), (false, true));
+        assert_eq!(with("never", BootOrder::Beside), (false, true));
         assert_eq!(with("madvise", BootOrder::Untold), (false, false));
     }
 

@@ -82,6 +82,11 @@ impl EngineKind {
         })
     }
 
+    /// Whether a service or an init script of that name is likely to start its servers.
+    pub fn is_service(&self, name: &str) -> bool {
+        self.recognition.services.iter().any(|start| name.starts_with(start))
+    }
+
     /// Whether a program or script of that name starts its servers, or keeps them up.
     pub(crate) fn is_wrapper(&self, program: &str) -> bool {
         self.recognition.wrappers.contains(&program)

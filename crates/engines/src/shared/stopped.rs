@@ -28,11 +28,7 @@ pub(crate) fn add_stopped_servers(
         return;
     }
     let mut facts = FactReader::new(scene.source);
-    let is_likely = |name: &str| {
-        all_kinds()
-            .iter()
-            .any(|kind| kind.recognition.services.iter().any(|start| name.starts_with(start)))
-    };
+    let is_likely = |name: &str| all_kinds().iter().any(|kind| kind.is_service(name));
     let is_ours = |words: &[String]| words.first().is_some_and(|first| is_program(first));
     let processes = each_known(&host.processes).map(AsRef::as_ref);
     let busy: BTreeSet<&str> =

@@ -1,0 +1,237 @@
+//! Commands of the units that a boot starts: those that a target wants, those that such a unit wants
+//! itself (`Wants=`, or a link in its folder), and drop-ins of any of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hugewise_model::Observed;
+use hugewise_model::configuration::BootOrder;
+
+use super::{BootScriptScan, RUN_LEVELS, has_all_rights, order, scripts_in, words};
+use crate::systemd;
+use crate::unit::{self, UnitName};
+
+const UNITS: [&str; 2] = ["/etc/systemd/system", "/usr/local/lib/systemd/system"];
+
+/// Units that are followed at most: a host enables some hundred.
+const MOST_UNITS: usize = 2048;
+
+/// Keys of `[Unit]` that start other units.
+const PULLS: [&str; 4] = ["Wants", "Requires", "BindsTo", "Upholds"];
+
+/// What the folders of people's own say of units.
+#[derive(Default)]
+struct OwnUnits {
+    /// Unit files and links to some, by name.
+    files: BTreeMap<String, String>,
+    /// What a target or another unit that is no service starts, with the link that says so.
+    enabled: BTreeMap<String, Option<String>>,
+    /// The same of services: counts where that one is started.
+    by_service: BTreeMap<String, Vec<(String, String)>>,
+    /// Folders of drop-ins, by the service that they are for.
+    drop_ins: Vec<(String, String)>,
+}
+
+impl BootScriptScan<'_, '_> {
+    pub(super) fn scan_units(&mut self) {
+        let own = self.list_own_units();
+        let started = self.scan_started_units(&own);
+        self.scan_drop_ins(&own, &started);
+    }
+
+    fn list_own_units(&self) -> OwnUnits {
+        let mut own = OwnUnits::default();
+        for folder in UNITS {
+            for name in self.list_names(folder) {
+                let path = format!("{folder}/{name}");
+                let whose = name.strip_suffix(".wants").or_else(|| name.strip_suffix(".requires"));
+                if name.ends_with(".service") {
+                    own.files.entry(name).or_insert(path);
+                } else if let Some(whose) = whose {
+                    for wanted in self.list_names(&path) {
+                        own.add_link(whose, &wanted, format!("{path}/{wanted}"));
+                    }
+                } else if let Some(unit) =
+                    name.strip_suffix(".d").filter(|unit| unit.ends_with(".service"))
+                {
+                    own.drop_ins.push((unit.to_owned(), path));
+                }
+            }
+        }
+        own
+    }
+
+    /// All that the boot starts, as far as the folders of people's own and these units say.
+    fn scan_started_units(&mut self, own: &OwnUnits) -> BTreeSet<String> {
+        let mut waiting: Vec<(String, Option<String>)> =
+            own.enabled.clone().into_iter().rev().collect();
+        // systemd makes units of init scripts.
+        let of_scripts = own.by_service.keys().filter(|name| self.is_started_as_script(name));
+        waiting.extend(of_scripts.map(|name| (name.clone(), None)));
+        let mut started = BTreeSet::new();
+        while let Some((name, link)) = waiting.pop() {
+            let is_service = name.ends_with(".service");
+            if !is_service || started.len() >= MOST_UNITS || !started.insert(name.clone()) {
+                continue;
+            }
+            let template = UnitName::parse(&name).and_then(|name| name.template_name());
+            let file = own.files.get(&name).or_else(|| own.files.get(template.as_ref()?));
+            let file = file.or(link.as_ref()).cloned().or_else(|| self.find_packaged_unit(&name));
+            let file = file.unwrap_or_else(|| format!("/usr/lib/systemd/system/{name}"));
+            let (writes, pulls) = self.scan_unit(&file);
+            if writes && let Some(link) = &link {
+                drop(self.door.source.read_link(link));
+            }
+            waiting.extend(pulls.into_iter().map(|pulled| (pulled, None)));
+            let names = [Some(name.clone()), template, self.read_alias(own, &name)];
+            for (wanted, link) in
+                names.iter().flatten().filter_map(|name| own.by_service.get(name)).flatten()
+            {
+                waiting.push((wanted.clone(), Some(link.clone())));
+            }
+        }
+        started
+    }
+
+    /// The name of the file that a link with this name is to.
+    fn read_alias(&self, own: &OwnUnits, name: &str) -> Option<String> {
+        let target = self.door.source.read_link(own.files.get(name)?).into_known()?;
+        target.rsplit('/').next().filter(|file| *file != name).map(str::to_owned)
+    }
+
+    fn find_packaged_unit(&self, name: &str) -> Option<String> {
+        let folders = ["/usr/lib/systemd/system", "/lib/systemd/system"];
+        let mut paths = folders.iter().map(|folder| format!("{folder}/{name}"));
+        paths.find(|path| !self.door.source.read_limited(path, super::MOST).is_absent())
+    }
+
+    fn is_started_as_script(&self, unit: &str) -> bool {
+        let Some(stem) = unit.strip_suffix(".service") else { return false };
+        let starts = |link: &String| {
+            link.strip_prefix('S').is_some_and(|rest| {
+                rest.trim_start_matches(|sign: char| sign.is_ascii_digit()) == stem
+            })
+        };
+        RUN_LEVELS.iter().any(|folder| self.list_names(folder).iter().any(starts))
+    }
+
+    fn scan_drop_ins(&mut self, own: &OwnUnits, started: &BTreeSet<String>) {
+        let mut wanted = None;
+        for (unit, folder) in &own.drop_ins {
+            let before = self.found.len();
+            for name in self.list_names(folder) {
+                if name.ends_with(".conf") {
+                    self.scan_unit(&format!("{folder}/{name}"));
+                }
+            }
+            if self.found.len() == before {
+                continue;
+            }
+            let wanted = wanted.get_or_insert_with(|| systemd::read_wanted(self.door));
+            let stem = unit.strip_suffix("@.service").map(|stem| format!("{stem}@"));
+            let is_it = |name: &String| {
+                *name == *unit || stem.as_ref().is_some_and(|stem| name.starts_with(stem.as_str()))
+            };
+            let mut links =
+                wanted.iter().filter(|(name, _)| is_it(name)).flat_map(|(_, links)| links);
+            match links.next() {
+                Some(link) => drop(self.door.source.read_link(link)),
+                None if started.iter().any(is_it) => {}
+                None => self.found.truncate(before),
+            }
+        }
+    }
+
+    /// Whether what it starts writes a pool or THP's switch, and which services it starts besides. A
+    /// link in a folder of wants is followed.
+    fn scan_unit(&mut self, path: &str) -> (bool, Vec<String>) {
+        let Some(bytes) = self.read_once(path, false) else { return (false, Vec::new()) };
+        let of_start = |one: &unit::UnitAssignment| {
+            one.section == "Service"
+                && ["ExecStart", "ExecStartPre", "ExecStartPost", "ExecCondition"]
+                    .contains(&one.key.as_str())
+        };
+        let assignments = unit::parse(&bytes);
+        let pulls = pulled_services(&assignments);
+        if !pulls.is_empty() {
+            self.record_file(path);
+        }
+        let user = assignments.iter().rfind(|one| one.section == "Service" && one.key == "User");
+        let is_roots = user.is_none_or(|one| matches!(one.value.as_str(), "" | "root" | "0"));
+        let mut lines = environment_paths(&assignments);
+        lines.extend(assignments.into_iter().filter(of_start).map(|one| (one.line, one.value)));
+        lines.retain(|(_, line)| !self.lacks_program(line));
+        if !words::may_write(&bytes)
+            && !lines.iter().any(|(_, line)| scripts_in(line).next().is_some())
+        {
+            return (false, pulls);
+        }
+        self.order = order::of_unit(&bytes);
+        let target = || match self.door.source.read_link(path) {
+            Observed::Known(target) if target.starts_with('/') => Some(target),
+            _ => None,
+        };
+        let file =
+            if path.contains(".wants/") || path.contains(".requires/") { target() } else { None };
+        let file = file.unwrap_or_else(|| path.to_owned());
+        let any = self.scan_commands(&file, &lines, &|line| is_roots || has_all_rights(line));
+        self.order = BootOrder::Last;
+        if any {
+            self.record_file(&file);
+        }
+        (any, pulls)
+    }
+
+    /// Whether the program of a command is in the other of /bin and /usr/bin, on a host that has
+    /// both: systemd fails to start it (203/EXEC).
+    fn lacks_program(&self, command: &str) -> bool {
+        let program = command.trim_start_matches(['-', '@', '+', '!', ':', '|']);
+        let program = program.split_ascii_whitespace().next().unwrap_or_default();
+        let Some((folder, name)) = program.rsplit_once('/') else { return false };
+        let other = match folder {
+            "/usr/bin" => "/bin",
+            "/bin" => "/usr/bin",
+            "/usr/sbin" => "/sbin",
+            "/sbin" => "/usr/sbin",
+            _ => return false,
+        };
+        let is_link = |folder: &str| self.door.source.read_link(folder).is_known();
+        let (here, there) = (self.list_names(folder), self.list_names(other));
+        let has = |names: &[String]| names.iter().any(|file| file == name);
+        !here.is_empty() && !has(&here) && has(&there) && !is_link(folder) && !is_link(other)
+    }
+}
+
+impl OwnUnits {
+    fn add_link(&mut self, whose: &str, wanted: &str, link: String) {
+        let (name, link) = match wanted.strip_suffix(".timer") {
+            Some(stem) => (format!("{stem}.service"), None),
+            None => (wanted.to_owned(), Some(link)),
+        };
+        match link {
+            Some(link) if whose.ends_with(".service") => {
+                self.by_service.entry(whose.to_owned()).or_default().push((name, link));
+            }
+            link => {
+                self.enabled.entry(name).or_insert(link);
+            }
+        }
+    }
+}
+
+fn pulled_services(assignments: &[unit::UnitAssignment]) -> Vec<String> {
+    let pulls =
+        assignments.iter().filter(|one| one.section == "Unit" && PULLS.contains(&one.key.as_str()));
+    let names = pulls.flat_map(|one| one.value.split_ascii_whitespace());
+    names.filter(|name| name.ends_with(".service")).map(str::to_owned).collect()
+}
+
+/// What `Environment=` gives commands to write to: `POOL=/proc/sys/vm/nr_hugepages`, a line each.
+fn environment_paths(assignments: &[unit::UnitAssignment]) -> Vec<(u64, String)> {
+    let is_environment =
+        |one: &&unit::UnitAssignment| one.section == "Service" && one.key == "Environment";
+    let variables = assignments.iter().filter(is_environment).flat_map(|one| {
+        let words = one.value.split([' ', '\t', '"', '\'']);
+        words.map(|word| (one.line, word.to_owned()))
+    });
+    variables.filter(|(_, word)| words::names_kernel_path(word)).collect()
+}
