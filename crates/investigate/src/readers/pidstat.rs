@@ -1,5 +1,6 @@
 //! What `pidstat` prints, interval by interval: the processor time of each program, and of the
-//! kernel's threads that reclaim and compact. Programs that took none are not listed.
+//! kernel's threads that reclaim and compact. Tasks that took none are not listed; nor are those
+//! that the command line did not ask for (`-p`, `-C`, `-U`).
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -51,6 +52,7 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, FileRefused> 
     };
     let end = lines::for_each_line(stream, LONGEST_LINE, |line| reader.push_line(line));
     reader.end_interval();
+    reader.set_idle_threads();
     if reader.since_boot {
         let why = "a table without an interval has averages since the boot, and is left out";
         reader.series.add_problem(why);
@@ -106,6 +108,9 @@ struct PidstatReader {
     /// The interval that is being read: its end, and the processor time of each program.
     at: Option<Moment>,
     programs: BTreeMap<String, f64>,
+    /// Rows in which each of the kernel's threads is not listed, and whether it is in any.
+    unlisted: [Vec<usize>; top::THREADS.len()],
+    listed: [bool; top::THREADS.len()],
 }
 
 impl PidstatReader {
@@ -125,7 +130,7 @@ impl PidstatReader {
                 self.columns = Some(columns);
                 let words: Vec<&str> = line.split_ascii_whitespace().collect();
                 let time = words.get(..columns.time).filter(|_| !line.starts_with('#'));
-                self.began = time.and_then(parse_time_of_day);
+                self.began = time.and_then(|time| self.parse_row_time(time));
             }
             return;
         }
@@ -134,7 +139,7 @@ impl PidstatReader {
         };
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let Some((time, values)) = words.split_at_checked(columns.time) else { return };
-        let Some(time) = parse_time_of_day(time) else { return };
+        let Some(time) = self.parse_row_time(time) else { return };
         let share =
             values.get(columns.share).and_then(|word| word.replace(',', ".").parse::<f64>().ok());
         let command = values.get(columns.count.saturating_sub(1));
@@ -144,6 +149,18 @@ impl PidstatReader {
         if !command.starts_with("|__") {
             *self.programs.entry((*command).to_owned()).or_default() += share;
         }
+    }
+
+    /// A time of day; seconds since 1970 with `-H`, and with `-h` before sysstat 11.7.
+    fn parse_row_time(&mut self, words: &[&str]) -> Option<i64> {
+        let &[seconds] = words else { return parse_time_of_day(words) };
+        let is_epoch = (9..=11).contains(&seconds.len());
+        let Some(seconds) = seconds.parse::<i64>().ok().filter(|_| is_epoch) else {
+            return parse_time_of_day(words);
+        };
+        self.midnight = 0;
+        self.series.clock = Clock::Utc { offsets: Vec::new() };
+        Some(seconds)
     }
 
     /// Tables of one interval follow each other; another of processor time is of the next.
@@ -169,7 +186,8 @@ impl PidstatReader {
         let Some(at) = self.at.take() else { return };
         let programs = std::mem::take(&mut self.programs);
         let before = self.series.samples().last().map(|last| last.at);
-        let told = self.began.map(|began| (self.last - began).rem_euclid(DAY));
+        // A terminal gets headings once a page, and what follows them is of one interval.
+        let told = self.began.take().map(|began| (self.last - began).rem_euclid(DAY));
         if told == Some(0) {
             self.since_boot = true;
             return;
@@ -177,9 +195,17 @@ impl PidstatReader {
         let told = told.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
         let interval = told.or_else(|| at.duration_since(before?));
         self.series.push(at, interval.filter(|interval: &Duration| !interval.is_zero()));
-        for (name, metric) in top::THREADS {
+        let row = self.series.samples().len().saturating_sub(1);
+        let notes = self.unlisted.iter_mut().zip(&mut self.listed);
+        for ((name, metric), (unlisted, listed)) in top::THREADS.iter().zip(notes) {
             let took = programs.iter().filter(|(program, _)| program.starts_with(name));
-            self.series.set_value(*metric, took.fold(0.0, |sum, (_, share)| sum + share));
+            match took.map(|(_, share)| *share).reduce(|sum, share| sum + share) {
+                Some(share) => {
+                    *listed = true;
+                    self.series.set_value(*metric, share);
+                }
+                None => unlisted.push(row),
+            }
         }
         let mut most: Vec<(String, f64)> = programs.into_iter().collect();
         most.sort_by(|(_, one), (_, other)| other.total_cmp(one));
@@ -189,9 +215,27 @@ impl PidstatReader {
     }
 }
 
+impl PidstatReader {
+    /// A thread that is listed in one interval was asked for in all: it took nothing where it is
+    /// not. Of one that never is, nothing is known.
+    fn set_idle_threads(&mut self) {
+        let notes = self.unlisted.iter().zip(self.listed);
+        for ((_, metric), (rows, _)) in
+            top::THREADS.iter().zip(notes).filter(|(_, (_, listed))| *listed)
+        {
+            for row in rows {
+                self.series.set_at(*row, *metric, 0.0);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::process::{Command, Stdio};
+    use std::time::Instant;
+
+    use hugewise_testkit::{Skip, require};
 
     use super::*;
     use crate::Metric;
@@ -247,14 +291,55 @@ mod tests {
     }
 
     #[test]
+    fn of_threads_that_are_never_listed_nothing_is_known() {
+        // pidstat -C postgres 1: whether kswapd0 worked is not in it.
+        let heading = "      UID       PID    %usr %system  %guest    %CPU   CPU  Command\n";
+        let text = format!(
+            "{BANNER}10:00:00{heading}10:00:01       26      4711   40.00   10.00    0.00   50.00     \
+             0  postgres\n10:00:02       26      4711   41.00   10.00    0.00   51.00     0  postgres\n"
+        );
+        let series = parse(&text);
+        assert_eq!(series.value(Metric::KswapdCpu, 0), None);
+        assert_eq!(series.value(Metric::KhugepagedCpu, 1), None);
+        // A terminal gets the headings once: each interval is a second.
+        let intervals: Vec<_> = series.samples().iter().map(|sample| sample.interval).collect();
+        assert_eq!(intervals, [Some(Duration::from_secs(1)); 2]);
+    }
+
+    #[test]
+    fn seconds_since_1970_are_read() {
+        let text = format!(
+            "{BANNER}#      Time       PID    %usr %system  %guest    %CPU   CPU  Command\n \
+             1432825800        79    0.00   98.00    0.00   98.00     1  kswapd0\n\n\
+             #      Time       PID    %usr %system  %guest    %CPU   CPU  Command\n \
+             1432825805      4711    1.00    0.00    0.00    1.00     0  postgres\n"
+        );
+        let series = parse(&text);
+        assert!(matches!(series.clock, Clock::Utc { .. }));
+        // `date -u -d @1432825800`: 2015-05-28 15:10:00.
+        assert_eq!(series.clock.format(series.samples()[0].at), "2015-05-28T15:10:00Z");
+        let kswapd = [0, 1].map(|row| series.value(Metric::KswapdCpu, row));
+        assert_eq!(kswapd, [Some(98.0), Some(0.0)]);
+    }
+
+    #[test]
     fn what_sysstat_of_this_machine_prints_is_read() {
         for arguments in [&["1", "2"][..], &["-h", "1", "2"], &["-u", "-r", "-d", "-t", "1", "2"]] {
-            let printed = Command::new("pidstat").args(arguments).env("LC_ALL", "C").output();
-            let text = String::from_utf8(printed.unwrap().stdout).unwrap();
+            let mut pidstat = Command::new("pidstat");
+            pidstat.args(arguments).env("LC_ALL", "C");
+            let tool = pidstat.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+            let tool = require!(tool.map_err(|error| Skip(format!("pidstat: {error}"))));
+            // It lists only who works: on a quiet machine nobody, unless this program does.
+            let quiet = Instant::now() + Duration::from_millis(2500);
+            while Instant::now() < quiet {
+                std::hint::spin_loop();
+            }
+            let text = String::from_utf8(tool.wait_with_output().unwrap().stdout).unwrap();
             assert!(is_pidstat(text.as_bytes()), "{text}");
             let series = parse(&text);
             assert_eq!(series.samples().len(), 2, "{text}");
-            assert!(series.value(Metric::KhugepagedCpu, 1).is_some());
+            let mut programs = series.command_columns(Use::Processor);
+            assert!(programs.any(|(_, column)| column.get(1) > Some(0.0)), "{text}");
         }
     }
 }
