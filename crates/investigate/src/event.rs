@@ -26,6 +26,8 @@ named_enum! {
         Oops "kernel-oops",
         /// The kernel could not give a stretch of memory that it was asked for.
         AllocationFailure "allocation-failure",
+        /// Somebody who may not wait for memory got none at once.
+        ReserveEmpty "reserve-empty",
         /// A task waited for minutes without a break.
         HungTask "hung-task",
         /// A processor was stuck in the kernel: soft and hard lockups, RCU stalls.
@@ -52,6 +54,8 @@ named_enum! {
         ServerRecovered "server-recovered",
         /// A server ended by itself, or was killed.
         ServerFailed "server-failed",
+        /// A server was refused memory that it asked the kernel for, and went on.
+        MemoryRefused "memory-refused",
         /// A server said that it lacks memory, processes or connections.
         ServerTrouble "server-trouble",
     }

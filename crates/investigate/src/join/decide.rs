@@ -17,6 +17,10 @@ const HIGH: f64 = 30.0;
 const TAKEN_BACK: f64 = 100.0;
 /// Allocations a second that wait for compaction, at their most: fewer are none.
 const FEW_STALLS: f64 = 1.0;
+/// Requests for pages in a row that failed within one trouble, and tasks whose requests they were:
+/// a driver that asks for too much is one.
+const FAILURES: usize = 3;
+const FAILED_TASKS: usize = 2;
 /// Part of a pool that is left in one that counts as used.
 const USED: f64 = 0.1;
 
@@ -30,7 +34,7 @@ pub(super) struct Decision {
 
 /// Every cause that the facts allow, in no order: [`causes`](super::causes) ranks them.
 pub(super) fn find_causes(facts: &WindowFacts<'_>) -> Vec<Cause> {
-    let judges: [fn(&WindowFacts<'_>) -> Option<VerdictCandidate>; 20] = [
+    let judges: [fn(&WindowFacts<'_>) -> Option<VerdictCandidate>; 22] = [
         judge_killed_processes,
         |facts| judge_strong(facts, SignatureKind::CgroupOom, IncidentVerdict::CgroupLimit),
         judge_crash,
@@ -46,6 +50,8 @@ pub(super) fn find_causes(facts: &WindowFacts<'_>) -> Vec<Cause> {
         judge_hung_tasks,
         judge_killed_units,
         judge_exhausted_memory,
+        judge_memory_in_pieces,
+        judge_refused_memory,
         judge_busy_kernel,
         judge_starved_collectors,
         judge_refused_server,
@@ -339,6 +345,24 @@ fn judge_exhausted_memory(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
     Some((verdict, confidence, true))
 }
 
+/// Several tasks, again and again, got no pages in a row, for which the kernel had compacted first.
+fn judge_memory_in_pieces(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
+    let (failures, tasks) = facts.in_pieces;
+    let is_told = failures >= FAILURES && tasks >= FAILED_TASKS;
+    is_told.then_some((IncidentVerdict::CompactionStall, Confidence::Low, false))
+}
+
+/// A server was refused memory again and again: by a host that has none left, at a limit, or because
+/// the kernel may not promise more (vm.overcommit_memory).
+fn judge_refused_memory(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
+    let again = facts.is_clear(SignatureKind::ServerLog);
+    (again && facts.logged(LogEventKind::MemoryRefused)).then_some((
+        IncidentVerdict::OutOfMemory,
+        Confidence::Low,
+        true,
+    ))
+}
+
 fn judge_hung_tasks(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
     let felt = facts.any_clear(&[
         SignatureKind::KernelCpu,
@@ -572,6 +596,10 @@ impl Decision {
             IncidentVerdict::KernelCrash => {
                 &["the dump that kdump writes: crash, or its vmcore-dmesg.txt"]
             }
+            IncidentVerdict::OutOfMemory if facts.logged(LogEventKind::MemoryRefused) => &[
+                "what refused the memory: vm.overcommit_memory with CommitLimit and Committed_AS \
+                 of /proc/meminfo, a cgroup's limit, or the host: dmesg or journalctl -k",
+            ],
             IncidentVerdict::OutOfMemory if !facts.killed_by_its_word() => {
                 &["who was killed, and who had the memory: dmesg or journalctl -k, from \"Out of \
                    memory\" on"]

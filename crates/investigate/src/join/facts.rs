@@ -1,5 +1,7 @@
 //! A host in a window of time: the figures that verdicts are made of.
 
+use std::collections::BTreeSet;
+
 use hugewise_model::Bytes;
 
 use super::changes::CountChange;
@@ -131,6 +133,8 @@ pub(super) struct WindowFacts<'a> {
     pub(super) report: Option<MemoryReport>,
     /// What the kernel was at where tasks hung, by its log.
     pub(super) work: Option<KernelWork>,
+    /// How often pages in a row were not to be had, and by how many tasks or sizes.
+    pub(super) in_pieces: (usize, usize),
     pub(super) scans: Scans,
     /// Whether scans were counted, and none were in the window nor in the minutes around it.
     pub(super) no_scans: bool,
@@ -297,6 +301,15 @@ impl IncidentWindow<'_> {
         let (from, to) = (self.from, self.to);
         let all = self.history.series.iter().flat_map(Series::events);
         all.filter(move |(at, _)| (from..=to).contains(at)).map(|(_, event)| event)
+    }
+
+    fn count_allocation_failures(&self) -> (usize, usize) {
+        let failed = || {
+            let is_failure = |event: &&LogEvent| event.kind == LogEventKind::AllocationFailure;
+            self.log_events().filter(is_failure)
+        };
+        let said: BTreeSet<&str> = failed().map(|event| event.what.as_str()).collect();
+        (failed().count(), said.len())
     }
 
     fn memory_report(&self) -> Option<MemoryReport> {
@@ -501,6 +514,7 @@ impl<'a> WindowFacts<'a> {
             tables: window.page_table_share(),
             report: window.memory_report(),
             work: window.log_events().filter_map(|event| event.work).max(),
+            in_pieces: window.count_allocation_failures(),
             tables_read: has(Metric::PageTables)
                 || window.memory_report().is_some_and(|report| report.page_tables.is_some())
                 || history.facts.as_ref().is_some_and(|facts| facts.page_tables.is_some()),

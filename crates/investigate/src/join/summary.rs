@@ -68,7 +68,7 @@ pub(super) fn summarize_incident(decision: &Decision, facts: &WindowFacts<'_>) -
         );
     let hedge = match verdict {
         _ if is_certain => "",
-        IncidentVerdict::CgroupLimit => "consistent with ",
+        IncidentVerdict::CgroupLimit | IncidentVerdict::CompactionStall => "consistent with ",
         _ => "consistent with a ",
     };
     format!("{hedge}{}: {}", describe_verdict(verdict, facts), parts.join("; "))
@@ -80,6 +80,9 @@ fn describe_verdict(verdict: IncidentVerdict, facts: &WindowFacts<'_>) -> &'stat
         IncidentVerdict::ReclaimStorm => "reclaim storm",
         IncidentVerdict::SwapStorm => "swap storm",
         IncidentVerdict::LoginStorm => "login storm",
+        IncidentVerdict::CompactionStall if facts.in_pieces.0 > 0 && facts.compacted.is_none() => {
+            "memory was in pieces that compaction did not join"
+        }
         IncidentVerdict::CompactionStall => "stalls in memory compaction",
         IncidentVerdict::OutOfMemory => "out of memory",
         IncidentVerdict::CgroupLimit

@@ -3,12 +3,15 @@
 //!
 //! Texts are those of Oracle's alert log (11.2 to 23ai, as text and as `log.xml`), of PostgreSQL's
 //! log (text, csvlog and jsonlog), of the error logs of MariaDB and MySQL, of Redis's and Valkey's
-//! log, and of the JVM's unified log and its reports of fatal errors.
+//! log, of MongoDB's, of QEMU's below libvirt, and of the JVM's unified log and its reports of fatal
+//! errors.
 
 mod jvm;
+mod mongodb;
 mod oracle;
 mod oracle_start;
 mod postgresql;
+mod qemu;
 mod redis;
 
 use std::io::Read;
@@ -55,6 +58,12 @@ fn detect_engine(text: &[u8]) -> Option<Engine> {
         }
         if line.starts_with(oracle::MESSAGE) {
             return Some(Engine::Oracle);
+        }
+        if mongodb::parse_mongodb_line(line).is_some() {
+            return Some(Engine::MongoDb);
+        }
+        if qemu::parse_qemu_line(line).is_some() {
+            return Some(Engine::Qemu);
         }
         let in_json = line.starts_with('{').then(|| parse_json_message(line)).flatten();
         let line = match &in_json {
@@ -108,6 +117,8 @@ pub fn read(stream: &mut dyn Read, source: &str, engine: Engine) -> Result<Serie
         Engine::PostgreSql => reader.push_postgresql_line(line),
         Engine::Redis | Engine::Valkey => reader.push_redis_line(line),
         Engine::Jvm => reader.push_jvm_line(&mut machine, line),
+        Engine::MongoDb => reader.push_mongodb_line(line),
+        Engine::Qemu => reader.push_qemu_line(line),
         _ => reader.push_mysql_line(line),
     });
     reader.finish_start();
@@ -131,6 +142,13 @@ pub fn read(stream: &mut dyn Read, source: &str, engine: Engine) -> Result<Serie
 /// What text without times says of a server's last start, as `hugewise verify --log` reads it; `None`
 /// where it says nothing bad.
 pub(super) fn read_untimed(text: &str, source: &str, began: Option<Moment>) -> Option<Series> {
+    let crash = text
+        .lines()
+        .filter_map(postgresql::split_at_level)
+        .find_map(|(_, message)| postgresql::parse_crash(message));
+    if let Some(event) = crash {
+        return Some(untimed_series(source, Engine::PostgreSql, event, began));
+    }
     let log = LogText { path: source, bytes: text.as_bytes() };
     let report = read_log(&log, None).ok()?;
     let names = EngineKind::for_engine(report.engine).names;
@@ -146,13 +164,17 @@ pub(super) fn read_untimed(text: &str, source: &str, began: Option<Moment>) -> O
     };
     let why = Some(report.reason.as_str()).filter(|reason| !reason.is_empty());
     let why = why.or_else(|| report.errors.first().map(String::as_str)).unwrap_or_default();
-    let mut series = Series::new(source, SourceFormat::ServerLog(report.engine));
+    let event = LogEvent::new(kind, format!("{words}: {why}"));
+    Some(untimed_series(source, report.engine, event, began))
+}
+
+fn untimed_series(source: &str, engine: Engine, event: LogEvent, began: Option<Moment>) -> Series {
+    let mut series = Series::new(source, SourceFormat::ServerLog(engine));
     let at = began.unwrap_or_default();
     series.extend_coverage(at);
     series.unplaced = began.is_none().then_some(UnplacedTimes::Untimed);
-    let what = format!("{words}: {why}");
-    series.marks.push(Mark { at, kind: MarkKind::Event(LogEvent::new(kind, what)) });
-    Some(series.finish())
+    series.marks.push(Mark { at, kind: MarkKind::Event(event) });
+    series.finish()
 }
 
 pub(super) fn is_undated(line: &str) -> bool {
@@ -170,6 +192,8 @@ pub(super) fn parse_service_line(tag: &str, message: &str) -> Option<LogEvent> {
             return parse_postgresql_message(postgresql::split_at_level(message)?.1);
         }
         "java" => return jvm::recognize_message(message),
+        "libvirtd" | "virtqemud" => return qemu::parse_daemon_event(message),
+        program if qemu::is_program(program) => return find_meaning(message, qemu::QEMU),
         _ => {}
     }
     // Patroni, containers and supervisors pass on what the server in them writes, time and all.
@@ -256,6 +280,14 @@ const POSTGRESQL: Meanings = &[
         ],
     ),
     (
+        LogEventKind::MemoryRefused,
+        &[
+            ("LOG:  could not fork new process*Cannot allocate memory", NO_FORK),
+            // PostgreSQL 18.
+            ("LOG:  could not fork \"*Cannot allocate memory", NO_FORK),
+        ],
+    ),
+    (
         LogEventKind::ServerTrouble,
         &[
             (
@@ -282,6 +314,7 @@ const POSTGRESQL: Meanings = &[
     ),
 ];
 
+const NO_FORK: &str = "PostgreSQL was refused the memory for a session's process";
 const REFUSED_SESSION: &str = "PostgreSQL refused a session: max_connections was reached";
 const MARIADB_FELL_BACK: &str =
     "MariaDB got no huge pages for a part of its memory and went on without them";
@@ -387,6 +420,18 @@ impl ServerLogReader {
         }
         self.record_stamp(&stamp.at);
         self.record_event(redis::parse_redis_event(message));
+    }
+
+    fn push_mongodb_line(&mut self, line: &str) {
+        let Some((stamp, message)) = mongodb::parse_mongodb_line(line) else { return };
+        self.record_stamp(&stamp);
+        self.record_event(mongodb::parse_mongodb_event(&message));
+    }
+
+    fn push_qemu_line(&mut self, line: &str) {
+        let Some((stamp, message)) = qemu::parse_qemu_line(line) else { return };
+        self.record_stamp(&stamp);
+        self.record_event(find_meaning(message, qemu::QEMU));
     }
 
     fn push_jvm_line(&mut self, machine: &mut jvm::JvmLogState, line: &str) {

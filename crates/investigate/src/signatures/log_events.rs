@@ -63,6 +63,7 @@ const fn kind_of_event(kind: LogEventKind) -> SignatureKind {
         | LogEventKind::UnitKilled => SignatureKind::Oom,
         LogEventKind::CgroupOutOfMemory => SignatureKind::CgroupOom,
         LogEventKind::AllocationFailure
+        | LogEventKind::ReserveEmpty
         | LogEventKind::MemoryExhausted
         | LogEventKind::ManualKill
         | LogEventKind::Panic
@@ -80,6 +81,7 @@ const fn kind_of_event(kind: LogEventKind) -> SignatureKind {
         | LogEventKind::ServerRefused
         | LogEventKind::ServerRecovered
         | LogEventKind::ServerFailed
+        | LogEventKind::MemoryRefused
         | LogEventKind::ServerTrouble => SignatureKind::ServerLog,
     }
 }
@@ -153,6 +155,7 @@ fn rate_kernel_events(events: &[(Moment, &LogEvent)], said: &BTreeSet<&str>) -> 
 fn rate_server_events(events: &[(Moment, &LogEvent)]) -> SignatureStrength {
     let clear = count_events(events, LogEventKind::ServerFailed) > 0
         || count_events(events, LogEventKind::ServerRefused) > 0
+        || count_events(events, LogEventKind::MemoryRefused) >= FEW
         || count_events(events, LogEventKind::ServerTrouble) >= REFUSALS;
     if clear { SignatureStrength::Clear } else { SignatureStrength::Weak }
 }

@@ -61,7 +61,10 @@ pub(super) fn clean_lines(text: &str) -> Vec<String> {
     let mut lines = collect_lines(text);
     strip_quote_marks(&mut lines);
     strip_line_numbers(&mut lines);
-    strip_file_names(&mut lines);
+    if strip_file_names(&mut lines) {
+        // `grep -n` writes the number behind the name.
+        strip_line_numbers(&mut lines);
+    }
     strip_indent(&mut lines);
     replace_column_commas(&mut lines);
     join_broken_lines(&lines).unwrap_or(lines)
@@ -176,8 +179,9 @@ fn split_line_number(line: &str) -> Option<(u64, &str)> {
     Some((number, rest))
 }
 
-/// Removes the file name that grep put before each line, or before a field of the kernel's.
-fn strip_file_names(lines: &mut [String]) {
+/// Removes the file name that grep put before each line, or before a field of the kernel's; returns
+/// whether each had one.
+fn strip_file_names(lines: &mut [String]) -> bool {
     let name = |line: &str| {
         let (name, _) = line.split_once(':')?;
         let begins = name
@@ -197,6 +201,7 @@ fn strip_file_names(lines: &mut [String]) {
             *line = rest.to_owned();
         }
     }
+    all
 }
 
 fn strip_indent(lines: &mut [String]) {

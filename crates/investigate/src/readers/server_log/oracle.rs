@@ -32,8 +32,19 @@ const ORACLE: Meanings = &[
         ],
     ),
     (
+        LogEventKind::MemoryRefused,
+        &[(
+            "ORA-27300: OS system dependent operation:*failed with status: 12",
+            "ORA-27300: the kernel refused Oracle memory (error 12)",
+        )],
+    ),
+    (
         LogEventKind::ServerTrouble,
         &[
+            (
+                "ORA-27300: OS system dependent operation:fork failed with status: 11",
+                "ORA-27300: Oracle could not start a process (error 11: a limit of processes)",
+            ),
             ("ORA-04030", "ORA-04030: a process was refused private memory"),
             ("ORA-04031", "ORA-04031: a pool of the SGA was exhausted"),
             ("ORA-04036", "ORA-04036: the PGA reached its limit"),

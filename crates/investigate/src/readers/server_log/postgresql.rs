@@ -25,8 +25,13 @@ pub(super) fn parse_line(line: &str) -> Option<(LineTimestamp, String)> {
         return parse_json_line(line);
     }
     parse_csv_row(line).or_else(|| {
-        let (prefix, message) = split_at_level(line)?;
-        Some((parse_prefix_time(prefix)?, message.to_owned()))
+        if let Some((prefix, message)) = split_at_level(line) {
+            return Some((parse_prefix_time(prefix)?, message.to_owned()));
+        }
+        // A web page shows one blank for two; other programs than PostgreSQL have no such level.
+        let (prefix, message) = line.split_once("LOG: ").filter(|_| !line.contains(":  "))?;
+        let ends = prefix.is_empty() || prefix.ends_with([' ', ':', ']']);
+        Some((parse_prefix_time(prefix).filter(|_| ends)?, format!("LOG:  {message}")))
     })
 }
 

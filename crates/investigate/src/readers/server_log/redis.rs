@@ -78,6 +78,13 @@ const REDIS: Meanings = &[
         ],
     ),
     (
+        LogEventKind::MemoryRefused,
+        &[
+            ("Can't save in background: fork: Cannot allocate memory", NO_FORK),
+            ("Can't rewrite append only file in background: fork: Cannot allocate memory", NO_FORK),
+        ],
+    ),
+    (
         LogEventKind::ServerTrouble,
         &[
             // `you have` up to 6.2, `You have` since.
@@ -85,8 +92,8 @@ const REDIS: Meanings = &[
             ("WARNING You have Transparent Huge Pages (THP) support enabled", ON_THP),
             ("Background saving error", "Redis could not save its data"),
             ("Background AOF rewrite terminated with error", "Redis could not save its data"),
-            ("Can't save in background: fork: ", NO_FORK),
-            ("Can't rewrite append only file in background: fork: ", NO_FORK),
+            ("Can't save in background: fork: ", NO_PROCESS),
+            ("Can't rewrite append only file in background: fork: ", NO_PROCESS),
             (
                 "Asynchronous AOF fsync is taking too long",
                 "Redis waited for its disk (fsync of the append-only file)",
@@ -100,6 +107,7 @@ const REDIS: Meanings = &[
 const ON_THP: &str = "Redis warned that it runs on transparent huge pages (on kernels before 5.8 \
      a write during a save copies 2 MiB)";
 const NO_FORK: &str = "Redis was refused the memory to fork for a save";
+const NO_PROCESS: &str = "Redis could not fork for a save";
 const NO_CLIENT: &str = "Redis refused a client: maxclients was reached";
 
 pub(super) fn parse_redis_event(message: &str) -> Option<LogEvent> {

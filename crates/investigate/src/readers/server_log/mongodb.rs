@@ -1,0 +1,119 @@
+//! MongoDB's log: `2016-05-21T22:31:48.042-0400 E STORAGE  [thread1] text` of 3.0 to 4.2, and a JSON
+//! object a line since 4.4.
+
+use serde_json::Value;
+
+use super::{Meanings, find_meaning};
+use crate::event::{LogEvent, LogEventKind};
+use crate::readers::line_timestamp::LineTimestamp;
+
+/// A message with its level before it: `E WiredTiger error: ...`.
+pub(super) fn parse_mongodb_line(line: &str) -> Option<(LineTimestamp, String)> {
+    if line.starts_with('{') {
+        return parse_json_line(line);
+    }
+    let (time, rest) = line.split_once(' ')?;
+    let (level, rest) = rest.split_once(' ')?;
+    let (component, rest) = rest.trim_start().split_once(' ')?;
+    let (context, message) = rest.trim_start().strip_prefix('[')?.split_once("] ")?;
+    let is_component = component == "-"
+        || (component.len() <= 16 && component.bytes().all(|letter| letter.is_ascii_uppercase()));
+    let known = is_level(level) && is_component && context.len() <= 64 && time.contains('T');
+    let stamp = LineTimestamp::parse(time).filter(|_| known)?;
+    Some((stamp, format!("{level} {}", message.trim_start())))
+}
+
+fn is_level(word: &str) -> bool {
+    matches!(word, "F" | "E" | "W" | "I" | "D" | "D1" | "D2" | "D3" | "D4" | "D5")
+}
+
+fn parse_json_line(line: &str) -> Option<(LineTimestamp, String)> {
+    let members: serde_json::Map<String, Value> = serde_json::from_str(line).ok()?;
+    let stamp = LineTimestamp::parse(members.get("t")?.get("$date")?.as_str()?)?;
+    let get = |name: &str| members.get(name)?.as_str();
+    let (level, message) = (get("s").filter(|level| is_level(level))?, get("msg")?);
+    // WiredTiger's own words, as text or as an object with them.
+    let told = members.get("attr").and_then(|attributes| attributes.get("message"));
+    let told = told.and_then(|told| told.as_str().or_else(|| told.get("msg")?.as_str()));
+    Some((stamp, format!("{level} {message}: {}", told.unwrap_or_default())))
+}
+
+pub(super) fn parse_mongodb_event(message: &str) -> Option<LogEvent> {
+    let is_error = message.starts_with("E ") || message.starts_with("F ");
+    let ends = ["Fatal Assertion", "Fatal assertion", "Got signal: "];
+    let (_, text) = message.split_once(' ')?;
+    // Its words for the signal come behind others in JSON.
+    if ends.iter().any(|words| text.starts_with(words))
+        || (message.starts_with("F ") && text.contains(": Got signal: "))
+    {
+        let what = "MongoDB ended itself after an error (abort)";
+        return Some(LogEvent::new(LogEventKind::ServerFailed, what));
+    }
+    if is_error && text.contains("Cannot allocate memory") {
+        let what = "MongoDB was refused memory (Cannot allocate memory)";
+        return Some(LogEvent::new(LogEventKind::ServerTrouble, what));
+    }
+    find_meaning(text, MONGODB)
+}
+
+const MONGODB: Meanings = &[
+    (
+        LogEventKind::ServerStarted,
+        &[
+            ("waiting for connections", "MongoDB started"),
+            ("Waiting for connections", "MongoDB started"),
+        ],
+    ),
+    (
+        LogEventKind::ServerRecovered,
+        &[("Detected unclean shutdown", "MongoDB had not been shut down before this start")],
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(line: &str) -> Option<(LogEventKind, String)> {
+        let (_, message) = parse_mongodb_line(line)?;
+        parse_mongodb_event(&message).map(|event| (event.kind, event.what))
+    }
+
+    #[test]
+    fn both_forms_of_its_lines_are_read() {
+        let refused = "MongoDB was refused memory (Cannot allocate memory)".to_owned();
+        let ended = "MongoDB ended itself after an error (abort)".to_owned();
+        for (line, event) in [
+            (
+                "2016-05-21T22:31:48.042-0400 E STORAGE  [thread1] WiredTiger (12) \
+                 [1463884307:558146][277593:0x7faf94a62700], WT_SESSION.checkpoint: write error: \
+                 failed to write 8192 bytes at offset 140288000: Cannot allocate memory",
+                Some((LogEventKind::ServerTrouble, refused.clone())),
+            ),
+            (
+                "2016-05-21T22:31:48.048-0400 I -        [thread1] Fatal Assertion 28558",
+                Some((LogEventKind::ServerFailed, ended.clone())),
+            ),
+            (
+                "2016-05-21T22:31:48.246-0400 F -        [thread1] Got signal: 6 (Aborted).",
+                Some((LogEventKind::ServerFailed, ended.clone())),
+            ),
+            (
+                r#"{"t":{"$date":"2022-04-27T09:15:04.011+00:00"},"s":"E",  "c":"STORAGE",  "id":22435,   "ctx":"x","msg":"WiredTiger error","attr":{"error":12,"message":"eviction-server: Cannot allocate memory"}}"#,
+                Some((LogEventKind::ServerTrouble, refused)),
+            ),
+            (
+                r#"{"t":{"$date":"2022-04-27T09:15:04.011+00:00"},"s":"F",  "c":"CONTROL",  "id":6384300, "ctx":"x","msg":"Writing fatal message","attr":{"message":"Got signal: 6 (Aborted).\n"}}"#,
+                Some((LogEventKind::ServerFailed, ended)),
+            ),
+            (
+                "2016-05-21T22:31:40.013-0400 I NETWORK  [conn1] received client metadata: Fatal \
+                 Assertion",
+                None,
+            ),
+            ("2016-05-21T22:31:40.013-0400 I Cannot allocate memory", None),
+        ] {
+            assert_eq!(told(line), event, "{line}");
+        }
+    }
+}
