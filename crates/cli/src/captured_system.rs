@@ -5,7 +5,6 @@ use std::time::Duration;
 use hugewise_change::plan::{FileContent, FileMode, FileState};
 use hugewise_change::{System, SystemFailure};
 use hugewise_host::Source;
-use hugewise_model::Observed;
 use hugewise_system::{Ran, SystemLock, Unfit};
 
 /// A capture keeps no owners and permissions: files count as root's, and readable by everybody.
@@ -17,11 +16,7 @@ fn read_only(what: &str) -> SystemFailure {
 
 impl CapturedSystem<'_> {
     fn read_bytes(&self, path: &str) -> Result<Option<Vec<u8>>, SystemFailure> {
-        match self.0.read(path) {
-            Observed::Known(bytes) => Ok(Some(bytes)),
-            Observed::Absent => Ok(None),
-            other => Err(SystemFailure::new(path, other.reason_text().unwrap_or_default())),
-        }
+        self.0.read(path).into_present().map_err(|why| SystemFailure::new(path, why.to_string()))
     }
 }
 
@@ -53,11 +48,8 @@ impl System for CapturedSystem<'_> {
     }
 
     fn list_folder(&self, folder: &str) -> Result<Option<Vec<String>>, SystemFailure> {
-        match self.0.list_folder(folder) {
-            Observed::Known(names) => Ok(Some(names)),
-            Observed::Absent => Ok(None),
-            other => Err(SystemFailure::new(folder, other.reason_text().unwrap_or_default())),
-        }
+        let names = self.0.list_folder(folder).into_present();
+        names.map_err(|why| SystemFailure::new(folder, why.to_string()))
     }
 
     fn write_value(&self, path: &str, _value: &str) -> Result<(), SystemFailure> {

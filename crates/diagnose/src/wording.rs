@@ -63,11 +63,7 @@ pub fn render_percent(part: f64) -> String {
 
 /// A page size as boot parameters name it: `2M`, `1G`, `64K`.
 pub fn boot_name(page: PageSize) -> String {
-    match page.bytes().get() {
-        bytes if bytes >= 1 << 30 => format!("{}G", bytes >> 30),
-        bytes if bytes >= 1 << 20 => format!("{}M", bytes >> 20),
-        bytes => format!("{}K", bytes >> 10),
-    }
+    page.boot_name()
 }
 
 /// A boot parameter's page size: `1G`, `2M`, `2048k`; the kernel's memparse takes either case.

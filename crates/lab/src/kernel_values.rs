@@ -1,6 +1,6 @@
 use hugewise_host::Source;
 use hugewise_host::source::LiveSource;
-use hugewise_model::{Observed, PageCount, PageSize};
+use hugewise_model::{PageCount, PageSize};
 use hugewise_system::SystemFailure;
 
 pub(crate) const POOLS: &str = "/sys/kernel/mm/hugepages";
@@ -61,11 +61,9 @@ fn no_number(path: &str) -> SystemFailure {
 }
 
 fn read_text(path: &str) -> Result<Option<String>, SystemFailure> {
-    match LiveSource::new().read(path) {
-        Observed::Known(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).trim().to_owned())),
-        Observed::Absent => Ok(None),
-        other => Err(SystemFailure::new(path, other.reason_text().unwrap_or_default())),
-    }
+    let there = LiveSource::new().read(path).into_present();
+    let bytes = there.map_err(|why| SystemFailure::new(path, why.to_string()))?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()))
 }
 
 pub(crate) fn pool_file(page_size: PageSize, name: &str) -> String {

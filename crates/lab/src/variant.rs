@@ -50,11 +50,7 @@ pub fn base_page() -> PageSize {
 }
 
 fn short_page_size(page: PageSize) -> String {
-    match page.bytes().get() {
-        bytes if bytes >= 1 << 30 => format!("{}g", bytes >> 30),
-        bytes if bytes >= 1 << 20 => format!("{}m", bytes >> 20),
-        bytes => format!("{}k", bytes >> 10),
-    }
+    page.boot_name().to_lowercase()
 }
 
 fn page_size(text: &str) -> Option<PageSize> {

@@ -370,28 +370,18 @@ pub struct StartCommand {
     pub place: FileLocation,
 }
 
-/// What reads the command line of the next boot, and from where.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BootLoader {
-    /// GRUB, from its generated menu.
-    Grub,
-    /// GRUB before version 2: people and grubby edit its menu (RHEL 4 to 6, SLES 10 and 11).
-    GrubLegacy,
-    /// GRUB or another, from entries of the Boot Loader Specification that grubby keeps.
-    Bls,
-    /// systemd-boot, from its entries or a unified kernel image.
-    SystemdBoot,
-}
-
-impl BootLoader {
-    /// Name in text.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Grub => "grub",
-            Self::GrubLegacy => "grub-legacy",
-            Self::Bls => "bls",
-            Self::SystemdBoot => "systemd-boot",
-        }
+crate::named_enum! {
+    /// What reads the command line of the next boot, and from where.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum BootLoader as_str {
+        /// GRUB, from its generated menu.
+        Grub = "grub",
+        /// GRUB before version 2: people and grubby edit its menu (RHEL 4 to 6, SLES 10 and 11).
+        GrubLegacy = "grub-legacy",
+        /// GRUB or another, from entries of the Boot Loader Specification that grubby keeps.
+        Bls = "bls",
+        /// systemd-boot, from its entries or a unified kernel image.
+        SystemdBoot = "systemd-boot",
     }
 }
 

@@ -25,25 +25,16 @@ impl std::fmt::Display for RuleId {
     }
 }
 
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
-    /// Worth knowing.
-    Info,
-    /// It will hurt under load.
-    Warn,
-    /// It hurts now, or will at the next start.
-    Error,
-}
-
-impl Level {
-    /// Name in text and JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warn => "warn",
-            Self::Error => "error",
-        }
+crate::named_enum! {
+    /// How bad a finding is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Level as_str {
+        /// Worth knowing.
+        Info = "info",
+        /// It will hurt under load.
+        Warn = "warn",
+        /// It hurts now, or will at the next start.
+        Error = "error",
     }
 }
 
@@ -129,55 +120,34 @@ pub struct Link {
     pub evidence: String,
 }
 
-/// The links by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LinkName {
-    /// The server's settings ask for huge pages.
-    Asked,
-    /// A pool of the page size that it asks for exists.
-    Pool,
-    /// The pool was large enough when it started, as far as that shows now.
-    Room,
-    /// Limits and permission as this kernel checks them.
-    Permission,
-    /// The hugetlb cgroup lets it have its demand.
-    Cgroup,
-    /// The memory is mapped on huge pages.
-    Mapped,
-}
-
-impl LinkName {
-    /// Name in text and JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Asked => "asked",
-            Self::Pool => "pool",
-            Self::Room => "room",
-            Self::Permission => "permission",
-            Self::Cgroup => "cgroup",
-            Self::Mapped => "mapped",
-        }
+crate::named_enum! {
+    /// The links by name.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum LinkName as_str {
+        /// The server's settings ask for huge pages.
+        Asked = "asked",
+        /// A pool of the page size that it asks for exists.
+        Pool = "pool",
+        /// The pool was large enough when it started, as far as that shows now.
+        Room = "room",
+        /// Limits and permission as this kernel checks them.
+        Permission = "permission",
+        /// The hugetlb cgroup lets it have its demand.
+        Cgroup = "cgroup",
+        /// The memory is mapped on huge pages.
+        Mapped = "mapped",
     }
 }
 
-/// Whether a link holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkState {
-    /// It holds.
-    Ok,
-    /// It does not.
-    Broken,
-    /// It could not be told.
-    Unknown,
-}
-
-impl LinkState {
-    /// Name in text and JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Broken => "broken",
-            Self::Unknown => "unknown",
-        }
+crate::named_enum! {
+    /// Whether a link holds.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum LinkState as_str {
+        /// It holds.
+        Ok = "ok",
+        /// It does not.
+        Broken = "broken",
+        /// It could not be told.
+        Unknown = "unknown",
     }
 }

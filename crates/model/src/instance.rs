@@ -345,57 +345,36 @@ pub struct Segment {
     pub identity: (u64, u64),
 }
 
-/// Kinds of segments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SegmentKind {
-    /// shmget.
-    SystemV,
-    /// A file on tmpfs (/dev/shm) or a memfd.
-    Posix,
-    /// Shared anonymous memory.
-    AnonymousShared,
-    /// A file on hugetlbfs.
-    Hugetlbfs,
-    /// Private to one process.
-    Private,
-}
-
-impl SegmentKind {
-    /// Name in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::SystemV => "sysv",
-            Self::Posix => "posix",
-            Self::AnonymousShared => "anonymous_shared",
-            Self::Hugetlbfs => "hugetlbfs",
-            Self::Private => "private",
-        }
+crate::named_enum! {
+    /// Kinds of segments.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum SegmentKind as_str {
+        /// shmget.
+        SystemV = "sysv",
+        /// A file on tmpfs (/dev/shm) or a memfd.
+        Posix = "posix",
+        /// Shared anonymous memory.
+        AnonymousShared = "anonymous_shared",
+        /// A file on hugetlbfs.
+        Hugetlbfs = "hugetlbfs",
+        /// Private to one process.
+        Private = "private",
     }
 }
 
-/// How much of an instance's memory is on huge pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HugePageUse {
-    /// Everything that can be.
-    All,
-    /// Some.
-    Partly,
-    /// Nothing.
-    None,
-    /// It could not be told.
-    #[default]
-    Unknown,
-}
-
-impl HugePageUse {
-    /// Name in text and JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Partly => "partly",
-            Self::None => "none",
-            Self::Unknown => "unknown",
-        }
+crate::named_enum! {
+    /// How much of an instance's memory is on huge pages.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum HugePageUse as_str {
+        /// Everything that can be.
+        All = "all",
+        /// Some.
+        Partly = "partly",
+        /// Nothing.
+        None = "none",
+        /// It could not be told.
+        #[default]
+        Unknown = "unknown",
     }
 }
 

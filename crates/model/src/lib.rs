@@ -9,6 +9,7 @@ pub mod escape;
 pub mod finding;
 pub mod host;
 pub mod instance;
+mod named_enum;
 pub mod observed;
 pub mod obtainable;
 pub mod page_tables;

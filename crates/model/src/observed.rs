@@ -37,6 +37,19 @@ impl<T> Observed<T> {
         }
     }
 
+    /// The fact by value, `None` where it is absent.
+    ///
+    /// # Errors
+    /// Why it is not known, where it is there.
+    pub fn into_present(self) -> Result<Option<T>, Reason> {
+        match self {
+            Self::Known(value) => Ok(Some(value)),
+            Self::Absent => Ok(None),
+            Self::Denied => Err(Reason::Denied),
+            Self::Malformed(why) => Err(Reason::Malformed(why)),
+        }
+    }
+
     /// Whether the fact is known.
     pub const fn is_known(&self) -> bool {
         matches!(self, Self::Known(_))

@@ -143,6 +143,11 @@ impl PageSize {
         Bytes(self.0)
     }
 
+    /// As boot parameters name it: `2M`, `1G`, `64K`.
+    pub fn boot_name(self) -> String {
+        self.to_string().replace([' ', 'i', 'B'], "")
+    }
+
     /// How many pages of this size hold `amount`, rounded up.
     pub const fn pages_for(self, amount: Bytes) -> PageCount {
         PageCount(amount.0.div_ceil(self.0))

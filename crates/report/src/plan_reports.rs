@@ -4,7 +4,7 @@ use hugewise_change::journal::{JournalSummary, Unreadable};
 use hugewise_change::plan::{ExpectedResolution, Plan};
 use hugewise_change::{ApplyResult, UnpersistedChange};
 use hugewise_diagnose::coverage::Coverage;
-use hugewise_model::{Host, Unread};
+use hugewise_model::{Host, Unread, named_enum};
 
 /// A plan.
 pub struct PlanReport<'a> {
@@ -23,31 +23,20 @@ pub struct PlanReport<'a> {
     pub unread: &'a [Unread],
 }
 
-/// What became of a finding that a step was to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Proof {
-    /// It is gone.
-    Gone,
-    /// It goes when the server has been restarted.
-    WaitsForRestart,
-    /// It goes when the host has been rebooted.
-    WaitsForReboot,
-    /// It is there, and should not be.
-    Remains,
-    /// The facts that it rests on could not be read.
-    Unknown,
-}
-
-impl Proof {
-    /// Name in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Gone => "gone",
-            Self::WaitsForRestart => "waits-for-restart",
-            Self::WaitsForReboot => "waits-for-reboot",
-            Self::Remains => "remains",
-            Self::Unknown => "unknown",
-        }
+named_enum! {
+    /// What became of a finding that a step was to end.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Proof as_str {
+        /// It is gone.
+        Gone = "gone",
+        /// It goes when the server has been restarted.
+        WaitsForRestart = "waits-for-restart",
+        /// It goes when the host has been rebooted.
+        WaitsForReboot = "waits-for-reboot",
+        /// It is there, and should not be.
+        Remains = "remains",
+        /// The facts that it rests on could not be read.
+        Unknown = "unknown",
     }
 }
 

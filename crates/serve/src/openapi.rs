@@ -1,5 +1,6 @@
 //! The JSON API as OpenAPI 3.1, made from the types of the answers.
 
+use hugewise_model::PageSize;
 use hugewise_report::json::api;
 use hugewise_report::openmetrics::ExpositionFormat;
 use serde_json::{Value, json};
@@ -102,20 +103,14 @@ const MEMORY: &str =
 /// Every possible page size, from the smallest base page to POWER's 16 GiB, in words and in bytes.
 fn page_sizes() -> Vec<String> {
     let sizes = || (12..=34).map(|power| 1_u64 << power);
-    let word = |bytes: u64| match bytes {
-        0..0x10_0000 => format!("{}K", bytes >> 10),
-        0x10_0000..0x4000_0000 => format!("{}M", bytes >> 20),
-        _ => format!("{}G", bytes >> 30),
-    };
-    std::iter::once("auto".to_owned())
-        .chain(sizes().map(word))
-        .chain(sizes().map(|bytes| bytes.to_string()))
-        .collect()
+    let names = sizes().filter_map(PageSize::new).map(PageSize::boot_name);
+    let bytes = sizes().map(|bytes| bytes.to_string());
+    std::iter::once("auto".to_owned()).chain(names).chain(bytes).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Bytes, PageSize};
+    use hugewise_model::Bytes;
     use proptest::prelude::*;
 
     use super::*;

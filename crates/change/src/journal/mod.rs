@@ -9,6 +9,7 @@ mod log;
 
 use std::cell::Cell;
 
+use hugewise_model::named_enum;
 use hugewise_system::{Busy, LOCK, OURS, SystemLock};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -96,43 +97,32 @@ pub(crate) enum RecordedAfter {
     Command(Vec<Option<String>>),
 }
 
-/// Where an apply stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// It runs, or was killed.
-    Running,
-    /// It is done.
-    Done,
-    /// A step failed, and everything was taken back.
-    TakenBack,
-    /// It is being undone, or the undo was killed.
-    Undoing,
-    /// It could not be taken back whole.
-    Stuck,
-    /// Undone but for what younger applies have changed since: that is undone together with them.
-    Waiting,
-    /// It was undone but for what somebody else has in hand: that is left as it is.
-    UndoneExcept,
-    /// It was undone.
-    Undone,
+named_enum! {
+    /// Where an apply stands.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum State as_str {
+        /// It runs, or was killed.
+        Running = "running",
+        /// It is done.
+        Done = "done",
+        /// A step failed, and everything was taken back.
+        TakenBack = "taken-back",
+        /// It is being undone, or the undo was killed.
+        Undoing = "undoing",
+        /// It could not be taken back whole.
+        Stuck = "stuck",
+        /// Undone but for what younger applies have changed since: that is undone together with
+        /// them.
+        Waiting = "waiting",
+        /// It was undone but for what somebody else has in hand: that is left as it is.
+        UndoneExcept = "undone-except",
+        /// It was undone.
+        Undone = "undone",
+    }
 }
 
 impl State {
-    /// Name in text and JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Done => "done",
-            Self::TakenBack => "taken-back",
-            Self::Undoing => "undoing",
-            Self::Stuck => "stuck",
-            Self::Waiting => "waiting",
-            Self::UndoneExcept => "undone-except",
-            Self::Undone => "undone",
-        }
-    }
-
     /// Whether nothing of it is left to undo.
     pub const fn is_over(self) -> bool {
         matches!(self, Self::TakenBack | Self::Undone)

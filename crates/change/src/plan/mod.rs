@@ -9,7 +9,7 @@ mod build;
 #[cfg(test)]
 mod tests;
 
-use hugewise_model::{PageSize, escape};
+use hugewise_model::{PageSize, escape, named_enum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -95,31 +95,21 @@ pub struct Step {
     pub changes: Vec<Change>,
 }
 
-/// What has to happen on the host before a step takes effect.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Risk {
-    /// Takes effect at once and interrupts nobody.
-    Safe,
-    /// Takes effect when the server is restarted.
-    Restart,
-    /// Takes effect when the host is rebooted.
-    Reboot,
-    /// Cannot be undone: what it removes is gone. Only a manual step can be.
-    Destructive,
-}
-
-impl Risk {
-    /// Name in text and JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Safe => "safe",
-            Self::Restart => "restart",
-            Self::Reboot => "reboot",
-            Self::Destructive => "destructive",
-        }
+named_enum! {
+    /// What has to happen on the host before a step takes effect.
+    #[derive(
+        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    )]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Risk as_str {
+        /// Takes effect at once and interrupts nobody.
+        Safe = "safe",
+        /// Takes effect when the server is restarted.
+        Restart = "restart",
+        /// Takes effect when the host is rebooted.
+        Reboot = "reboot",
+        /// Cannot be undone: what it removes is gone. Only a manual step can be.
+        Destructive = "destructive",
     }
 }
 
@@ -137,28 +127,19 @@ pub struct ExpectedResolution {
     pub when: EffectTime,
 }
 
-/// When a step takes effect.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum EffectTime {
-    /// As soon as it is applied.
-    Now,
-    /// When the server has been restarted.
-    Restart,
-    /// When the host has been rebooted.
-    Reboot,
-}
-
-impl EffectTime {
-    /// Name in text and JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Now => "now",
-            Self::Restart => "restart",
-            Self::Reboot => "reboot",
-        }
+named_enum! {
+    /// When a step takes effect.
+    #[derive(
+        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+    )]
+    #[serde(rename_all = "kebab-case")]
+    pub enum EffectTime as_str {
+        /// As soon as it is applied.
+        Now = "now",
+        /// When the server has been restarted.
+        Restart = "restart",
+        /// When the host has been rebooted.
+        Reboot = "reboot",
     }
 }
 

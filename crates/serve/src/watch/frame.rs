@@ -35,20 +35,22 @@ pub struct Frame {
     pub unknown: String,
 }
 
-/// A number that is drawn over time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FrameGauge {
-    /// Part of all processors' time in the kernel, 0 to 1, since the frame before.
-    KernelCpu,
-    PageTables,
-    /// Memory that programs can still have, in bytes.
-    Available,
-    /// Free memory in bytes, where nothing tells what is available.
-    Free,
-    /// Swap in use, in bytes.
-    Swap,
-    /// Client sessions of all instances that tell.
-    Sessions,
+hugewise_model::named_enum! {
+    /// A number that is drawn over time.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(crate) enum FrameGauge label {
+        /// Part of all processors' time in the kernel, 0 to 1, since the frame before.
+        KernelCpu = "kernel CPU",
+        PageTables = "page tables",
+        /// Memory that programs can still have, in bytes.
+        Available = "available",
+        /// Free memory in bytes, where nothing tells what is available.
+        Free = "free",
+        /// Swap in use, in bytes.
+        Swap = "swap",
+        /// Client sessions of all instances that tell.
+        Sessions = "sessions",
+    }
 }
 
 impl FrameGauge {
@@ -61,17 +63,6 @@ impl FrameGauge {
         Self::Swap,
         Self::Sessions,
     ];
-
-    pub(crate) const fn label(self) -> &'static str {
-        match self {
-            Self::KernelCpu => "kernel CPU",
-            Self::PageTables => "page tables",
-            Self::Available => "available",
-            Self::Free => "free",
-            Self::Swap => "swap",
-            Self::Sessions => "sessions",
-        }
-    }
 
     pub(crate) fn render_value(self, value: f64) -> String {
         match self {

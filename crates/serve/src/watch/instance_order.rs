@@ -4,16 +4,18 @@ use std::cmp::Ordering;
 
 use super::frame::InstanceRow;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum InstanceOrder {
-    Name,
-    Sessions,
-    Segments,
-    /// On base pages: what huge pages would still help.
-    Base,
-    #[default]
-    PageTables,
-    ASession,
+hugewise_model::named_enum! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub(crate) enum InstanceOrder label {
+        Name = "name",
+        Sessions = "sessions",
+        Segments = "segments",
+        /// On base pages: what huge pages would still help.
+        Base = "memory on base pages",
+        #[default]
+        PageTables = "page tables",
+        ASession = "page tables a session",
+    }
 }
 
 impl InstanceOrder {
@@ -26,17 +28,6 @@ impl InstanceOrder {
             Self::Base => Self::PageTables,
             Self::PageTables => Self::ASession,
             Self::ASession => Self::Name,
-        }
-    }
-
-    pub(crate) const fn label(self) -> &'static str {
-        match self {
-            Self::Name => "name",
-            Self::Sessions => "sessions",
-            Self::Segments => "segments",
-            Self::Base => "memory on base pages",
-            Self::PageTables => "page tables",
-            Self::ASession => "page tables a session",
         }
     }
 
