@@ -1,55 +1,36 @@
-use schemars::JsonSchema;
-use serde::Serialize;
+use super::json_view::json_view;
 
-/// One rule's verdict.
-#[derive(Serialize, JsonSchema)]
-pub struct FindingJson {
-    /// `HW201`.
-    #[schemars(extend("pattern" = "^HW[0-9]{3}$"))]
-    pub code: &'static str,
-    /// `no-pool`.
-    pub name: &'static str,
-    /// How bad it is.
-    #[schemars(extend("enum" = ["error", "warn", "info"]))]
-    pub level: &'static str,
-    /// `oracle PROD`; null for the host as a whole.
-    pub instance: Option<String>,
-    /// One sentence.
-    pub summary: String,
-    /// The fact that matters, in a few words for readers who know which instance is meant.
-    pub short: String,
-    /// The facts that it is based on.
-    pub evidence: Vec<String>,
-    /// What it costs; null where no number is known.
-    pub cost: Option<String>,
-    /// What ends it, in words, one line each; for commands, see `hugewise plan`.
-    pub fix: Vec<String>,
-    /// What ends it, for programs.
-    pub remedies: Vec<RemedyJson>,
+json_view! {
+    /// One rule's verdict.
+    pub struct FindingJson from(finding: &hugewise_model::Finding) => {
+        /// `HW201`.
+        #[schemars(extend("pattern" = "^HW[0-9]{3}$"))]
+        code: &'static str = finding.code.as_str(),
+        /// `no-pool`.
+        name: &'static str = finding.name,
+        /// How bad it is.
+        #[schemars(extend("enum" = ["error", "warn", "info"]))]
+        level: &'static str = finding.level.as_str(),
+        /// `oracle PROD`; null for the host as a whole.
+        instance: Option<String> = finding.instance.as_ref().map(ToString::to_string),
+        /// One sentence.
+        summary: String = finding.summary.clone(),
+        /// The fact that matters, in a few words for readers who know which instance is meant.
+        short: String = finding.short.clone(),
+        /// The facts that it is based on.
+        evidence: Vec<String> = finding.evidence.clone(),
+        /// What it costs; null where no number is known.
+        cost: Option<String> = finding.cost.clone(),
+        /// What ends it, in words, one line each; for commands, see `hugewise plan`.
+        fix: Vec<String> = finding.fix.clone(),
+        /// What ends it, for programs.
+        remedies: Vec<RemedyJson> = finding.remedies.iter().map(RemedyJson::from).collect(),
+    }
 }
 
-/// What ends a finding.
-#[derive(Serialize, JsonSchema)]
-pub struct RemedyJson {
-    /// What it does.
-    #[schemars(extend("enum" = [
-        "set_pool", "give_back", "keep_at_boot", "set_shm_limits", "set_group", "raise_memlock", "set_thp",
-        "keep_thp_at_boot", "set_setting", "restart", "by_hand", "consider"
-    ]))]
-    pub kind: &'static str,
-    /// The page size of the pool that it is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub page_bytes: Option<u64>,
-    /// The instance that it is about.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub instance: Option<String>,
-    /// What a person has to do.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub what: Option<String>,
-}
-
-impl From<&hugewise_model::Remedy> for RemedyJson {
-    fn from(remedy: &hugewise_model::Remedy) -> Self {
+json_view! {
+    /// What ends a finding.
+    pub struct RemedyJson from(remedy: &hugewise_model::Remedy) {
         use hugewise_model::Remedy as R;
         let (kind, page, what) = match remedy {
             R::SetPool(page) => ("set_pool", Some(*page), None),
@@ -65,76 +46,50 @@ impl From<&hugewise_model::Remedy> for RemedyJson {
             R::ByHand(by_hand) => ("by_hand", None, Some(by_hand.what.clone())),
             R::Consider(what) => ("consider", None, Some(what.clone())),
         };
-        Self {
-            kind,
-            page_bytes: page.map(u64::from),
-            instance: remedy.instance().map(ToString::to_string),
-            what,
-        }
+    } => {
+        /// What it does.
+        #[schemars(extend("enum" = [
+            "set_pool", "give_back", "keep_at_boot", "set_shm_limits", "set_group", "raise_memlock", "set_thp",
+            "keep_thp_at_boot", "set_setting", "restart", "by_hand", "consider"
+        ]))]
+        kind: &'static str = kind,
+        /// The page size of the pool that it is about.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        page_bytes: Option<u64> = page.map(u64::from),
+        /// The instance that it is about.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        instance: Option<String> = remedy.instance().map(ToString::to_string),
+        /// What a person has to do.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        what: Option<String> = what,
     }
 }
 
-/// A rule that could not decide.
-#[derive(Serialize, JsonSchema)]
-pub struct UnknownVerdictJson {
-    /// `HW201`.
-    #[schemars(extend("pattern" = "^HW[0-9]{3}$"))]
-    pub code: &'static str,
-    /// `no-pool`.
-    pub name: &'static str,
-    /// `oracle PROD`; null for the host as a whole.
-    pub instance: Option<String>,
-    /// The fact, and why it is missing.
-    pub missing: String,
-}
-
-/// One link between an instance and its huge pages.
-#[derive(Serialize, JsonSchema)]
-pub struct ChainLink {
-    /// Which one, in the order in which they can break.
-    #[schemars(extend("enum" = ["asked", "pool", "room", "permission", "cgroup", "mapped"]))]
-    pub link: &'static str,
-    /// Whether it holds.
-    #[schemars(extend("enum" = ["ok", "broken", "unknown"]))]
-    pub state: &'static str,
-    /// The evidence for that.
-    pub evidence: String,
-}
-
-impl From<&hugewise_model::Finding> for FindingJson {
-    fn from(finding: &hugewise_model::Finding) -> Self {
-        Self {
-            code: finding.code.as_str(),
-            name: finding.name,
-            level: finding.level.as_str(),
-            instance: finding.instance.as_ref().map(ToString::to_string),
-            summary: finding.summary.clone(),
-            short: finding.short.clone(),
-            evidence: finding.evidence.clone(),
-            cost: finding.cost.clone(),
-            fix: finding.fix.clone(),
-            remedies: finding.remedies.iter().map(RemedyJson::from).collect(),
-        }
+json_view! {
+    /// A rule that could not decide.
+    pub struct UnknownVerdictJson from(verdict: &hugewise_model::UnknownVerdict) => {
+        /// `HW201`.
+        #[schemars(extend("pattern" = "^HW[0-9]{3}$"))]
+        code: &'static str = verdict.code.as_str(),
+        /// `no-pool`.
+        name: &'static str = verdict.name,
+        /// `oracle PROD`; null for the host as a whole.
+        instance: Option<String> = verdict.instance.as_ref().map(ToString::to_string),
+        /// The fact, and why it is missing.
+        missing: String = verdict.missing.clone(),
     }
 }
 
-impl From<&hugewise_model::UnknownVerdict> for UnknownVerdictJson {
-    fn from(verdict: &hugewise_model::UnknownVerdict) -> Self {
-        Self {
-            code: verdict.code.as_str(),
-            name: verdict.name,
-            instance: verdict.instance.as_ref().map(ToString::to_string),
-            missing: verdict.missing.clone(),
-        }
-    }
-}
-
-impl From<&hugewise_model::Link> for ChainLink {
-    fn from(link: &hugewise_model::Link) -> Self {
-        Self {
-            link: link.name.as_str(),
-            state: link.state.as_str(),
-            evidence: link.evidence.clone(),
-        }
+json_view! {
+    /// One link between an instance and its huge pages.
+    pub struct ChainLink from(link: &hugewise_model::Link) => {
+        /// Which one, in the order in which they can break.
+        #[schemars(extend("enum" = ["asked", "pool", "room", "permission", "cgroup", "mapped"]))]
+        link: &'static str = link.name.as_str(),
+        /// Whether it holds.
+        #[schemars(extend("enum" = ["ok", "broken", "unknown"]))]
+        state: &'static str = link.state.as_str(),
+        /// The evidence for that.
+        evidence: String = link.evidence.clone(),
     }
 }

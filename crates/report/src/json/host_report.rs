@@ -3,11 +3,10 @@
 use hugewise_change::plan;
 use hugewise_diagnose::target;
 use hugewise_model::Bytes;
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use super::Check;
 use super::investigate::Investigate;
+use super::json_view::json_view;
 use super::size::{ForecastRowJson, MemoryBudgetJson, PoolTargetJson, SizeDocument};
 use crate::formats::shown_words;
 use crate::host_report::{Stop, VERSION};
@@ -17,199 +16,142 @@ use crate::{HostReport, date};
 
 pub(crate) const REPORT_SCHEMA: &str = "hugewise.report/1";
 
-/// What `hugewise report --format json` prints: one reading of a host, checked, sized and planned
-/// for.
-#[derive(Serialize, JsonSchema)]
-#[schemars(title = "hugewise.report/1")]
-pub struct HostReportDocument {
-    /// Name and version of this format.
-    #[schemars(extend("const" = REPORT_SCHEMA))]
-    pub schema: &'static str,
-    /// Version of hugewise that made it.
-    pub hugewise: &'static str,
-    /// When it was made, RFC 3339; null if the clock was out of range.
-    pub made_at: Option<String>,
-    /// What `hugewise check` says.
-    pub check: Check,
-    /// The pools as they should be.
-    pub target: Vec<PoolGoalJson>,
-    /// What `hugewise size` says; null where there is nothing to size.
-    pub size: Option<SizeDocument>,
-    /// Why it is null.
-    pub size_reason: Option<String>,
-    /// What `hugewise size --sessions` says for other numbers of sessions.
-    pub what_if: Vec<WhatIf>,
-    /// What `hugewise plan` would do; null where there is no plan.
-    pub plan: Option<PlanSteps>,
-    /// Why it is null.
-    pub plan_reason: Option<String>,
-    /// What `hugewise investigate` says of the archives that were given; null where none were.
-    pub investigation: Option<Investigate>,
-}
-
-/// A pool as it should be.
-#[derive(Serialize, JsonSchema)]
-pub struct PoolGoalJson {
-    /// Page size.
-    pub page_bytes: u64,
-    /// Pages in it now, without surplus ones.
-    pub now_pages: u64,
-    /// Pages that servers hold or are promised, or that are planned for them.
-    pub needed_pages: u64,
-    /// Pages that it should have.
-    pub goal_pages: u64,
-    /// Pages that each boot should bring.
-    pub at_boot_pages: u64,
-    /// Memory that it takes then.
-    pub memory_bytes: u64,
-    /// Why the running kernel is not asked for them; null if it is, or has them.
-    pub not_now: Option<String>,
-}
-
-/// The host at this number of sessions.
-#[derive(Serialize, JsonSchema)]
-pub struct WhatIf {
-    /// Sessions on the host.
-    pub sessions: u64,
-    /// Whether the host has room for the pools.
-    pub fits: bool,
-    /// Pools as they should be; empty if they don't fit.
-    pub pools: Vec<PoolTargetJson>,
-    /// How the host's memory is divided.
-    pub budget: MemoryBudgetJson,
-    /// Page tables and memory left if all servers were on pages of one size: the forecast's lines
-    /// for this number of sessions.
-    pub forecast: Vec<ForecastRowJson>,
-}
-
-/// A plan for reading: `hugewise plan --out` saves one that can be applied.
-#[derive(Serialize, JsonSchema)]
-pub struct PlanSteps {
-    /// When it was made, RFC 3339.
-    pub made_at: String,
-    /// What is done, in this order.
-    pub steps: Vec<PlanStep>,
-    /// What somebody has to do by hand.
-    pub manual_steps: Vec<ManualStep>,
-    /// What copies these settings or works against them.
-    pub warnings: Vec<String>,
-    /// Why it should not be applied; null if nothing speaks against it.
-    pub refusal: Option<Vec<String>>,
-}
-
-/// Changes that belong together.
-#[derive(Serialize, JsonSchema)]
-pub struct PlanStep {
-    /// Unique in a plan.
-    pub id: String,
-    /// What is done.
-    pub title: String,
-    /// What has to happen before it takes effect.
-    #[schemars(extend("enum" = ["safe", "restart", "reboot", "destructive"]))]
-    pub risk: &'static str,
-    /// Why.
-    pub why: String,
-    /// The instance that it is for; null for the host.
-    pub instance: Option<String>,
-    /// Findings that it ends, and when.
-    pub ends: Vec<String>,
-    /// What is changed: the lines removed and added, without context, and the commands that are
-    /// run.
-    pub changes: Vec<String>,
-}
-
-/// A step that a person has to take.
-#[derive(Serialize, JsonSchema)]
-pub struct ManualStep {
-    /// What.
-    pub title: String,
-    /// Commands or statements, and `#` lines between them.
-    pub text: String,
-    /// What has to happen before it takes effect.
-    #[schemars(extend("enum" = ["safe", "restart", "reboot", "destructive"]))]
-    pub risk: &'static str,
-    /// The instance that it is for; null for the host.
-    pub instance: Option<String>,
-}
-
-impl PoolGoalJson {
-    fn new(goal: &target::PoolGoal, report: &HostReport<'_>) -> Self {
-        let at_boot = goal.pages_from_next_boot(report.checked.host, report.checked.instances);
-        Self {
-            page_bytes: goal.page_size.into(),
-            now_pages: goal.now.get(),
-            needed_pages: goal.needed.get(),
-            goal_pages: goal.goal.get(),
-            at_boot_pages: at_boot.get(),
-            memory_bytes: Bytes::get(goal.memory()),
-            not_now: goal.not_now.clone(),
-        }
+json_view! {
+    /// What `hugewise report --format json` prints: one reading of a host, checked, sized and
+    /// planned for.
+    #[schemars(title = "hugewise.report/1")]
+    pub struct HostReportDocument from(report: &HostReport<'_>) {
+        let why = |why: &&str| (*why).to_owned();
+    } => {
+        /// Name and version of this format.
+        #[schemars(extend("const" = REPORT_SCHEMA))]
+        schema: &'static str = REPORT_SCHEMA,
+        /// Version of hugewise that made it.
+        hugewise: &'static str = VERSION,
+        /// When it was made, RFC 3339; null if the clock was out of range.
+        made_at: Option<String> = date::format_rfc3339(report.made_at),
+        /// What `hugewise check` says.
+        check: Check = Check::from(&report.checked),
+        /// The pools as they should be.
+        target: Vec<PoolGoalJson> = relevant_goals(&report.checked)
+            .map(|goal| PoolGoalJson::new(goal, report))
+            .collect(),
+        /// What `hugewise size` says; null where there is nothing to size.
+        size: Option<SizeDocument> = report.sized.as_ref().ok().map(SizeDocument::from),
+        /// Why it is null.
+        size_reason: Option<String> = report.sized.as_ref().err().map(why),
+        /// What `hugewise size --sessions` says for other numbers of sessions.
+        what_if: Vec<WhatIf> = report.stops.iter().map(WhatIf::from).collect(),
+        /// What `hugewise plan` would do; null where there is no plan.
+        plan: Option<PlanSteps> =
+            report.planned.as_ref().ok().map(|planned| PlanSteps::from(planned.plan)),
+        /// Why it is null.
+        plan_reason: Option<String> = report.planned.as_ref().err().map(why),
+        /// What `hugewise investigate` says of the archives that were given; null where none were.
+        investigation: Option<Investigate> = report.investigation.map(Investigate::from),
     }
 }
 
-impl From<&Stop> for WhatIf {
-    fn from(stop: &Stop) -> Self {
+json_view! {
+    /// A pool as it should be.
+    pub struct PoolGoalJson new(goal: &target::PoolGoal, report: &HostReport<'_>) {
+        let at_boot = goal.pages_from_next_boot(report.checked.host, report.checked.instances);
+    } => {
+        /// Page size.
+        page_bytes: u64 = goal.page_size.into(),
+        /// Pages in it now, without surplus ones.
+        now_pages: u64 = goal.now.get(),
+        /// Pages that servers hold or are promised, or that are planned for them.
+        needed_pages: u64 = goal.needed.get(),
+        /// Pages that it should have.
+        goal_pages: u64 = goal.goal.get(),
+        /// Pages that each boot should bring.
+        at_boot_pages: u64 = at_boot.get(),
+        /// Memory that it takes then.
+        memory_bytes: u64 = Bytes::get(goal.memory()),
+        /// Why the running kernel is not asked for them; null if it is, or has them.
+        not_now: Option<String> = goal.not_now.clone(),
+    }
+}
+
+json_view! {
+    /// The host at this number of sessions.
+    pub struct WhatIf from(stop: &Stop) {
         let Stop { sessions, sizing } = stop;
         let of_it = sizing.forecast.iter().filter(|row| row.sessions == *sessions);
-        Self {
-            sessions: *sessions,
-            fits: sizing.refusal.is_none(),
-            pools: sizing.pools.iter().map(|pool| PoolTargetJson::new(pool, &[])).collect(),
-            budget: MemoryBudgetJson::from(&sizing.budget),
-            forecast: of_it.map(ForecastRowJson::from).collect(),
-        }
+    } => {
+        /// Sessions on the host.
+        sessions: u64 = *sessions,
+        /// Whether the host has room for the pools.
+        fits: bool = sizing.refusal.is_none(),
+        /// Pools as they should be; empty if they don't fit.
+        pools: Vec<PoolTargetJson> =
+            sizing.pools.iter().map(|pool| PoolTargetJson::new(pool, &[])).collect(),
+        /// How the host's memory is divided.
+        budget: MemoryBudgetJson = MemoryBudgetJson::from(&sizing.budget),
+        /// Page tables and memory left if all servers were on pages of one size: the forecast's
+        /// lines for this number of sessions.
+        forecast: Vec<ForecastRowJson> = of_it.map(ForecastRowJson::from).collect(),
     }
 }
 
-impl From<&plan::Plan> for PlanSteps {
-    fn from(plan: &plan::Plan) -> Self {
-        let change = |change: &plan::Change| match change {
-            plan::Change::Command(command) => format!("$ {}\n", shown_words(command)),
-            other => words::changed_lines(other),
-        };
-        let step = |step: &plan::Step| PlanStep {
-            id: step.id.clone(),
-            title: step.title.clone(),
-            risk: step.risk.as_str(),
-            why: step.why.clone(),
-            instance: step.instance.clone(),
-            ends: step.expects.iter().map(words::describe_expected_end).collect(),
-            changes: step.changes.iter().map(change).collect(),
-        };
-        let manual = |step: &plan::Instruction| ManualStep {
-            title: step.title.clone(),
-            text: step.text.clone(),
-            risk: step.risk.as_str(),
-            instance: step.instance.clone(),
-        };
-        Self {
-            made_at: plan.made_at.clone(),
-            steps: plan.steps.iter().map(step).collect(),
-            manual_steps: plan.instructions.iter().map(manual).collect(),
-            warnings: plan.warnings.clone(),
-            refusal: plan.refusal.as_ref().map(|refusal| refusal.reasons.clone()),
-        }
+json_view! {
+    /// A plan for reading: `hugewise plan --out` saves one that can be applied.
+    pub struct PlanSteps from(plan: &plan::Plan) => {
+        /// When it was made, RFC 3339.
+        made_at: String = plan.made_at.clone(),
+        /// What is done, in this order.
+        steps: Vec<PlanStep> = plan.steps.iter().map(PlanStep::from).collect(),
+        /// What somebody has to do by hand.
+        manual_steps: Vec<ManualStep> = plan.instructions.iter().map(ManualStep::from).collect(),
+        /// What copies these settings or works against them.
+        warnings: Vec<String> = plan.warnings.clone(),
+        /// Why it should not be applied; null if nothing speaks against it.
+        refusal: Option<Vec<String>> = plan.refusal.as_ref().map(|refusal| refusal.reasons.clone()),
     }
 }
 
-impl From<&HostReport<'_>> for HostReportDocument {
-    fn from(report: &HostReport<'_>) -> Self {
-        let why = |why: &&str| (*why).to_owned();
-        Self {
-            schema: REPORT_SCHEMA,
-            hugewise: VERSION,
-            made_at: date::format_rfc3339(report.made_at),
-            check: Check::from(&report.checked),
-            target: relevant_goals(&report.checked)
-                .map(|goal| PoolGoalJson::new(goal, report))
-                .collect(),
-            size: report.sized.as_ref().ok().map(SizeDocument::from),
-            size_reason: report.sized.as_ref().err().map(why),
-            what_if: report.stops.iter().map(WhatIf::from).collect(),
-            plan: report.planned.as_ref().ok().map(|planned| PlanSteps::from(planned.plan)),
-            plan_reason: report.planned.as_ref().err().map(why),
-            investigation: report.investigation.map(Investigate::from),
-        }
+json_view! {
+    /// Changes that belong together.
+    pub struct PlanStep from(step: &plan::Step) => {
+        /// Unique in a plan.
+        id: String = step.id.clone(),
+        /// What is done.
+        title: String = step.title.clone(),
+        /// What has to happen before it takes effect.
+        #[schemars(extend("enum" = ["safe", "restart", "reboot", "destructive"]))]
+        risk: &'static str = step.risk.as_str(),
+        /// Why.
+        why: String = step.why.clone(),
+        /// The instance that it is for; null for the host.
+        instance: Option<String> = step.instance.clone(),
+        /// Findings that it ends, and when.
+        ends: Vec<String> = step.expects.iter().map(words::describe_expected_end).collect(),
+        /// What is changed: the lines removed and added, without context, and the commands that are
+        /// run.
+        changes: Vec<String> = step.changes.iter().map(describe_change).collect(),
+    }
+}
+
+json_view! {
+    /// A step that a person has to take.
+    pub struct ManualStep from(step: &plan::Instruction) => {
+        /// What.
+        title: String = step.title.clone(),
+        /// Commands or statements, and `#` lines between them.
+        text: String = step.text.clone(),
+        /// What has to happen before it takes effect.
+        #[schemars(extend("enum" = ["safe", "restart", "reboot", "destructive"]))]
+        risk: &'static str = step.risk.as_str(),
+        /// The instance that it is for; null for the host.
+        instance: Option<String> = step.instance.clone(),
+    }
+}
+
+fn describe_change(change: &plan::Change) -> String {
+    match change {
+        plan::Change::Command(command) => format!("$ {}\n", shown_words(command)),
+        other => words::changed_lines(other),
     }
 }
 

@@ -8,6 +8,7 @@ use hugewise_lab::variant::Variant;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::json_view::json_view;
 use crate::LabReport;
 
 pub(crate) const LAB_SCHEMA: &str = "hugewise.lab/1";
@@ -39,33 +40,21 @@ pub struct Lab<'a> {
     pub lowest_available_bytes: Option<u64>,
 }
 
-/// A forecast next to what was measured.
-#[derive(Serialize, JsonSchema)]
-pub struct LabForecastJson {
-    /// The pages.
-    pub pages: Variant,
-    /// The number of sessions.
-    pub sessions: u32,
-    /// On a segment of this size.
-    pub segment_bytes: u64,
-    /// Page tables of all of them, by the model.
-    pub page_tables_bytes: u64,
-    /// As they were measured: the median.
-    pub measured_bytes: u64,
-    /// How far the measured amount is from the forecast.
-    pub off_percent: Option<f64>,
-}
-
-impl From<&crate::lab::LabForecast> for LabForecastJson {
-    fn from(forecast: &crate::lab::LabForecast) -> Self {
-        Self {
-            pages: forecast.pages,
-            sessions: forecast.sessions,
-            segment_bytes: forecast.segment.get(),
-            page_tables_bytes: forecast.page_tables.get(),
-            measured_bytes: forecast.measured.get(),
-            off_percent: forecast.off_percent(),
-        }
+json_view! {
+    /// A forecast next to what was measured.
+    pub struct LabForecastJson from(forecast: &crate::lab::LabForecast) => {
+        /// The pages.
+        pages: Variant = forecast.pages,
+        /// The number of sessions.
+        sessions: u32 = forecast.sessions,
+        /// On a segment of this size.
+        segment_bytes: u64 = forecast.segment.get(),
+        /// Page tables of all of them, by the model.
+        page_tables_bytes: u64 = forecast.page_tables.get(),
+        /// As they were measured: the median.
+        measured_bytes: u64 = forecast.measured.get(),
+        /// How far the measured amount is from the forecast.
+        off_percent: Option<f64> = forecast.off_percent(),
     }
 }
 

@@ -6,12 +6,14 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use hugewise_model::{Level, Observed, Unread, escape};
+use hugewise_model::{Bytes, Level, Observed, Unread, escape};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::CheckReport;
 use crate::view::cases as view;
+
+use json_view::json_view;
 
 pub mod api;
 pub mod applied;
@@ -21,6 +23,7 @@ mod host;
 pub mod host_report;
 mod instance;
 pub mod investigate;
+mod json_view;
 pub mod lab;
 pub mod run;
 pub mod size;
@@ -37,31 +40,62 @@ pub use instance::{
 
 pub(crate) const CHECK_SCHEMA: &str = "hugewise.check/1";
 
-/// What `hugewise check --format json` prints.
-#[derive(Serialize, JsonSchema)]
-#[schemars(title = "hugewise.check/1")]
-pub struct Check {
-    /// Name and version of this format.
-    #[schemars(extend("const" = CHECK_SCHEMA))]
-    pub schema: &'static str,
-    /// The host.
-    pub host: HostJson,
-    /// Its running database servers, by engine and name.
-    pub instances: Vec<InstanceJson>,
-    /// What is wrong, worst first.
-    pub findings: Vec<FindingJson>,
-    /// The findings by their causes, worst first.
-    pub cases: Vec<CaseJson>,
-    /// What to do, each thing once, in order.
-    pub to_do: Vec<String>,
-    /// The next command; null if nothing is wrong.
-    pub next: Option<String>,
-    /// Rules that could not decide.
-    pub unknown: Vec<UnknownVerdictJson>,
-    /// Everything that exists but could not be read.
-    pub unread: Vec<UnreadFact>,
-    /// Findings by level.
-    pub summary: FindingCountsJson,
+json_view! {
+    /// What `hugewise check --format json` prints.
+    #[schemars(title = "hugewise.check/1")]
+    pub struct Check from(checked: &CheckReport<'_>) {
+        let assessment = checked.assessment;
+        let count_of = |level: Level| {
+            assessment.findings.iter().filter(|finding| finding.level == level).count()
+        };
+        let cases = view::cases_of_report(checked);
+        let place = |finding: &hugewise_model::Finding| {
+            assessment
+                .findings
+                .iter()
+                .position(|other_finding| std::ptr::eq(other_finding, finding))
+        };
+        let case = |case: &hugewise_diagnose::case::DiagnosedCase<'_>| {
+            let symptoms = case.symptoms.iter().filter_map(|symptom| place(symptom)).collect();
+            Some(CaseJson {
+                cause: place(case.cause)?,
+                symptoms,
+                cost: case.cost.clone(),
+                next: view::next_of(checked, case),
+            })
+        };
+    } => {
+        /// Name and version of this format.
+        #[schemars(extend("const" = CHECK_SCHEMA))]
+        schema: &'static str = CHECK_SCHEMA,
+        /// The host.
+        host: HostJson = HostJson::from(checked.host),
+        /// Its running database servers, by engine and name.
+        instances: Vec<InstanceJson> = checked
+            .instances
+            .iter()
+            .map(|instance| InstanceJson::new(instance, checked))
+            .collect(),
+        /// What is wrong, worst first.
+        findings: Vec<FindingJson> = assessment.findings.iter().map(FindingJson::from).collect(),
+        /// The findings by their causes, worst first.
+        cases: Vec<CaseJson> = cases.iter().filter_map(case).collect(),
+        /// What to do, each thing once, in order.
+        to_do: Vec<String> = view::to_do(checked, true),
+        /// The next command; null if nothing is wrong.
+        next: Option<String> = (!cases.is_empty()).then(|| view::next(checked, &cases)),
+        /// Rules that could not decide.
+        unknown: Vec<UnknownVerdictJson> =
+            assessment.unknown.iter().map(UnknownVerdictJson::from).collect(),
+        /// Everything that exists but could not be read.
+        unread: Vec<UnreadFact> = checked.unread.iter().map(UnreadFact::from).collect(),
+        /// Findings by level.
+        summary: FindingCountsJson = FindingCountsJson {
+            error: count_of(Level::Error),
+            warn: count_of(Level::Warn),
+            info: count_of(Level::Info),
+        },
+    }
 }
 
 /// One cause, and what follows from it.
@@ -77,13 +111,14 @@ pub struct CaseJson {
     pub next: String,
 }
 
-/// A fact that exists but could not be read.
-#[derive(Serialize, JsonSchema)]
-pub struct UnreadFact {
-    /// File, interface or question.
-    pub what: String,
-    /// Why: `denied`, `malformed: ...`, `skipped: ...`.
-    pub why: String,
+json_view! {
+    /// A fact that exists but could not be read.
+    pub struct UnreadFact from(unread: &Unread) => {
+        /// File, interface or question.
+        what: String = unread.what.clone(),
+        /// Why: `denied`, `malformed: ...`, `skipped: ...`.
+        why: String = unread.why.to_string(),
+    }
 }
 
 /// Findings by level.
@@ -111,6 +146,10 @@ impl Reasons {
         fact.as_known().cloned()
     }
 
+    fn bytes_or_reason(&mut self, field: &'static str, fact: &Observed<Bytes>) -> Option<u64> {
+        self.value_or_reason(field, fact).map(Bytes::get)
+    }
+
     /// Keeps `reason` where a fact that the value is worked out of is missing.
     fn derived_or_reason<T>(
         &mut self,
@@ -126,57 +165,6 @@ impl Reasons {
 
     fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-}
-
-impl From<&Unread> for UnreadFact {
-    fn from(unread: &Unread) -> Self {
-        Self { what: unread.what.clone(), why: unread.why.to_string() }
-    }
-}
-
-impl From<&CheckReport<'_>> for Check {
-    fn from(checked: &CheckReport<'_>) -> Self {
-        let assessment = checked.assessment;
-        let count_of = |level: Level| {
-            assessment.findings.iter().filter(|finding| finding.level == level).count()
-        };
-        let cases = view::cases_of_report(checked);
-        let place = |finding: &hugewise_model::Finding| {
-            assessment
-                .findings
-                .iter()
-                .position(|other_finding| std::ptr::eq(other_finding, finding))
-        };
-        let case = |case: &hugewise_diagnose::case::DiagnosedCase<'_>| {
-            let symptoms = case.symptoms.iter().filter_map(|symptom| place(symptom)).collect();
-            Some(CaseJson {
-                cause: place(case.cause)?,
-                symptoms,
-                cost: case.cost.clone(),
-                next: view::next_of(checked, case),
-            })
-        };
-        Self {
-            schema: CHECK_SCHEMA,
-            host: HostJson::from(checked.host),
-            instances: checked
-                .instances
-                .iter()
-                .map(|instance| InstanceJson::new(instance, checked))
-                .collect(),
-            findings: assessment.findings.iter().map(FindingJson::from).collect(),
-            cases: cases.iter().filter_map(case).collect(),
-            to_do: view::to_do(checked, true),
-            next: (!cases.is_empty()).then(|| view::next(checked, &cases)),
-            unknown: assessment.unknown.iter().map(UnknownVerdictJson::from).collect(),
-            unread: checked.unread.iter().map(UnreadFact::from).collect(),
-            summary: FindingCountsJson {
-                error: count_of(Level::Error),
-                warn: count_of(Level::Warn),
-                info: count_of(Level::Info),
-            },
-        }
     }
 }
 

@@ -2,9 +2,11 @@
 
 use hugewise_lab::run::compare::SpeedGain;
 use hugewise_lab::run::launch::Watched;
+use hugewise_lab::run::program_memory::TextPlacement;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::json_view::json_view;
 use crate::RunReport;
 
 pub(crate) const RUN_SCHEMA: &str = "hugewise.run/1";
@@ -34,67 +36,46 @@ pub struct RunDocument<'a> {
     pub gain: Option<SpeedGain>,
 }
 
-/// One run.
-#[derive(Serialize, JsonSchema)]
-pub struct OneRun {
-    /// From start to end.
-    pub wall_seconds: f64,
-    /// Processor time in its own code.
-    pub user_seconds: f64,
-    /// Processor time in the kernel.
-    pub system_seconds: f64,
-    /// Private memory at its peak, of the program and its children; null if it was not sampled in
-    /// time.
-    pub peak_bytes: Option<u64>,
-    /// Of that, on transparent huge pages.
-    pub transparent_bytes: Option<u64>,
-    /// Of that, asked for as transparent huge pages by the program itself.
-    pub asked_bytes: Option<u64>,
-    /// Of that, on pages of a pool.
-    pub pool_bytes: Option<u64>,
-    /// Faults that the kernel answered from memory.
-    pub minor_faults: u64,
-    /// Faults that waited for a disk.
-    pub major_faults: u64,
-    /// How often its memory was sampled.
-    pub looks: u32,
-    /// What happened to its text; null if that was not asked for.
-    pub text: Option<ProgramTextJson>,
-    /// Exit code; null where a signal ended it.
-    pub exit_code: Option<i32>,
+json_view! {
+    /// One run.
+    pub struct OneRun from(run: &Watched) => {
+        /// From start to end.
+        wall_seconds: f64 = run.wall.as_secs_f64(),
+        /// Processor time in its own code.
+        user_seconds: f64 = run.user.as_secs_f64(),
+        /// Processor time in the kernel.
+        system_seconds: f64 = run.system.as_secs_f64(),
+        /// Private memory at its peak, of the program and its children; null if it was not sampled
+        /// in time.
+        peak_bytes: Option<u64> = run.peak.map(|peak| peak.total()),
+        /// Of that, on transparent huge pages.
+        transparent_bytes: Option<u64> = run.peak.map(|peak| peak.transparent),
+        /// Of that, asked for as transparent huge pages by the program itself.
+        asked_bytes: Option<u64> = run.peak.map(|peak| peak.asked),
+        /// Of that, on pages of a pool.
+        pool_bytes: Option<u64> = run.peak.map(|peak| peak.pooled),
+        /// Faults that the kernel answered from memory.
+        minor_faults: u64 = run.minor_faults,
+        /// Faults that waited for a disk.
+        major_faults: u64 = run.major_faults,
+        /// How often its memory was sampled.
+        looks: u32 = run.looks,
+        /// What happened to its text; null if that was not asked for.
+        text: Option<ProgramTextJson> = run.text.as_ref().map(ProgramTextJson::from),
+        /// Exit code; null where a signal ended it.
+        exit_code: Option<i32> = run.status.code(),
+    }
 }
 
-/// What happened to a program's text.
-#[derive(Serialize, JsonSchema)]
-pub struct ProgramTextJson {
-    /// Text that could be on huge pages.
-    pub eligible_bytes: u64,
-    /// Files' pages that are on huge pages.
-    pub huge_bytes: u64,
-    /// What the kernel answered, if it refused.
-    pub refused: Option<String>,
-}
-
-impl From<&Watched> for OneRun {
-    fn from(run: &Watched) -> Self {
-        Self {
-            wall_seconds: run.wall.as_secs_f64(),
-            user_seconds: run.user.as_secs_f64(),
-            system_seconds: run.system.as_secs_f64(),
-            peak_bytes: run.peak.map(|peak| peak.total()),
-            transparent_bytes: run.peak.map(|peak| peak.transparent),
-            asked_bytes: run.peak.map(|peak| peak.asked),
-            pool_bytes: run.peak.map(|peak| peak.pooled),
-            minor_faults: run.minor_faults,
-            major_faults: run.major_faults,
-            looks: run.looks,
-            text: run.text.as_ref().map(|text| ProgramTextJson {
-                eligible_bytes: text.eligible,
-                huge_bytes: text.huge,
-                refused: text.refused.clone(),
-            }),
-            exit_code: run.status.code(),
-        }
+json_view! {
+    /// What happened to a program's text.
+    pub struct ProgramTextJson from(text: &TextPlacement) => {
+        /// Text that could be on huge pages.
+        eligible_bytes: u64 = text.eligible,
+        /// Files' pages that are on huge pages.
+        huge_bytes: u64 = text.huge,
+        /// What the kernel answered, if it refused.
+        refused: Option<String> = text.refused.clone(),
     }
 }
 

@@ -5,31 +5,43 @@ use hugewise_model::{Bytes, Limit, Observed, PageCount};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{InstanceJson, Reasons, UnreadFact};
-use crate::{CheckReport, Verified, log_timestamp};
+use super::json_view::json_view;
+use super::{InstanceJson, UnreadFact};
+use crate::{CheckReport, LogDisagreement, Verified, log_timestamp};
 
 pub(crate) const VERIFY_SCHEMA: &str = "hugewise.verify/1";
 
-/// What `hugewise verify --format json` prints.
-#[derive(Serialize, JsonSchema)]
-#[schemars(title = "hugewise.verify/1")]
-pub struct Verify {
-    /// Name and version of this format.
-    #[schemars(extend("const" = VERIFY_SCHEMA))]
-    pub schema: &'static str,
-    /// The overall verdict: `all` means exit code 0.
-    #[schemars(extend("enum" = ["all", "partly", "none", "unknown"]))]
-    pub verdict: &'static str,
-    /// The instances that were examined, as in `hugewise check`.
-    pub instances: Vec<InstanceJson>,
-    /// Of these, the ones that need no pool, and why.
-    pub not_counted: Vec<NotCounted>,
-    /// What the servers' own logs say.
-    pub logs: Vec<ServerLogJson>,
-    /// Where a log and the mappings disagree.
-    pub disagreements: Vec<LogDisagreementJson>,
-    /// Everything that exists but could not be read.
-    pub unread: Vec<UnreadFact>,
+json_view! {
+    /// What `hugewise verify --format json` prints.
+    #[schemars(title = "hugewise.verify/1")]
+    pub struct Verify from(verified: &Verified<'_>) {
+        let Verified { host, instances, assessment, unread, .. } = *verified;
+        let checked = CheckReport { host, instances, assessment, unread, root: None };
+        let not_counted = verified
+            .left_out()
+            .map(|(instance, why)| NotCounted { instance: instance.title(), why });
+    } => {
+        /// Name and version of this format.
+        #[schemars(extend("const" = VERIFY_SCHEMA))]
+        schema: &'static str = VERIFY_SCHEMA,
+        /// The overall verdict: `all` means exit code 0.
+        #[schemars(extend("enum" = ["all", "partly", "none", "unknown"]))]
+        verdict: &'static str = verified.verdict.as_str(),
+        /// The instances that were examined, as in `hugewise check`.
+        instances: Vec<InstanceJson> = instances
+            .iter()
+            .map(|instance| InstanceJson::new(instance, &checked))
+            .collect(),
+        /// Of these, the ones that need no pool, and why.
+        not_counted: Vec<NotCounted> = not_counted.collect(),
+        /// What the servers' own logs say.
+        logs: Vec<ServerLogJson> = verified.logs.iter().map(ServerLogJson::from).collect(),
+        /// Where a log and the mappings disagree.
+        disagreements: Vec<LogDisagreementJson> =
+            verified.disagreements.iter().map(LogDisagreementJson::from).collect(),
+        /// Everything that exists but could not be read.
+        unread: Vec<UnreadFact> = unread.iter().map(UnreadFact::from).collect(),
+    }
 }
 
 /// An instance that needs no pool.
@@ -41,70 +53,10 @@ pub struct NotCounted {
     pub why: &'static str,
 }
 
-/// What a log says about the last start in it.
-#[derive(Serialize, JsonSchema)]
-pub struct ServerLogJson {
-    /// The log.
-    pub path: String,
-    /// Whose log it is.
-    pub engine: &'static str,
-    /// The format that was recognised.
-    pub format: &'static str,
-    /// When that start was: RFC 3339 in the offset that the log gives; null if its time zone is not
-    /// known.
-    pub started_at: Option<String>,
-    /// The same as the log writes it.
-    pub started_at_text: Option<String>,
-    /// The huge page size that the log names.
-    pub page_bytes: Option<u64>,
-    /// Huge pages that the server wanted.
-    pub expected_pages: Option<u64>,
-    /// Huge pages that it got.
-    pub allocated_pages: Option<u64>,
-    /// How the start went.
-    #[schemars(extend("enum" = ["all", "partly", "none", "failed", "died", "unknown"]))]
-    pub verdict: &'static str,
-    /// What the verdict alone does not show; may be empty.
-    pub why: String,
-    /// How many huge pages the start needed to be wholly on them.
-    pub needed_pages: Option<u64>,
-    /// The size of these pages: the one that the log names, otherwise the one that the server asks
-    /// for, otherwise the default of the host.
-    pub needed_page_bytes: Option<u64>,
-    /// The same in bytes.
-    pub needed_bytes: Option<u64>,
-    /// The soft memlock limit that the server saw; null if it is unlimited or not known: `reasons`
-    /// says which.
-    pub memlock_bytes: Option<u64>,
-    /// Errors and warnings, as written.
-    pub errors: Vec<String>,
-    /// The log lines that this is based on.
-    pub lines: Vec<String>,
-    /// Why fields are null.
-    #[serde(skip_serializing_if = "Reasons::is_empty")]
-    #[schemars(default)]
-    pub reasons: Reasons,
-}
-
-/// A log and the mappings disagree.
-#[derive(Serialize, JsonSchema)]
-pub struct LogDisagreementJson {
-    /// `oracle PROD`.
-    pub instance: String,
-    /// The log.
-    pub log: String,
-    /// What it says.
-    #[schemars(extend("enum" = ["all", "partly", "none", "failed", "died"]))]
-    pub log_says: &'static str,
-    /// What the mappings say.
-    #[schemars(extend("enum" = ["all", "partly", "none"]))]
-    pub mapped: &'static str,
-}
-
-impl From<&LogReport> for ServerLogJson {
-    fn from(log: &LogReport) -> Self {
+json_view! {
+    /// What a log says about the last start in it.
+    pub struct ServerLogJson from(log: &LogReport), reasons {
         const SILENT: &str = "the log does not tell";
-        let mut reasons = Reasons::default();
         let memlock_bytes = match &log.memlock {
             Observed::Known(Limit::At(bytes)) => Some(bytes.get()),
             Observed::Known(Limit::Unlimited) => {
@@ -119,59 +71,68 @@ impl From<&LogReport> for ServerLogJson {
             Some(Err(why)) => reasons.derived_or_reason("started_at", None, &why.to_string()),
             Some(Ok(time)) => Some(time),
         };
-        let started_at_text =
-            reasons.derived_or_reason("started_at_text", log.started_at.clone(), SILENT);
         let page = log.page_size.or(log.asked_page_size);
         let needed = log.needed.or_else(|| page.and_then(|page| log.needed_of(page)));
-        let mut told = |field, value: Option<u64>| reasons.derived_or_reason(field, value, SILENT);
-        Self {
-            path: log.path.clone(),
-            engine: log.engine.as_str(),
-            format: log.format,
-            started_at,
-            started_at_text,
-            page_bytes: told("page_bytes", log.page_size.map(u64::from)),
-            expected_pages: told("expected_pages", log.expected.map(PageCount::get)),
-            allocated_pages: told("allocated_pages", log.allocated.map(PageCount::get)),
-            verdict: log.verdict.as_str(),
-            why: log.reason.clone(),
-            needed_pages: told("needed_pages", needed.map(PageCount::get)),
-            needed_page_bytes: told("needed_page_bytes", needed.and(page).map(u64::from)),
-            needed_bytes: told("needed_bytes", log.needed_bytes.map(Bytes::get)),
-            memlock_bytes,
-            errors: log.errors.clone(),
-            lines: log.lines.clone(),
-            reasons,
-        }
+    } => {
+        /// The log.
+        path: String = log.path.clone(),
+        /// Whose log it is.
+        engine: &'static str = log.engine.as_str(),
+        /// The format that was recognised.
+        format: &'static str = log.format,
+        /// When that start was: RFC 3339 in the offset that the log gives; null if its time zone is
+        /// not known.
+        started_at: Option<String> = started_at,
+        /// The same as the log writes it.
+        started_at_text: Option<String> =
+            reasons.derived_or_reason("started_at_text", log.started_at.clone(), SILENT),
+        /// The huge page size that the log names.
+        page_bytes: Option<u64> =
+            reasons.derived_or_reason("page_bytes", log.page_size.map(u64::from), SILENT),
+        /// Huge pages that the server wanted.
+        expected_pages: Option<u64> =
+            reasons.derived_or_reason("expected_pages", log.expected.map(PageCount::get), SILENT),
+        /// Huge pages that it got.
+        allocated_pages: Option<u64> =
+            reasons.derived_or_reason("allocated_pages", log.allocated.map(PageCount::get), SILENT),
+        /// How the start went.
+        #[schemars(extend("enum" = ["all", "partly", "none", "failed", "died", "unknown"]))]
+        verdict: &'static str = log.verdict.as_str(),
+        /// What the verdict alone does not show; may be empty.
+        why: String = log.reason.clone(),
+        /// How many huge pages the start needed to be wholly on them.
+        needed_pages: Option<u64> =
+            reasons.derived_or_reason("needed_pages", needed.map(PageCount::get), SILENT),
+        /// The size of these pages: the one that the log names, otherwise the one that the server
+        /// asks for, otherwise the default of the host.
+        needed_page_bytes: Option<u64> =
+            reasons.derived_or_reason("needed_page_bytes", needed.and(page).map(u64::from), SILENT),
+        /// The same in bytes.
+        needed_bytes: Option<u64> =
+            reasons.derived_or_reason("needed_bytes", log.needed_bytes.map(Bytes::get), SILENT),
+        /// The soft memlock limit that the server saw; null if it is unlimited or not known:
+        /// `reasons` says which.
+        memlock_bytes: Option<u64> = memlock_bytes,
+        /// Errors and warnings, as written.
+        errors: Vec<String> = log.errors.clone(),
+        /// The log lines that this is based on.
+        lines: Vec<String> = log.lines.clone(),
     }
 }
 
-impl From<&Verified<'_>> for Verify {
-    fn from(verified: &Verified<'_>) -> Self {
-        let Verified { host, instances, assessment, unread, .. } = *verified;
-        let checked = CheckReport { host, instances, assessment, unread, root: None };
-        let not_counted = verified
-            .left_out()
-            .map(|(instance, why)| NotCounted { instance: instance.title(), why });
-        let disagreements =
-            verified.disagreements.iter().map(|log_disagreement| LogDisagreementJson {
-                instance: log_disagreement.instance.clone(),
-                log: log_disagreement.log.clone(),
-                log_says: log_disagreement.says.as_str(),
-                mapped: log_disagreement.mapped.as_str(),
-            });
-        Self {
-            schema: VERIFY_SCHEMA,
-            verdict: verified.verdict.as_str(),
-            instances: instances
-                .iter()
-                .map(|instance| InstanceJson::new(instance, &checked))
-                .collect(),
-            not_counted: not_counted.collect(),
-            logs: verified.logs.iter().map(ServerLogJson::from).collect(),
-            disagreements: disagreements.collect(),
-            unread: unread.iter().map(UnreadFact::from).collect(),
-        }
+json_view! {
+    /// A log and the mappings disagree.
+    pub struct LogDisagreementJson from(disagreement: &LogDisagreement) => {
+        /// `oracle PROD`.
+        instance: String = disagreement.instance.clone(),
+        /// The log.
+        log: String = disagreement.log.clone(),
+        /// What it says.
+        #[schemars(extend("enum" = ["all", "partly", "none", "failed", "died"]))]
+        log_says: &'static str = disagreement.says.as_str(),
+        /// What the mappings say.
+        #[schemars(extend("enum" = ["all", "partly", "none"]))]
+        mapped: &'static str = disagreement.mapped.as_str(),
     }
 }
 
