@@ -19,7 +19,7 @@ use sha2::{Digest, Sha256};
 
 use crate::capture_id::{Id, to_hex};
 use crate::rows::LakeRow;
-use crate::schema::{self, LakeTableId};
+use crate::schema::{self, LakeColumn, LakeTableId};
 
 const MANIFEST: &str = "_manifest";
 /// Where a day is not known, as Hive writes it.
@@ -244,8 +244,9 @@ fn check_trusted(folder: &Path) -> io::Result<()> {
 }
 
 fn write_rows(path: &Path, place: LakeTableId, rows: &[Vec<ParquetCell>]) -> io::Result<()> {
-    let columns: Vec<ParquetColumn> =
-        place.table().columns().map(|column| column.to_parquet_column()).collect();
+    let column =
+        |column: &LakeColumn| ParquetColumn::new(column.name, column.kind, column.optional);
+    let columns = place.table().columns().map(column).collect();
     let mut writer =
         ParquetWriter::new(BufWriter::new(File::create(path)?), place.table().name, columns)?;
     rows.iter().try_for_each(|row| writer.write_row(row))?;

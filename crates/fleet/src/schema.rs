@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use hugewise_report::parquet::ParquetColumn as Written;
+use hugewise_report::parquet::ColumnKind;
 
 /// Version of the tables. Within one version columns are added at the end, never changed.
 pub const VERSION: i64 = 1;
@@ -10,30 +10,13 @@ pub const VERSION: i64 = 1;
 /// Parts of a day, by the host's name.
 pub(crate) const BUCKETS: u8 = 16;
 
-/// What a column holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LakeColumnKind {
-    /// A text in UTF-8.
-    Text,
-    /// A whole number of 64 bits.
-    Integer,
-    /// A number of 64 bits in floating point.
-    Number,
-    /// True or false.
-    Flag,
-    /// A moment in UTC, to the millisecond.
-    Time,
-}
-
-impl LakeColumnKind {
-    const fn in_sql(self) -> &'static str {
-        match self {
-            Self::Text => "VARCHAR",
-            Self::Integer => "BIGINT",
-            Self::Number => "DOUBLE",
-            Self::Flag => "BOOLEAN",
-            Self::Time => "TIMESTAMP WITH TIME ZONE",
-        }
+const fn sql_type(kind: ColumnKind) -> &'static str {
+    match kind {
+        ColumnKind::Text => "VARCHAR",
+        ColumnKind::Integer => "BIGINT",
+        ColumnKind::Number => "DOUBLE",
+        ColumnKind::Flag => "BOOLEAN",
+        ColumnKind::Time => "TIMESTAMP WITH TIME ZONE",
     }
 }
 
@@ -43,23 +26,11 @@ pub struct LakeColumn {
     /// Its name, with the unit at the end.
     pub name: &'static str,
     /// What it holds.
-    pub kind: LakeColumnKind,
+    pub kind: ColumnKind,
     /// Whether it may be null: a fact that is not known, or that there is not.
     pub optional: bool,
     /// What that is.
     pub what: &'static str,
-}
-
-impl LakeColumn {
-    pub(crate) fn to_parquet_column(self) -> Written {
-        match self.kind {
-            LakeColumnKind::Text => Written::for_texts(self.name, self.optional),
-            LakeColumnKind::Integer => Written::for_integers(self.name, self.optional),
-            LakeColumnKind::Number => Written::for_numbers(self.name, self.optional),
-            LakeColumnKind::Flag => Written::for_flags(self.name, self.optional),
-            LakeColumnKind::Time => Written::for_times(self.name, self.optional),
-        }
-    }
 }
 
 /// A table.
@@ -80,41 +51,28 @@ impl LakeTable {
     }
 }
 
-const fn required_column(
-    name: &'static str,
-    kind: LakeColumnKind,
-    what: &'static str,
-) -> LakeColumn {
-    LakeColumn { name, kind, optional: false, what }
+macro_rules! columns {
+    ($($name:ident: $kind:ident $(or $null:ident)?, $what:expr;)*) => {
+        &[$(LakeColumn {
+            name: stringify!($name),
+            kind: ColumnKind::$kind,
+            optional: !stringify!($($null)?).is_empty(),
+            what: $what,
+        }),*]
+    };
 }
-
-const fn optional_column(
-    name: &'static str,
-    kind: LakeColumnKind,
-    what: &'static str,
-) -> LakeColumn {
-    LakeColumn { name, kind, optional: true, what }
-}
-
-use LakeColumnKind::{Flag, Integer, Number, Text, Time};
 
 /// Columns that every table begins with.
-pub const COMMON: &[LakeColumn] = &[
-    required_column("schema_version", Integer, "version of these tables"),
-    required_column(
-        "capture",
-        Text,
-        "SHA-256 of the capture; the same in all tables, so join on it",
-    ),
-    optional_column("host", Text, "name that the host gives itself; null if its capture has none"),
-    optional_column("cluster", Text, "the value of `--label`"),
-    optional_column("captured_at", Time, "when the facts were read on the host"),
-];
+pub const COMMON: &[LakeColumn] = columns! {
+    schema_version: Integer, "version of these tables";
+    capture: Text, "SHA-256 of the capture; the same in all tables, so join on it";
+    host: Text or null, "name that the host gives itself; null if its capture has none";
+    cluster: Text or null, "the value of `--label`";
+    captured_at: Time or null, "when the facts were read on the host";
+};
 
-const ENGINE: LakeColumn =
-    required_column("engine", Text, "kind of server: `oracle`, `postgresql`, ...");
-const NAME: LakeColumn =
-    required_column("instance", Text, "its name, unique among the engine's instances on the host");
+const ENGINE: &str = "kind of server: `oracle`, `postgresql`, ...";
+const NAME: &str = "its name, unique among the engine's instances on the host";
 
 /// Places of the tables in [`TABLES`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -153,302 +111,201 @@ pub const TABLES: [&LakeTable; 9] =
 const HOSTS: LakeTable = LakeTable {
     name: "hosts",
     row: "one capture of a host",
-    own: &[
-        required_column("path", Text, "where the capture was found"),
-        optional_column("os", Text, "operating system"),
-        optional_column("kernel", Text, "kernel release"),
-        optional_column("architecture", Text, "`uname -m`"),
-        optional_column("processors", Integer, "online processors"),
-        optional_column("base_page_bytes", Integer, "size of a base page"),
-        optional_column(
-            "default_huge_page_bytes",
-            Integer,
-            "default size of a huge page, for programs that name none",
-        ),
-        optional_column("memory_bytes", Integer, "`MemTotal`"),
-        optional_column("memory_free_bytes", Integer, "`MemFree`"),
-        optional_column("memory_available_bytes", Integer, "`MemAvailable`"),
-        optional_column("swap_total_bytes", Integer, "`SwapTotal`"),
-        optional_column("swap_used_bytes", Integer, "swap in use"),
-        optional_column("page_tables_bytes", Integer, "page tables of all processes"),
-        optional_column(
-            "thp_enabled",
-            Text,
-            "transparent huge pages: `always`, `madvise`, `never`",
-        ),
-        optional_column("thp_defrag", Text, "when an allocation may wait for compaction"),
-        optional_column("thp_shmem_enabled", Text, "the switch for shared memory"),
-        required_column("instances", Integer, "database servers on the host, running or not"),
-        required_column("errors", Integer, "findings that hurt now, or will at the next start"),
-        required_column("warnings", Integer, "findings that will hurt under load"),
-        required_column("infos", Integer, "findings worth knowing"),
-        required_column("undecided_rules", Integer, "verdicts that are missing because facts are"),
-        required_column("unread_facts", Integer, "facts that exist but could not be read"),
-        optional_column("torn", Text, "where the capture breaks off; null if it is whole"),
-    ],
+    own: columns! {
+        path: Text, "where the capture was found";
+        os: Text or null, "operating system";
+        kernel: Text or null, "kernel release";
+        architecture: Text or null, "`uname -m`";
+        processors: Integer or null, "online processors";
+        base_page_bytes: Integer or null, "size of a base page";
+        default_huge_page_bytes: Integer or null,
+            "default size of a huge page, for programs that name none";
+        memory_bytes: Integer or null, "`MemTotal`";
+        memory_free_bytes: Integer or null, "`MemFree`";
+        memory_available_bytes: Integer or null, "`MemAvailable`";
+        swap_total_bytes: Integer or null, "`SwapTotal`";
+        swap_used_bytes: Integer or null, "swap in use";
+        page_tables_bytes: Integer or null, "page tables of all processes";
+        thp_enabled: Text or null, "transparent huge pages: `always`, `madvise`, `never`";
+        thp_defrag: Text or null, "when an allocation may wait for compaction";
+        thp_shmem_enabled: Text or null, "the switch for shared memory";
+        instances: Integer, "database servers on the host, running or not";
+        errors: Integer, "findings that hurt now, or will at the next start";
+        warnings: Integer, "findings that will hurt under load";
+        infos: Integer, "findings worth knowing";
+        undecided_rules: Integer, "verdicts that are missing because facts are";
+        unread_facts: Integer, "facts that exist but could not be read";
+        torn: Text or null, "where the capture breaks off; null if it is whole";
+    },
 };
 
 const POOLS: LakeTable = LakeTable {
     name: "pools",
     row: "the huge pages of one size, on a whole host or on one of its NUMA nodes",
-    own: &[
-        required_column("page_bytes", Integer, "page size"),
-        optional_column(
-            "node",
-            Integer,
-            "NUMA node; null for the whole host, so filter by it before you sum",
-        ),
-        optional_column("total_pages", Integer, "pages in the pool"),
-        optional_column("free_pages", Integer, "free pages, including the reserved ones"),
-        optional_column(
-            "reserved_pages",
-            Integer,
-            "pages reserved but not yet touched; for the whole host only",
-        ),
-        optional_column("surplus_pages", Integer, "pages above the configured number"),
-        optional_column(
-            "overcommit_pages",
-            Integer,
-            "surplus pages that the pool may take on demand; for the whole host only",
-        ),
-        optional_column(
-            "committed_pages",
-            Integer,
-            "total - free + reserved; for the whole host only",
-        ),
-        optional_column("available_pages", Integer, "free - reserved; for the whole host only"),
-        optional_column(
-            "room_pages",
-            Integer,
+    own: columns! {
+        page_bytes: Integer, "page size";
+        node: Integer or null, "NUMA node; null for the whole host, so filter by it before you sum";
+        total_pages: Integer or null, "pages in the pool";
+        free_pages: Integer or null, "free pages, including the reserved ones";
+        reserved_pages: Integer or null,
+            "pages reserved but not yet touched; for the whole host only";
+        surplus_pages: Integer or null, "pages above the configured number";
+        overcommit_pages: Integer or null,
+            "surplus pages that the pool may take on demand; for the whole host only";
+        committed_pages: Integer or null, "total - free + reserved; for the whole host only";
+        available_pages: Integer or null, "free - reserved; for the whole host only";
+        room_pages: Integer or null,
             "pages that free memory outside of the pool has room for in one piece: so many it can \
-                 get at most without the kernel moving memory",
-        ),
-    ],
+             get at most without the kernel moving memory";
+    },
 };
 
 const INSTANCES: LakeTable = LakeTable {
     name: "instances",
     row: "one database server on a host",
-    own: &[
-        ENGINE,
-        NAME,
-        required_column("running", Flag, "whether it is running"),
-        optional_column("version", Text, "server version"),
-        required_column("owner", Text, "operating system user"),
-        optional_column("unit", Text, "the systemd service that it runs in"),
-        required_column(
-            "containered",
-            Flag,
-            "whether it runs in another mount namespace than hugewise",
-        ),
-        optional_column("sessions", Integer, "client sessions now"),
-        optional_column("max_sessions", Integer, "sessions that the settings allow"),
-        required_column(
-            "asked",
-            Text,
+    own: columns! {
+        engine: Text, ENGINE;
+        instance: Text, NAME;
+        running: Flag, "whether it is running";
+        version: Text or null, "server version";
+        owner: Text, "operating system user";
+        unit: Text or null, "the systemd service that it runs in";
+        containered: Flag, "whether it runs in another mount namespace than hugewise";
+        sessions: Integer or null, "client sessions now";
+        max_sessions: Integer or null, "sessions that the settings allow";
+        asked: Text,
             "whether the settings ask for huge pages: `no`, `try`, `must`, `raises`, `cannot`, \
-                 `unknown`",
-        ),
-        optional_column("setting", Text, "the setting that decides it, with its file and line"),
-        required_column(
-            "huge_pages",
-            Text,
-            "how much of its memory is on huge pages: `all`, `partly`, `none`, `unknown`",
-        ),
-        optional_column("demand_page_bytes", Integer, "size of the pages that it needs"),
-        optional_column("demand_pages", Integer, "pages that it needs to be wholly on huge pages"),
-        optional_column(
-            "demand_source",
-            Text,
-            "how that is known: `engine`, `measured`, `estimated`",
-        ),
-        optional_column("page_tables_bytes", Integer, "page tables of all its processes"),
-        optional_column(
-            "at_max_sessions",
-            Integer,
-            "the largest number of sessions; the next two columns are for it",
-        ),
-        optional_column(
-            "at_max_base_page_tables_bytes",
-            Integer,
-            "page tables expected then, with its memory on base pages",
-        ),
-        optional_column(
-            "at_max_huge_page_tables_bytes",
-            Integer,
-            "page tables expected then, with its memory on pages of `demand_page_bytes`",
-        ),
-        optional_column(
-            "saved_bytes",
-            Integer,
+             `unknown`";
+        setting: Text or null, "the setting that decides it, with its file and line";
+        huge_pages: Text,
+            "how much of its memory is on huge pages: `all`, `partly`, `none`, `unknown`";
+        demand_page_bytes: Integer or null, "size of the pages that it needs";
+        demand_pages: Integer or null, "pages that it needs to be wholly on huge pages";
+        demand_source: Text or null, "how that is known: `engine`, `measured`, `estimated`";
+        page_tables_bytes: Integer or null, "page tables of all its processes";
+        at_max_sessions: Integer or null,
+            "the largest number of sessions; the next two columns are for it";
+        at_max_base_page_tables_bytes: Integer or null,
+            "page tables expected then, with its memory on base pages";
+        at_max_huge_page_tables_bytes: Integer or null,
+            "page tables expected then, with its memory on pages of `demand_page_bytes`";
+        saved_bytes: Integer or null,
             "how much of `page_tables_bytes` huge pages would save: 0 if it is on huge pages \
-                 already, or has nothing that a pool could hold",
-        ),
-        optional_column(
-            "saved_at_max_bytes",
-            Integer,
+             already, or has nothing that a pool could hold";
+        saved_at_max_bytes: Integer or null,
             "the same with the largest number of sessions; where that is not known, with those of \
-                 now",
-        ),
-        optional_column(
-            "touched_bytes",
-            Integer,
-            "how much of its segments has been touched, at most",
-        ),
-        optional_column(
-            "memlock_bytes",
-            Integer,
-            "soft memlock limit; null if it is unlimited or not known",
-        ),
-        required_column("segments", Integer, "stretches of memory that huge pages could back"),
-        required_column("segments_bytes", Integer, "their size as mapped"),
-    ],
+             now";
+        touched_bytes: Integer or null, "how much of its segments has been touched, at most";
+        memlock_bytes: Integer or null, "soft memlock limit; null if it is unlimited or not known";
+        segments: Integer, "stretches of memory that huge pages could back";
+        segments_bytes: Integer, "their size as mapped";
+    },
 };
 
 const MOMENTS: LakeTable = LakeTable {
     name: "moments",
     row: "how an instance stands at one moment; an instance has three or none",
-    own: &[
-        ENGINE,
-        NAME,
-        required_column(
-            "moment",
-            Text,
+    own: columns! {
+        engine: Text, ENGINE;
+        instance: Text, NAME;
+        moment: Text,
             "`now`, `restart` (of this server alone) or `reboot` (of the host, with its servers \
-                 in the worst order)",
-        ),
-        required_column(
-            "state",
-            Text,
-            "`all`, `partly`, `none`, `does_not_start`, `not_running`, `unknown`, `not_counted`",
-        ),
-        optional_column("why", Text, "the evidence for that; null if there is nothing to say"),
-    ],
+             in the worst order)";
+        state: Text,
+            "`all`, `partly`, `none`, `does_not_start`, `not_running`, `unknown`, `not_counted`";
+        why: Text or null, "the evidence for that; null if there is nothing to say";
+    },
 };
 
 const CASES: LakeTable = LakeTable {
     name: "cases",
     row: "one cause, with what follows from it",
-    own: &[
-        required_column("case_number", Integer, "from 0, worst first"),
-        required_column("level", Text, "the worst level in the case: `error`, `warn`, `info`"),
-        required_column(
-            "code",
-            Text,
-            "code of the rule that is the cause; `hugewise rules` lists them",
-        ),
-        required_column("name", Text, "its name: `no-pool`"),
-        optional_column("instance_title", Text, "`oracle PROD`; null for the host as a whole"),
-        required_column("summary", Text, "one sentence"),
-        required_column("cost", Text, "what it costs"),
-        required_column("symptoms", Integer, "findings that follow from it"),
-        optional_column(
-            "symptom_codes",
-            Text,
-            "their rules, separated by blanks; null if there are none",
-        ),
-    ],
+    own: columns! {
+        case_number: Integer, "from 0, worst first";
+        level: Text, "the worst level in the case: `error`, `warn`, `info`";
+        code: Text, "code of the rule that is the cause; `hugewise rules` lists them";
+        name: Text, "its name: `no-pool`";
+        instance_title: Text or null, "`oracle PROD`; null for the host as a whole";
+        summary: Text, "one sentence";
+        cost: Text, "what it costs";
+        symptoms: Integer, "findings that follow from it";
+        symptom_codes: Text or null, "their rules, separated by blanks; null if there are none";
+    },
 };
 
 const FINDINGS: LakeTable = LakeTable {
     name: "findings",
     row: "one rule's verdict",
-    own: &[
-        required_column("finding_number", Integer, "from 0, worst first"),
-        optional_column("case_number", Integer, "the case that it belongs to"),
-        required_column("is_cause", Flag, "whether it is the cause of that case"),
-        required_column("level", Text, "`error`, `warn`, `info`"),
-        required_column("code", Text, "code of the rule; `hugewise rules` lists them"),
-        required_column("name", Text, "`no-pool`"),
-        optional_column("instance_title", Text, "`oracle PROD`; null for the host as a whole"),
-        required_column("summary", Text, "one sentence"),
-        required_column("evidence", Text, "facts that it is based on, one per line"),
-        optional_column("cost", Text, "what it costs; null if no number is known"),
-        required_column("fix", Text, "what ends it, in words, one per line"),
-    ],
+    own: columns! {
+        finding_number: Integer, "from 0, worst first";
+        case_number: Integer or null, "the case that it belongs to";
+        is_cause: Flag, "whether it is the cause of that case";
+        level: Text, "`error`, `warn`, `info`";
+        code: Text, "code of the rule; `hugewise rules` lists them";
+        name: Text, "`no-pool`";
+        instance_title: Text or null, "`oracle PROD`; null for the host as a whole";
+        summary: Text, "one sentence";
+        evidence: Text, "facts that it is based on, one per line";
+        cost: Text or null, "what it costs; null if no number is known";
+        fix: Text, "what ends it, in words, one per line";
+    },
 };
 
-const CLOCK: LakeColumn = required_column(
-    "clock",
-    Text,
-    "`utc`, or `wall` if the archive has the host's wall clock and does not give its zone",
-);
+const CLOCK: &str =
+    "`utc`, or `wall` if the archive has the host's wall clock and does not give its zone";
 
 const INCIDENTS: LakeTable = LakeTable {
     name: "incidents",
     row: "one incident that `hugewise investigate` finds in the archives of a host's collectors, \
          under the day on which it began",
-    own: &[
-        required_column("began_at", Time, "when it began"),
-        required_column("ended_at", Time, "when it ended"),
-        CLOCK,
-        required_column(
-            "verdict",
-            Text,
-            "the verdict: `reclaim-by-page-tables`, `login-storm`, ...",
-        ),
-        required_column("confidence", Text, "how certain that is: `high`, `medium`, `low`"),
-        required_column("summary", Text, "the same as a sentence with its figures"),
-        required_column("signatures", Text, "kinds of trouble that coincide in it, one per line"),
-        optional_column(
-            "who",
-            Text,
-            "programs that grew or were stuck, one per line; null if no source lists processes",
-        ),
-        optional_column(
-            "elsewhere",
-            Text,
-            "the same on other hosts at the same time, one per line",
-        ),
-        optional_column(
-            "other_days",
-            Text,
-            "whether it was there at the same hours of other days, one per line",
-        ),
-        optional_column("next", Text, "what to do next, one per line"),
-    ],
+    own: columns! {
+        began_at: Time, "when it began";
+        ended_at: Time, "when it ended";
+        clock: Text, CLOCK;
+        verdict: Text, "the verdict: `reclaim-by-page-tables`, `login-storm`, ...";
+        confidence: Text, "how certain that is: `high`, `medium`, `low`";
+        summary: Text, "the same as a sentence with its figures";
+        signatures: Text, "kinds of trouble that coincide in it, one per line";
+        who: Text or null,
+            "programs that grew or were stuck, one per line; null if no source lists processes";
+        elsewhere: Text or null, "the same on other hosts at the same time, one per line";
+        other_days: Text or null,
+            "whether it was there at the same hours of other days, one per line";
+        next: Text or null, "what to do next, one per line";
+    },
 };
 
 const SERIES: LakeTable = LakeTable {
     name: "series",
     row: "one metric of a collector in one hour; metrics that no incident is judged by are left \
          out",
-    own: &[
-        required_column("hour", Time, "when the hour begins"),
-        CLOCK,
-        required_column("collector", Text, "`sysstat`, `atop`, `pcp`, `recorder`, ..."),
-        required_column("metric", Text, "its name, ending in the unit"),
-        required_column("samples", Integer, "samples in that hour that have it"),
-        required_column("least", Number, "the smallest"),
-        required_column("mean", Number, "their mean"),
-        required_column("most", Number, "the largest"),
-    ],
+    own: columns! {
+        hour: Time, "when the hour begins";
+        clock: Text, CLOCK;
+        collector: Text, "`sysstat`, `atop`, `pcp`, `recorder`, ...";
+        metric: Text, "its name, ending in the unit";
+        samples: Integer, "samples in that hour that have it";
+        least: Number, "the smallest";
+        mean: Number, "their mean";
+        most: Number, "the largest";
+    },
 };
 
 const FAILURES: LakeTable = LakeTable {
     name: "failures",
     row: "one path that could not be read, or not completely, or one host of `--expect` that is \
          missing",
-    own: &[
-        required_column(
-            "path",
-            Text,
-            "the path that was given, or found below it; the name of a host that is missing",
-        ),
-        required_column(
-            "class",
-            Text,
+    own: columns! {
+        path: Text,
+            "the path that was given, or found below it; the name of a host that is missing";
+        class: Text,
             "`denied`, `not_a_capture`, `torn`, `too_large`, `unreadable`, `defect`; for a host \
-                 that was expected: `absent`, `stale`",
-        ),
-        required_column("message", Text, "what went wrong"),
-        required_column("failed_at", Time, "when it was tried"),
-        required_column(
-            "rows_kept",
-            Flag,
-            "whether what could be read is in the other tables, as it is for a torn capture",
-        ),
-    ],
+             that was expected: `absent`, `stale`";
+        message: Text, "what went wrong";
+        failed_at: Time, "when it was tried";
+        rows_kept: Flag,
+            "whether what could be read is in the other tables, as it is for a torn capture";
+    },
 };
 
 /// docs/schema/tables.md.
@@ -503,7 +360,7 @@ fn render_table_section(text: &mut String, title: &str, row: &str, columns: &[La
     for column in columns {
         let LakeColumn { name, kind, optional, what } = column;
         let null = if *optional { "may be" } else { "never" };
-        let _ = writeln!(text, "| `{name}` | {} | {null} | {what} |", kind.in_sql());
+        let _ = writeln!(text, "| `{name}` | {} | {null} | {what} |", sql_type(*kind));
     }
 }
 

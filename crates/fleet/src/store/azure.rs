@@ -15,7 +15,7 @@ use sha2::Sha256;
 use ureq::{Agent, Body};
 use url::Url;
 
-use super::captures::{Captures, LARGEST_PAGE, ObjectPage};
+use super::captures::{Captures, ObjectPage, read_page};
 use super::http::{StoreError, check_response, new_agent};
 use super::keys::find_config_value;
 use super::{Unsafe, Unusable, read_secret};
@@ -165,18 +165,8 @@ impl Captures for Container {
             query.push(("prefix", self.prefix.as_str()));
         }
         query.extend(next.map(|next| ("marker", next)));
-        let mut answer = self.get("", &query)?;
-        let text = answer.body_mut().with_config().limit(LARGEST_PAGE).read_to_string();
-        let text = text.map_err(|_| StoreError {
-            what: "its list is cut off".to_owned(),
-            passes: true,
-            denied: false,
-        })?;
-        parse_blob_list(&text).ok_or_else(|| StoreError {
-            what: "its list is not in Azure's format".to_owned(),
-            passes: false,
-            denied: false,
-        })
+        let page = parse_blob_list(&read_page(self.get("", &query)?)?);
+        page.ok_or_else(|| StoreError::lasting("its list is not in Azure's format"))
     }
 
     fn request_object(&self, key: &str) -> Result<ureq::http::Response<Body>, StoreError> {

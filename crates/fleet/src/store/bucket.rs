@@ -5,7 +5,7 @@ use rusty_s3::{Bucket, S3Action};
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
-use super::captures::{Captures, LARGEST_PAGE, ObjectPage};
+use super::captures::{Captures, ObjectPage, read_page};
 use super::http::{StoreError, check_response, new_agent};
 use super::target::{self, SIGNED_FOR};
 use super::{Keys, Unusable};
@@ -53,19 +53,9 @@ impl Captures for Objects {
         if let Some(next) = next {
             list.with_continuation_token(next);
         }
-        let mut answer = check_response(self.agent.get(list.sign(SIGNED_FOR).as_str()).call())?;
-        let text = answer.body_mut().with_config().limit(LARGEST_PAGE).read_to_string();
-        let text = text.map_err(|_| StoreError {
-            what: "its list is cut off".to_owned(),
-            passes: true,
-            denied: false,
-        })?;
-        let page = ListObjectsV2::parse_response(&text);
-        let page = page.map_err(|_| StoreError {
-            what: "its list is not in S3's format".to_owned(),
-            passes: false,
-            denied: false,
-        })?;
+        let answer = check_response(self.agent.get(list.sign(SIGNED_FOR).as_str()).call())?;
+        let page = ListObjectsV2::parse_response(&read_page(answer)?);
+        let page = page.map_err(|_| StoreError::lasting("its list is not in S3's format"))?;
         let files = page
             .contents
             .into_iter()

@@ -11,7 +11,7 @@ use crate::bundle::{self, BundleMember};
 use crate::capture_failure::{CaptureFailure, LARGEST};
 
 /// A page of names is far smaller.
-pub(super) const LARGEST_PAGE: u64 = 16 << 20;
+const LARGEST_PAGE: u64 = 16 << 20;
 
 /// Some names of a list.
 pub(crate) struct ObjectPage {
@@ -86,14 +86,15 @@ impl dyn Captures {
             let mut answer = self.request_object(key)?;
             let mut body = answer.body_mut().with_config().limit(LARGEST).reader();
             let member = bundle::read_member(key.to_owned(), size, &mut body);
-            member.map_err(|(_, failed)| StoreError {
-                what: failed.message,
-                passes: true,
-                denied: false,
-            })
+            member.map_err(|(_, failed)| StoreError::passing(failed.message))
         });
         fetched.map_err(|why| CaptureFailure::new(failure_class(&why), why.what))
     }
+}
+
+pub(super) fn read_page(mut answer: Response<Body>) -> Result<String, StoreError> {
+    let text = answer.body_mut().with_config().limit(LARGEST_PAGE).read_to_string();
+    text.map_err(|_| StoreError::passing("its list is cut off"))
 }
 
 const fn failure_class(why: &StoreError) -> &'static str {

@@ -31,6 +31,18 @@ pub(crate) struct StoreError {
     pub(super) denied: bool,
 }
 
+impl StoreError {
+    /// It will be no other in a moment.
+    pub(super) fn lasting(what: impl Into<String>) -> Self {
+        Self { what: what.into(), passes: false, denied: false }
+    }
+
+    /// It may be otherwise in a moment.
+    pub(super) fn passing(what: impl Into<String>) -> Self {
+        Self { what: what.into(), passes: true, denied: false }
+    }
+}
+
 /// Tries it until it is done, or fails for good.
 pub(super) fn retry_request<T>(
     mut once: impl FnMut() -> Result<T, StoreError>,

@@ -47,7 +47,7 @@ pub fn put_capture(
     // Signed anew each time: a signature does not outlast a long wait.
     let sent = retry_request(|| match target.resolve_address(name, keys) {
         Ok(address) => put_once(&agent, &address, capture),
-        Err(error) => Err(StoreError { what: error.to_string(), passes: false, denied: false }),
+        Err(error) => Err(StoreError::lasting(error.to_string())),
     });
     match sent {
         Ok(()) => Ok(Sent { to, bytes: capture.len() }),

@@ -5,6 +5,21 @@ use std::collections::HashMap;
 use super::thrift::{Struct, write_varint};
 use super::{BOOLEAN, BYTE_ARRAY, DOUBLE, INT64, ParquetCell, TIMESTAMP_MILLIS, UTF8};
 
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// A text in UTF-8.
+    Text,
+    /// A whole number of 64 bits.
+    Integer,
+    /// A number of 64 bits in floating point.
+    Number,
+    /// True or false.
+    Flag,
+    /// A moment, in milliseconds since the epoch.
+    Time,
+}
+
 /// Values of a column that wait for their row group.
 pub struct ParquetColumn {
     pub(super) name: &'static str,
@@ -51,8 +66,6 @@ impl DictionaryValues {
 pub(super) struct RleRuns(Vec<(u32, u64)>);
 
 impl RleRuns {
-    const NONE: Self = Self(Vec::new());
-
     pub(super) fn push(&mut self, value: u32, times: usize) {
         let times = u64::try_from(times).unwrap_or(u64::MAX);
         match self.0.last_mut() {
@@ -79,33 +92,16 @@ impl RleRuns {
 }
 
 impl ParquetColumn {
-    fn new(name: &'static str, optional: bool, values: ColumnValues) -> Self {
+    /// An empty column; the values of an optional one may be absent.
+    pub fn new(name: &'static str, kind: ColumnKind, optional: bool) -> Self {
+        let values = match kind {
+            ColumnKind::Text => ColumnValues::Names(DictionaryValues::default()),
+            ColumnKind::Integer => ColumnValues::Integers(Vec::new()),
+            ColumnKind::Number => ColumnValues::Numbers(Vec::new()),
+            ColumnKind::Flag => ColumnValues::Flags(Vec::new()),
+            ColumnKind::Time => ColumnValues::Times(Vec::new()),
+        };
         Self { name, optional, levels: RleRuns::default(), values }
-    }
-
-    /// A column of texts; optional ones may be absent.
-    pub fn for_texts(name: &'static str, optional: bool) -> Self {
-        Self::new(name, optional, ColumnValues::Names(DictionaryValues::default()))
-    }
-
-    /// A column of whole numbers.
-    pub const fn for_integers(name: &'static str, optional: bool) -> Self {
-        Self { name, optional, levels: RleRuns::NONE, values: ColumnValues::Integers(Vec::new()) }
-    }
-
-    /// A column of numbers.
-    pub const fn for_numbers(name: &'static str, optional: bool) -> Self {
-        Self { name, optional, levels: RleRuns::NONE, values: ColumnValues::Numbers(Vec::new()) }
-    }
-
-    /// A column of what is so or not.
-    pub const fn for_flags(name: &'static str, optional: bool) -> Self {
-        Self { name, optional, levels: RleRuns::NONE, values: ColumnValues::Flags(Vec::new()) }
-    }
-
-    /// A column of moments, in milliseconds since the epoch.
-    pub const fn for_times(name: &'static str, optional: bool) -> Self {
-        Self { name, optional, levels: RleRuns::NONE, values: ColumnValues::Times(Vec::new()) }
     }
 
     /// Whether a row may have this in the column.

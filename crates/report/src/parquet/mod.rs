@@ -14,8 +14,8 @@ use std::io::{self, Write};
 use std::mem;
 
 use self::chunk::Chunk;
-pub use self::column::ParquetColumn;
 use self::column::encode_schema_element;
+pub use self::column::{ColumnKind, ParquetColumn};
 use self::packer::Packer;
 use self::thrift::Struct;
 

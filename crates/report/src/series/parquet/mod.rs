@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use hugewise_investigate::{Clock, Metric, Series};
 
 use super::{FIRST, LAST, clock_word};
-use crate::parquet::{self, ParquetColumn};
+use crate::parquet::{self, ColumnKind, ParquetColumn};
 
 /// Writes rows as they come.
 pub(super) struct SeriesParquetWriter<W> {
@@ -17,15 +17,17 @@ impl<W: Write> SeriesParquetWriter<W> {
     pub(super) fn new(out: W) -> io::Result<Self> {
         let [host, source, time, interval] = FIRST;
         let mut columns = vec![
-            ParquetColumn::for_texts(host, true),
-            ParquetColumn::for_texts(source, false),
-            ParquetColumn::for_times(time, false),
-            ParquetColumn::for_numbers(interval, true),
+            ParquetColumn::new(host, ColumnKind::Text, true),
+            ParquetColumn::new(source, ColumnKind::Text, false),
+            ParquetColumn::new(time, ColumnKind::Time, false),
+            ParquetColumn::new(interval, ColumnKind::Number, true),
         ];
         columns.extend(
-            Metric::ALL.iter().map(|metric| ParquetColumn::for_numbers(metric.name(), true)),
+            Metric::ALL
+                .iter()
+                .map(|metric| ParquetColumn::new(metric.name(), ColumnKind::Number, true)),
         );
-        columns.push(ParquetColumn::for_texts(LAST, false));
+        columns.push(ParquetColumn::new(LAST, ColumnKind::Text, false));
         Ok(Self { table: parquet::ParquetWriter::new(out, "series", columns)?, all_utc: true })
     }
 
