@@ -8,20 +8,9 @@ use crate::journal::journal_path;
 /// Why nothing was changed, or what could not be done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Only root changes a host.
-    #[error("only root can change a host: run it with sudo")]
-    NotRoot,
-    /// `/proc` or `/sys` is not the kernel's own: whatever is written there would change nothing.
-    #[error(
-        "{path} does not come from the kernel ({is}), so writing there changes nothing: run \
-         hugewise on the host itself"
-    )]
-    NotReal {
-        /// Which of them.
-        path: String,
-        /// What it is instead.
-        is: String,
-    },
+    /// Not as root, or `/proc` or `/sys` is not the kernel's own.
+    #[error(transparent)]
+    Unfit(Unfit),
     /// A container or a chroot: what is written here is not the host's, and not all of it is seen.
     #[error("cannot change the host from here: {why}. Nothing was changed; {instead}")]
     Confined {
@@ -105,10 +94,9 @@ const ON_THE_HOST: &str = "run hugewise apply on the host itself. hugewise plan 
 impl From<Unfit> for Error {
     fn from(unfit: Unfit) -> Self {
         match unfit {
-            Unfit::NotRoot => Self::NotRoot,
-            Unfit::NotReal { path, is } => Self::NotReal { path, is },
             Unfit::Confined { why } => Self::Confined { why, instead: ON_THE_HOST.into() },
             Unfit::Failed(failure) => Self::Failed(failure),
+            unfit => Self::Unfit(unfit),
         }
     }
 }
