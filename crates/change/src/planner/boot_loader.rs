@@ -3,7 +3,6 @@
 
 use hugewise_diagnose::boot::{self, NewMenu};
 use hugewise_diagnose::wording::boot_name;
-use hugewise_host::Source;
 use hugewise_host::config::cmdline::{self, HugePageWords};
 use hugewise_model::configuration::{BootEntry, BootLoader, FileLocation};
 use hugewise_model::observed::Lack;
@@ -317,7 +316,7 @@ fn choose_boot_loader_edit(
     ask: &PlanRequest<'_>,
     entry: &BootEntry,
 ) -> Result<BootLoaderEdit, NotOurs> {
-    let program = |names: &[&str]| find_program(ask.source, names);
+    let program = |names: &[&str]| ask.find_program(names);
     match entry.loader {
         BootLoader::Grub => {
             let script = program(&["grub-mkconfig", "grub2-mkconfig"]);
@@ -346,16 +345,6 @@ fn choose_boot_loader_edit(
             Err(NotOurs::Loader { loader, file: entry.place.file.clone() })
         }
     }
-}
-
-pub(super) fn find_program(source: &dyn Source, names: &[&str]) -> Option<String> {
-    let there = |folder: &str, name: &str| {
-        source.list_folder(folder).as_known().is_some_and(|all| all.iter().any(|text| text == name))
-    };
-    let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
-    let mut paths = names.iter().flat_map(|name| folders.map(|folder| (folder, *name)));
-    let (folder, name) = paths.find(|(folder, name)| there(folder, name))?;
-    Some(format!("{folder}/{name}"))
 }
 
 fn build_command_line_step(kept: &[String]) -> Step {

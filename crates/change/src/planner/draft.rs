@@ -217,6 +217,36 @@ impl<'a> Draft<'a> {
         self.pools.iter().find(|pool| pool.page_size == page)
     }
 
+    /// The step that gives the running kernel's pool its pages.
+    pub(super) fn find_pool_step(&self, page: PageSize) -> Option<String> {
+        let parts = [PlanPart::PoolNow(page), PlanPart::PoolKept(page)];
+        let step = self.steps.iter().find(|step| parts.contains(&step.part))?;
+        Some(step.id.clone())
+    }
+
+    /// One more that asks takes others' pages where the next boot does not bring enough for all.
+    pub(super) fn may_ask(&mut self, instance: &Instance, page: PageSize) -> bool {
+        let there = self.pool_goal(page).is_none_or(PlannedPoolGoal::covers_need);
+        // Its settings stay where only what works at once is asked for.
+        let may = there && self.pool_goal(page).is_none_or(|goal| goal.at_boot || goal.by_hand);
+        if !may {
+            let why =
+                if there { "the next boot does not bring" } else { "the host has no room for" };
+            self.add_warning(format!(
+                "{} is not set to ask for huge pages: {why} enough {page} pages for all servers",
+                instance.title()
+            ));
+        }
+        may
+    }
+
+    /// Whether the pool of that size, now and after the next boot, holds what a server needs of it.
+    pub(super) fn is_secured(&self, page: PageSize) -> bool {
+        self.pool_goal(page).is_some_and(|goal| {
+            goal.is_there() && goal.at_boot && goal.is_sure && goal.covers_need()
+        })
+    }
+
     pub(super) fn carries_remedy(&self, remedy: &Remedy) -> bool {
         self.steps.iter().any(|step| step.carries.iter().any(|carried| carried.remedy == *remedy))
     }

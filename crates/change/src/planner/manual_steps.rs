@@ -15,7 +15,7 @@ use hugewise_model::{
 use super::draft::Draft;
 use super::request::is_broken_cgroup;
 use super::settings::{may_insist, new_insist};
-use super::{PlanRequest, commands, pools_at_boot, step_links, warnings};
+use super::{PlanRequest, commands, step_links, warnings};
 use crate::plan::Risk;
 
 pub(super) fn plan_manual_steps(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
@@ -126,7 +126,7 @@ fn instruct_server_settings(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
         }
         // What is refused is nothing to rely on.
         let page = sized.page_size;
-        if draft.refusal.is_some() && !pools_at_boot::may_ask(draft, instance, page) {
+        if draft.refusal.is_some() && !draft.may_ask(instance, page) {
             draft.explained.insert(setting);
             continue;
         }

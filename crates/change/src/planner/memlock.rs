@@ -16,7 +16,7 @@ use hugewise_model::{Bytes, Host, HugePageMode, Instance, Observed, PageSize, Re
 
 use super::draft::{Draft, Drafted, PlanPart, PlannedPoolGoal, Whom};
 use super::shm::{has_pages, sysv_servers};
-use super::{PlanRequest, owned_files, pools_at_boot};
+use super::{PlanRequest, owned_files};
 use crate::plan::{Change, CommandChange, EffectTime, FileChange, Risk, Step};
 
 pub(super) fn plan_memlock(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
@@ -94,8 +94,7 @@ fn may_lock(ask: &PlanRequest<'_>, draft: &mut Draft<'_>, instance: &Instance) -
         return has_pages(ask, draft, instance);
     };
     has_pages(ask, draft, instance)
-        && (is_harmless(ask, draft, instance, page)
-            || pools_at_boot::may_ask(draft, instance, page))
+        && (is_harmless(ask, draft, instance, page) || draft.may_ask(instance, page))
 }
 
 /// Harmless is a limit by which nobody loses pages: no server that does not start without them, and

@@ -77,8 +77,8 @@ pub fn build_plan(
         return Err(PlanError::NoGibPages);
     }
     let mut ask = PlanRequest { target, index: &PlanIndex::new(&target), source, options };
-    let Settled { mut draft, projected, unmoved, short } = settle(&ask);
-    (ask.target.unmoved, ask.target.short) = (&unmoved, &short);
+    let Settled { mut draft, projected, foreseen } = settle(&ask);
+    (ask.target.unmoved, ask.target.short) = (&foreseen.unmoved, &foreseen.short);
     step_links::assign_dependencies(&ask, &mut draft);
     step_links::assign_expected_findings(&ask, &mut draft, &projected);
     manual_steps::instruct_findings(&ask, &mut draft);
@@ -101,32 +101,61 @@ pub fn build_plan(
     Ok(plan)
 }
 
-struct Settled<'a> {
-    draft: Draft<'a>,
-    projected: ProjectedHost,
+/// What a draft has to allow for that only its steps show.
+#[derive(Clone, Default, PartialEq)]
+struct Foreseen {
+    /// Servers that no step sets to their planned pages.
     unmoved: Vec<InstanceId>,
+    /// Page sizes of which the next boot would have too few if the pool stayed.
     short: Vec<PageSize>,
 }
 
-/// Drafts the steps until they agree with themselves. Whether a server can be set to other pages
-/// hangs on the pools, what its old pool may give back hangs on that, and pages that the boot keeps
-/// may go to one more server. Each round has one more server that keeps its pages, or one more page
-/// size, so it ends: mostly after the first.
+struct Settled<'a> {
+    draft: Draft<'a>,
+    projected: ProjectedHost,
+    foreseen: Foreseen,
+}
+
+/// A draft that allows for what it shows itself. Whether a server can be set to other pages hangs
+/// on the pools, what its old pool may give back hangs on that, and pages that the boot keeps may
+/// go to one more server. Mostly the first draft shows nothing of the kind. Where even the second
+/// shows more, the last one relies on no server's move, and on no pool that stays.
 fn settle<'a>(ask: &PlanRequest<'a>) -> Settled<'a> {
-    let (mut unmoved, mut short) = (Vec::new(), Vec::new());
-    loop {
-        let target = PoolGoalInputs { unmoved: &unmoved, short: &short, ..ask.target };
-        let round = PlanRequest { target, ..*ask };
-        let draft = draft_steps(&round, ask.source);
-        let all = find_unmoved(&round, &draft);
-        let projected = ProjectedHost::new(&round, &draft);
-        let mut more = projected.short_at_boot(&round);
-        more.retain(|page| !short.contains(page));
-        if all.len() == unmoved.len() && more.is_empty() {
-            return Settled { draft, projected, unmoved, short };
-        }
-        unmoved = all;
-        short.extend(more);
+    let first = draft_allowing_for(ask, Foreseen::default());
+    let shown = first.find_unforeseen(ask);
+    if shown == first.foreseen {
+        return first;
+    }
+    let second = draft_allowing_for(ask, shown);
+    let shown = second.find_unforeseen(ask);
+    if shown == second.foreseen {
+        return second;
+    }
+    let unmoved = find_moving(ask).collect();
+    let short = second.draft.pools.iter().map(|pool| pool.page_size).collect();
+    draft_allowing_for(ask, Foreseen { unmoved, short })
+}
+
+fn draft_allowing_for<'a>(ask: &PlanRequest<'a>, foreseen: Foreseen) -> Settled<'a> {
+    let (unmoved, short) = (&foreseen.unmoved[..], &foreseen.short[..]);
+    let target = PoolGoalInputs { unmoved, short, ..ask.target };
+    let round = PlanRequest { target, ..*ask };
+    let draft = draft_steps(&round, ask.source);
+    let projected = ProjectedHost::new(&round, &draft);
+    Settled { draft, projected, foreseen }
+}
+
+impl Settled<'_> {
+    /// With what was foreseen.
+    fn find_unforeseen(&self, ask: &PlanRequest<'_>) -> Foreseen {
+        let mut shown = self.foreseen.clone();
+        let is_new = |id: &InstanceId| {
+            !self.draft.resized.contains(id) && !self.foreseen.unmoved.contains(id)
+        };
+        shown.unmoved.extend(find_moving(ask).filter(is_new));
+        let short = self.projected.short_at_boot(ask).into_iter();
+        shown.short.extend(short.filter(|page| !self.foreseen.short.contains(page)));
+        shown
     }
 }
 
@@ -193,12 +222,11 @@ fn explain_default_size_only(instance: &Instance, page: PageSize) -> String {
 }
 
 /// Servers whose planned pages are of another size than those that their next start asks for.
-fn find_unmoved(ask: &PlanRequest<'_>, draft: &Draft<'_>) -> Vec<InstanceId> {
+fn find_moving(ask: &PlanRequest<'_>) -> impl Iterator<Item = InstanceId> {
     let moving = ask.sized_instances().filter(|(instance, sized)| {
         demand::page_size(ask.host, instance).is_some_and(|page| page != sized.page_size)
     });
-    let moving = moving.map(|(instance, _)| instance.id());
-    moving.filter(|id| ask.unmoved.contains(id) || !draft.resized.contains(id)).collect()
+    moving.map(|(instance, _)| instance.id())
 }
 
 fn read_identity(host: &Host, source: &dyn Source) -> HostIdentity {

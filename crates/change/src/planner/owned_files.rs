@@ -2,7 +2,6 @@
 
 use hugewise_engines::settable::Settable;
 use hugewise_host::Source;
-use hugewise_model::Observed;
 use hugewise_model::escape::plain;
 use hugewise_model::observed::Reason;
 
@@ -69,16 +68,12 @@ pub(super) fn read_owned_file(
     if source.read_link(path).is_known() {
         return Err(OwnedFileError::Link(path.to_owned()));
     }
-    match source.read(path) {
-        Observed::Known(bytes) if bytes.starts_with(MADE.as_bytes()) => Ok(Some(bytes)),
-        Observed::Known(_) => Err(OwnedFileError::Foreign(path.to_owned())),
-        Observed::Absent => Ok(None),
-        Observed::Denied => {
-            Err(OwnedFileError::Unread { path: path.to_owned(), why: Reason::Denied })
+    let unread = |why| OwnedFileError::Unread { path: path.to_owned(), why };
+    match source.read(path).into_present().map_err(unread)? {
+        Some(bytes) if !bytes.starts_with(MADE.as_bytes()) => {
+            Err(OwnedFileError::Foreign(path.to_owned()))
         }
-        Observed::Malformed(why) => {
-            Err(OwnedFileError::Unread { path: path.to_owned(), why: Reason::Malformed(why) })
-        }
+        there => Ok(there),
     }
 }
 

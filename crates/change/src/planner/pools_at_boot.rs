@@ -342,25 +342,3 @@ fn carry_boot_remedies(ask: &PlanRequest<'_>, draft: &mut Draft<'_>, changes: &[
         }
     }
 }
-
-/// One more that asks takes others' pages where the next boot does not bring enough for all.
-pub(super) fn may_ask(draft: &mut Draft<'_>, instance: &Instance, page: PageSize) -> bool {
-    let there = draft.pool_goal(page).is_none_or(PlannedPoolGoal::covers_need);
-    // Its settings stay where only what works at once is asked for.
-    let may = there && draft.pool_goal(page).is_none_or(|goal| goal.at_boot || goal.by_hand);
-    if !may {
-        let why = if there { "the next boot does not bring" } else { "the host has no room for" };
-        draft.add_warning(format!(
-            "{} is not set to ask for huge pages: {why} enough {page} pages for all servers",
-            instance.title()
-        ));
-    }
-    may
-}
-
-/// Whether the pool of that size, now and after the next boot, holds what a server needs of it.
-pub(super) fn is_secured(draft: &Draft<'_>, page: PageSize) -> bool {
-    draft
-        .pool_goal(page)
-        .is_some_and(|goal| goal.is_there() && goal.at_boot && goal.is_sure && goal.covers_need())
-}

@@ -38,12 +38,6 @@ pub(super) fn plan_current_pools(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
     }
 }
 
-pub(super) fn find_pool_step(draft: &Draft<'_>, page: PageSize) -> Option<String> {
-    let parts = [PlanPart::PoolNow(page), PlanPart::PoolKept(page)];
-    let step = draft.steps.iter().find(|step| parts.contains(&step.part))?;
-    Some(step.id.clone())
-}
-
 fn build_pool_step(ask: &PlanRequest<'_>, goal: &PlannedPoolGoal) -> Drafted {
     let page = goal.page_size;
     let (now, pages) = (goal.now, goal.goal);

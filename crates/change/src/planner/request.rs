@@ -273,6 +273,18 @@ impl<'a> PlanRequest<'a> {
         self.sized(instance).map(|sized| sized.page_size)
     }
 
+    /// Where a program of one of these names lies on the host.
+    pub(super) fn find_program(&self, names: &[&str]) -> Option<String> {
+        let there = |folder: &str, name: &str| {
+            let names = self.source.list_folder(folder);
+            names.as_known().is_some_and(|all| all.iter().any(|text| text == name))
+        };
+        let folders = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+        let mut paths = names.iter().flat_map(|name| folders.map(|folder| (folder, *name)));
+        let (folder, name) = paths.find(|(folder, name)| there(folder, name))?;
+        Some(format!("{folder}/{name}"))
+    }
+
     pub(super) fn servers_on(&self, page: PageSize) -> impl Iterator<Item = &'a Instance> {
         let sized = self.sized_instances().filter(move |(_, sized)| sized.page_size == page);
         sized.map(|(instance, _)| instance)

@@ -9,13 +9,11 @@ use hugewise_diagnose::target::is_named;
 use hugewise_diagnose::wording::shell_word;
 use hugewise_diagnose::{demand, ipc_privileges};
 use hugewise_engines::EngineKind;
-use hugewise_host::Source;
 use hugewise_model::instance::Mechanism;
 use hugewise_model::{Bytes, HugePageMode, HugePageUse, Instance, PageCount, PageSize, Remedy};
 
-use super::boot_loader::find_program;
 use super::draft::{Carried, Draft, Drafted, PlanPart};
-use super::{PlanRequest, commands, pools_now};
+use super::{PlanRequest, commands};
 use crate::plan::{CommandChange, EffectTime, Risk, Step};
 
 pub(super) fn plan_restarts(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
@@ -33,7 +31,7 @@ pub(super) fn plan_restarts(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
         let gain = predict_gain(ask, draft, instance)
             .and_then(|gain| take_pages(ask, &mut left, instance).map(|()| gain));
         let asked = is_asked(instance);
-        let command = if asked { build_restart_command(ask.source, instance) } else { None };
+        let command = if asked { build_restart_command(ask, instance) } else { None };
         match (gain, command) {
             (Err(why), _) => {
                 restart_with_boot(ask, draft, instance);
@@ -254,19 +252,19 @@ fn predict_shm_right(
 
 /// `None` where it cannot be shown to restart this server alone. Nothing else names what to
 /// restart.
-fn build_restart_command(source: &dyn Source, instance: &Instance) -> Option<CommandChange> {
+fn build_restart_command(ask: &PlanRequest<'_>, instance: &Instance) -> Option<CommandChange> {
     let why = "it gets huge pages when it starts";
     if let Some(unit) = instance.unit.as_deref().filter(|_| commands::can_restart_service(instance))
     {
         let systemctl =
-            find_program(source, &["systemctl"]).unwrap_or_else(|| "/usr/bin/systemctl".into());
+            ask.find_program(&["systemctl"]).unwrap_or_else(|| "/usr/bin/systemctl".into());
         return Some(CommandChange::new([systemctl.as_str(), "restart", unit], why));
     }
     let restarter = EngineKind::for_engine(instance.engine).restart.restarter.as_ref();
     let restarter =
         restarter.filter(|_| instance.is_known_to_the_host() && !instance.containered)?;
     let arguments = (restarter.arguments)(instance)?;
-    let program = find_program(source, &[restarter.program])?;
+    let program = ask.find_program(&[restarter.program])?;
     Some(CommandChange::new(std::iter::once(program).chain(arguments), why))
 }
 
@@ -281,7 +279,7 @@ fn add_restart_step(
         |step: &Drafted| step.of.as_ref() == Some(&id) && !step.relies_on.is_empty();
     let insists = instance.asked == HugePageMode::Must || draft.steps.iter().any(set_to_insist);
     let page = ask.planned_page_size(instance).filter(|_| insists);
-    let pool = page.and_then(|page| pools_now::find_pool_step(draft, page));
+    let pool = page.and_then(|page| draft.find_pool_step(page));
     let why = "it maps its memory when it starts; its current sessions end";
     let name = format!("restart-{}-{}", instance.engine, instance.name);
     let step = Step::new(name, format!("restart {}", instance.title()), Risk::Restart, why);
@@ -334,7 +332,7 @@ fn instruct_uncertain_restart(
 fn restart_lines(ask: &PlanRequest<'_>, instance: &Instance) -> Vec<String> {
     let lines = commands::restart_commands(ask.host, instance);
     let has_none = lines.iter().all(|line| line.starts_with('#'));
-    match build_restart_command(ask.source, instance).filter(|_| has_none) {
+    match build_restart_command(ask, instance).filter(|_| has_none) {
         Some(CommandChange { command, .. }) => {
             vec![command.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")]
         }

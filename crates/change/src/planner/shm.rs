@@ -98,7 +98,7 @@ fn plan_shm_group(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
     let Some(first) = lacking.first().copied() else { return keep_shm_group(ask, draft) };
     // With the right it would take others' pages at a boot that does not bring enough for all.
     let page = ask.host.default_huge_page.get();
-    if ask.options.boot && page.is_some_and(|page| !pools_at_boot::may_ask(draft, first, page)) {
+    if ask.options.boot && page.is_some_and(|page| !draft.may_ask(first, page)) {
         return;
     }
     let (group, by_hand) = match ask.host.kernel_settings.hugetlb_shm_group.get() {
@@ -200,7 +200,7 @@ fn keep_shm_group(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
     let (Some(group), Some(first)) = (group, losing.first()) else { return };
     // System V segments are of the default size of that boot.
     let page = boot::default_size(ask.host);
-    if !page.is_none_or(|page| pools_at_boot::may_ask(draft, first, page))
+    if !page.is_none_or(|page| draft.may_ask(first, page))
         || !permission::may_be_given(ask.host, group)
     {
         return;

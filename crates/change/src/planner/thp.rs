@@ -9,7 +9,6 @@ use hugewise_host::source::OverlaySource;
 use hugewise_model::observed::Lack;
 use hugewise_model::{Observed, PageSize, Remedy};
 
-use super::boot_loader::find_program;
 use super::draft::{Draft, Drafted};
 use super::{PlanRequest, commands, owned_files};
 use crate::plan::{Change, CommandChange, EffectTime, Risk, Step, ValueChange};
@@ -215,7 +214,7 @@ fn write_tuned_profile(
     let Observed::Known(active) = &ask.host.configuration.tuned else {
         return Err(ThpNotPersisted::ProfileUnknown);
     };
-    let program = find_program(ask.source, &["tuned-adm"]).ok_or(ThpNotPersisted::NoTunedAdm)?;
+    let program = ask.find_program(&["tuned-adm"]).ok_or(ThpNotPersisted::NoTunedAdm)?;
     let new_layout = ask.source.list_folder("/etc/tuned/profiles").is_known();
     let folder = if new_layout { "/etc/tuned/profiles" } else { "/etc/tuned" };
     let path = format!("{folder}/{}/tuned.conf", owned_files::TUNED_PROFILE);
