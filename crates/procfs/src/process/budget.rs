@@ -1,5 +1,8 @@
 //! How much is kept of what users decide on: command lines and mappings of their processes.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::{Observed, Reason, Unread};

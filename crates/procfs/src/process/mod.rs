@@ -481,6 +481,3 @@ impl ProcessReader<'_> {
 
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod budget_tests;

@@ -11,7 +11,7 @@ use hugewise_source::{
     Source,
 };
 
-use super::{PageSizeFacts, PreviousProcesses, read};
+use crate::process::{PageSizeFacts, PreviousProcesses, read};
 
 const FACTS: PageSizeFacts<'_> = PageSizeFacts {
     base_page: Some(PageSize::KIB_4),
