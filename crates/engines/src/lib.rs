@@ -18,11 +18,11 @@ use hugewise_model::{Bytes, Engine, Host, Instance, Observed, Process, Reason, U
 
 use engines::{KINDS, unrecognized};
 pub use engines::{informix, jvm, mongodb, mysql, oracle, postgresql, redis};
+pub use shared::description::{CompanionServer, DescribedBy, SizeOption, SizeOptions};
 pub use shared::kind::{
-    CaptureRules, CompanionServer, Describe, DescribedBy, EngineKind, Heap, LineRedactor,
-    LogSources, MemoryBehavior, Message, PageSizeChoice, Recognition, RestartBehavior,
-    SessionBehavior, SettingAdvice, SettingsBy, SizeOption, SizeOptions, ThpAdvice, ThpBehavior,
-    UNTRIED, Vendor, VersionUnknown,
+    CaptureRules, Describe, EngineKind, Heap, LineRedactor, LogSources, MemoryBehavior, Message,
+    PageSizeChoice, Recognition, RestartBehavior, SessionBehavior, SettingAdvice, SettingsBy,
+    ThpAdvice, ThpBehavior, UNTRIED, Vendor, VersionUnknown,
 };
 pub use shared::other_holders::{OtherHolders, find_other_holders};
 pub use shared::settable::Settable;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use hugewise_model::{Bytes, Engine, Instance, Unread};
+use hugewise_model::{Bytes, Engine, Instance, Trait, Unread};
 
 /// A server as the command line describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,3 +134,61 @@ impl fmt::Display for DescribeError {
 }
 
 impl std::error::Error for DescribeError {}
+
+/// What people describe a server by that does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DescribedBy {
+    /// Its configuration file.
+    Config,
+    /// Its data directory, its configuration file, or both.
+    Files,
+    /// The size of its memory, or its configuration file.
+    Sizes(&'static SizeOptions),
+    /// Its command line, which begins like this one.
+    Command(&'static str),
+    /// Nothing that belongs to an engine.
+    Segment,
+}
+
+/// Options that describe a server by its sizes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SizeOptions {
+    /// The size of its memory.
+    pub size: SizeOption,
+    /// What it may be made to grow to, where that is more.
+    pub most: SizeOption,
+    /// How many processes it may have.
+    pub sessions: SizeOption,
+    /// Servers of its kind that often run beside it.
+    pub beside: &'static [CompanionServer],
+}
+
+/// An option of `hugewise size`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct SizeOption {
+    /// Without its dashes.
+    pub option: &'static str,
+    /// What it says.
+    pub help: &'static str,
+}
+
+/// A server beside the one that is described.
+#[derive(Debug, PartialEq, Eq)]
+pub struct CompanionServer {
+    /// The size of its memory.
+    pub size: SizeOption,
+    /// That size where none is given, as people write it.
+    pub usual: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What marks it.
+    pub marked: Trait,
+}
+
+impl SizeOptions {
+    /// The options.
+    pub fn option_names(&'static self) -> impl Iterator<Item = &'static str> {
+        let beside = self.beside.iter().map(|beside| &beside.size);
+        [&self.size, &self.most, &self.sessions].into_iter().chain(beside).map(|size| size.option)
+    }
+}

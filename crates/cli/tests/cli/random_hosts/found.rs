@@ -6,6 +6,7 @@ use hugewise_model::PageSize;
 
 use crate::random_hosts::draw::{Amount, Drawn, Event, Line, MADVISE, Spec, Wish};
 use crate::random_hosts::judge::{self, Seen};
+use crate::random_hosts::judge_plan;
 use crate::random_hosts::kernel::{GIB_1, MIB_2};
 use crate::random_hosts::servers::{Kind, Limit};
 use crate::random_hosts::world::World;
@@ -44,11 +45,11 @@ fn carried_out_as(world: &World, options: &PlanOptions) -> (World, String) {
     let moments = world.moments();
     let wrong = judge::foretold(world, &seen, &moments);
     assert!(wrong.is_empty(), "{wrong:#?}");
-    let (plan, wrong) = judge::planned(world, &seen, &moments, options);
-    assert!(wrong.is_empty(), "{wrong:#?}\n{}", judge::shown(&plan));
+    let (plan, wrong) = judge_plan::planned(world, &seen, &moments, options);
+    assert!(wrong.is_empty(), "{wrong:#?}\n{}", judge_plan::shown(&plan));
     let mut after = world.clone();
     plan.steps.iter().for_each(|step| after.carry_out(step));
-    (after, judge::shown(&plan))
+    (after, judge_plan::shown(&plan))
 }
 
 #[test]

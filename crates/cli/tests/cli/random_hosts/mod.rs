@@ -11,6 +11,7 @@ mod boot;
 mod draw;
 mod found;
 mod judge;
+mod judge_plan;
 mod kernel;
 mod numbers;
 mod orders;
@@ -74,16 +75,16 @@ fn wrong_with(spec: &Spec) -> (Vec<String>, String) {
     let moments = world.moments();
     let mut wrong = judge::foretold(&world, &seen, &moments);
     wrong.extend(answers::wrong(&world, &seen, &moments));
-    let (plan, more) = judge::planned(&world, &seen, &moments, &options);
+    let (plan, more) = judge_plan::planned(&world, &seen, &moments, &options);
     wrong.extend(more);
     if options == PlanOptions::default() {
         wrong.extend(numbers::differing(&seen, &plan));
         wrong.extend(advice::differing(&seen.host, &seen.instances, &seen.assessment, &plan));
     }
     if asked::<u32>("HUGEWISE_HOST").is_some() {
-        println!("{}", judge::told(&world, &seen));
+        println!("{}", judge_plan::told(&world, &seen));
     }
-    (wrong, judge::shown(&plan))
+    (wrong, judge_plan::shown(&plan))
 }
 
 /// A line without its numbers, but for the code of a rule.
