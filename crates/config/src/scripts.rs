@@ -9,6 +9,7 @@
 
 mod order;
 mod run_levels;
+mod saptune;
 mod sysfs_conf;
 mod udev;
 mod units;
@@ -49,6 +50,9 @@ const RUN_LEVELS: [&str; 10] = [
 /// Tables of cron; the last two are root's own.
 const CRON: [&str; 3] = ["/etc/crontab", "/var/spool/cron/crontabs/root", "/var/spool/cron/root"];
 
+/// Stages that elemental and Kairos carry out at each boot (yip): a sibling of cloud-init.
+const OF_STAGES: [&str; 3] = ["/system/oem", "/oem", "/usr/local/cloud-config"];
+
 const PER_BOOT: &str = "/var/lib/cloud/scripts/per-boot";
 
 /// What brings networks up starts these: ifupdown, NetworkManager, networkd-dispatcher.
@@ -83,6 +87,7 @@ const UDEV: &str = "/etc/udev/rules.d";
 pub fn looks_through(folder: &str) -> bool {
     RUN_LEVELS.contains(&folder)
         || HOOKS.contains(&folder)
+        || OF_STAGES.contains(&folder)
         || folder.starts_with(OF_GUESTS)
         || ["/etc/cron.d", "/etc/cloud/cloud.cfg.d", PER_BOOT, INTERFACES_D, UDEV].contains(&folder)
 }
@@ -111,10 +116,12 @@ pub fn read(door: &mut FactReader<'_>) -> Writers {
     look.scan_init_scripts();
     look.scan_cron();
     look.scan_cloud_init();
+    look.scan_stages();
     look.scan_units();
     look.scan_hooks();
     look.scan_udev();
     look.scan_sysfs_conf();
+    look.scan_saptune();
     look.scan_tuned();
     let has_red_hat_switch = has_red_hat_switch(look.door);
     let mut writers = Writers::default();
@@ -156,6 +163,7 @@ pub fn distill_script(path: &str, bytes: &[u8], scripts: &BTreeSet<String>) -> V
         BootFileFormat::Cron if is_roots_job(path, line) => "@reboot root ",
         BootFileFormat::Cron => "@reboot nobody ",
         BootFileFormat::CloudConfig => "bootcmd: ",
+        BootFileFormat::Stages => "- ",
         BootFileFormat::Interfaces => "up ",
         BootFileFormat::Udev => "RUN+=\"",
     };
@@ -186,6 +194,7 @@ enum BootFileFormat {
     Script,
     Cron,
     CloudConfig,
+    Stages,
     Interfaces,
     Udev,
 }
@@ -196,6 +205,7 @@ impl BootFileFormat {
             _ if path.starts_with("/etc/cron") || path.starts_with("/var/spool/cron/") => {
                 Self::Cron
             }
+            _ if OF_STAGES.iter().any(|folder| path.starts_with(folder)) => Self::Stages,
             _ if path.starts_with("/etc/cloud/") || path.ends_with("/cloud-config.txt") => {
                 Self::CloudConfig
             }
@@ -223,6 +233,7 @@ fn boot_commands(path: &str, bytes: &[u8]) -> Vec<(u64, String)> {
             };
             all.filter(|(_, line)| is_up(line)).collect()
         }
+        BootFileFormat::Stages => all.map(|(number, line)| (number, of_stage(&line))).collect(),
         BootFileFormat::CloudConfig => {
             let mut inside = false;
             let mut is_command = |line: &str| {
@@ -235,6 +246,17 @@ fn boot_commands(path: &str, bytes: &[u8]) -> Vec<(u64, String)> {
             };
             all.filter(|(_, line)| is_command(line)).collect()
         }
+    }
+}
+
+/// A setting below `sysctl:` as the command that sets it: `vm.nr_hugepages: "1024"`.
+fn of_stage(line: &str) -> String {
+    let plain = line.trim().trim_start_matches("- ").trim_start_matches(['"', '\'']);
+    match plain.split_once(':') {
+        Some((key, value)) if key.trim_end_matches(['"', '\'']) == "vm.nr_hugepages" => {
+            format!("sysctl -w vm.nr_hugepages={}", value.trim().trim_matches(['"', '\'']))
+        }
+        _ => line.to_owned(),
     }
 }
 
@@ -419,6 +441,18 @@ impl BootScriptScan<'_, '_> {
         for name in self.list_names(PER_BOOT) {
             self.scan_file(&format!("{PER_BOOT}/{name}"), true, false);
         }
+    }
+
+    fn scan_stages(&mut self) {
+        self.order = BootOrder::Untold;
+        for folder in OF_STAGES {
+            for name in self.list_names(folder) {
+                if name.ends_with(".yaml") || name.ends_with(".yml") {
+                    self.scan_file(&format!("{folder}/{name}"), true, false);
+                }
+            }
+        }
+        self.order = BootOrder::Last;
     }
 
     /// Some networks are up before systemd-tmpfiles has run.

@@ -469,3 +469,50 @@ fn a_guests_own_hook_makes_its_pages() {
     assert_eq!(found(&MapSource::new().with_file(hook, text)), [format!("{hook}:4")]);
     assert!(looks_through("/etc/libvirt/hooks/qemu.d/win10/prepare/begin"));
 }
+
+/// systemd.service(5): then `User` applies to ExecStart alone.
+#[test]
+fn what_comes_before_a_server_may_run_as_root() {
+    let helper = "#!/bin/bash\nT=/sys/kernel/mm/transparent_hugepage\n\
+                  (echo never > ${T}/enabled 2> /dev/null || exit 1) || true\n";
+    let unit = |more: &str| {
+        format!(
+            "[Service]\nUser=mongod\n{more}ExecStartPre=/usr/bin/helper.sh\nExecStart=/usr/bin/mongod\n"
+        )
+    };
+    let found = |more: &str| {
+        let file = "/usr/lib/systemd/system/mongod.service";
+        let source = MapSource::new()
+            .with_file("/usr/bin/helper.sh", helper)
+            .with_file(file, unit(more))
+            .with_link("/etc/systemd/system/multi-user.target.wants/mongod.service", file);
+        thp(&source).len()
+    };
+    assert_eq!([found(""), found("PermissionsStartOnly=true\n")], [0, 1]);
+}
+
+/// A package's script without `.sh` in its name; and the stages of elemental and Kairos.
+#[test]
+fn a_oneshot_units_own_script_and_stages_are_read() {
+    let file = "/usr/lib/systemd/system/allocator.service";
+    let clears = "#!/bin/bash\necho 0 > /sys/devices/system/node/$NODE/hugepages/hugepages-$KEY/nr_hugepages\n";
+    let unit = |kind: &str| format!("[Service]\nType={kind}\nExecStart=/usr/bin/allocator\n");
+    let with = |kind: &str, program: &str| {
+        let source = MapSource::new()
+            .with_file(file, unit(kind))
+            .with_file("/usr/bin/allocator", program)
+            .with_link("/etc/systemd/system/multi-user.target.wants/allocator.service", file);
+        found(&source)
+    };
+    assert_eq!(with("oneshot", clears), [format!("/usr/bin/allocator:2 (started by {file}:3)")]);
+    assert!(with("simple", clears).is_empty());
+    assert!(with("oneshot", &clears.replace("#!", "ELF")).is_empty());
+    let stages = "name: x\nstages:\n  initramfs:\n  - sysctl:\n      vm.nr_hugepages: \"1024\"\n";
+    for folder in ["/system/oem", "/oem", "/usr/local/cloud-config"] {
+        let path = format!("{folder}/93_spdk.yaml");
+        let source = MapSource::new().with_file(&path, stages);
+        assert_eq!(found(&source), [format!("{path}:5")]);
+        let kept = distill_script(&path, stages.as_bytes(), &BTreeSet::new());
+        assert_eq!(found(&MapSource::new().with_file(&path, kept)), [format!("{path}:5")]);
+    }
+}

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::Observed;
-use hugewise_model::configuration::BootOrder;
+use hugewise_model::configuration::{BootOrder, FileLocation};
 
 use super::{BootScriptScan, RUN_LEVELS, has_all_rights, order, scripts_in, words};
+use crate::files::file_location;
 use crate::systemd;
 use crate::unit::{self, UnitName};
 
@@ -14,6 +15,9 @@ const UNITS: [&str; 2] = ["/etc/systemd/system", "/usr/local/lib/systemd/system"
 
 /// Units that are followed at most: a host enables some hundred.
 const MOST_UNITS: usize = 2048;
+
+/// Scripts of packages are smaller than this, and most other programs are larger.
+const MOST_OF_PROGRAM: u64 = 64 << 10;
 
 /// Keys of `[Unit]` that start other units.
 const PULLS: [&str; 4] = ["Wants", "Requires", "BindsTo", "Upholds"];
@@ -157,10 +161,17 @@ impl BootScriptScan<'_, '_> {
         }
         let user = assignments.iter().rfind(|one| one.section == "Service" && one.key == "User");
         let is_roots = user.is_none_or(|one| matches!(one.value.as_str(), "" | "root" | "0"));
+        let is_oneshot = says(&assignments, "Type", &["oneshot"]);
+        // Then only ExecStart runs as `User` (systemd.service(5) up to 230; still taken).
+        let start_alone = says(&assignments, "PermissionsStartOnly", &["true", "yes", "on", "1"]);
         let mut lines = environment_paths(&assignments);
-        lines.extend(assignments.into_iter().filter(of_start).map(|one| (one.line, one.value)));
+        lines.extend(assignments.into_iter().filter(of_start).map(|one| {
+            let is_roots_then = start_alone && one.key != "ExecStart";
+            (one.line, if is_roots_then { format!("+{}", one.value) } else { one.value })
+        }));
         lines.retain(|(_, line)| !self.lacks_program(line));
         if !words::may_write(&bytes)
+            && !is_oneshot
             && !lines.iter().any(|(_, line)| scripts_in(line).next().is_some())
         {
             return (false, pulls);
@@ -173,7 +184,12 @@ impl BootScriptScan<'_, '_> {
         let file =
             if path.contains(".wants/") || path.contains(".requires/") { target() } else { None };
         let file = file.unwrap_or_else(|| path.to_owned());
-        let any = self.scan_commands(&file, &lines, &|line| is_roots || has_all_rights(line));
+        let before = self.found.len();
+        self.scan_commands(&file, &lines, &|line| is_roots || has_all_rights(line));
+        for (line, command) in lines.iter().filter(|_| is_oneshot && is_roots) {
+            self.scan_packaged_program(command, &file_location(&file, *line));
+        }
+        let any = self.found.len() > before;
         self.order = BootOrder::Last;
         if any {
             self.record_file(&file);
@@ -181,12 +197,20 @@ impl BootScriptScan<'_, '_> {
         (any, pulls)
     }
 
+    /// A program of a package that is a small script is read as one that people have written.
+    fn scan_packaged_program(&mut self, command: &str, by: &FileLocation) {
+        let program = program_of(command);
+        let is_absolute = program.starts_with('/') && !program.contains(['$', '%']);
+        let start = self.door.source.read_limited(program, MOST_OF_PROGRAM).into_known();
+        if is_absolute && start.is_some_and(|bytes| bytes.starts_with(b"#!")) {
+            self.scan_script(program, by);
+        }
+    }
+
     /// Whether the program of a command is in the other of /bin and /usr/bin, on a host that has
     /// both: systemd fails to start it (203/EXEC).
     fn lacks_program(&self, command: &str) -> bool {
-        let program = command.trim_start_matches(['-', '@', '+', '!', ':', '|']);
-        let program = program.split_ascii_whitespace().next().unwrap_or_default();
-        let Some((folder, name)) = program.rsplit_once('/') else { return false };
+        let Some((folder, name)) = program_of(command).rsplit_once('/') else { return false };
         let other = match folder {
             "/usr/bin" => "/bin",
             "/bin" => "/usr/bin",
@@ -216,6 +240,17 @@ impl OwnUnits {
             }
         }
     }
+}
+
+/// The first word, without systemd's prefixes.
+fn program_of(command: &str) -> &str {
+    let command = command.trim_start_matches(['-', '@', '+', '!', ':', '|']);
+    command.split_ascii_whitespace().next().unwrap_or_default()
+}
+
+fn says(assignments: &[unit::UnitAssignment], key: &str, values: &[&str]) -> bool {
+    let last = assignments.iter().rfind(|one| one.section == "Service" && one.key == key);
+    last.is_some_and(|one| values.contains(&one.value.to_ascii_lowercase().as_str()))
 }
 
 fn pulled_services(assignments: &[unit::UnitAssignment]) -> Vec<String> {
