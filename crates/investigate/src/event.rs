@@ -56,6 +56,8 @@ named_enum! {
         ServerFailed "server-failed",
         /// A server was refused memory that it asked the kernel for, and went on.
         MemoryRefused "memory-refused",
+        /// A server counted that the host swapped.
+        HostSwapped "host-swapped",
         /// A server said that it lacks memory, processes or connections.
         ServerTrouble "server-trouble",
     }

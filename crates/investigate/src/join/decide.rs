@@ -5,6 +5,7 @@ use super::facts::{SPARE, Scans, WindowFacts};
 use super::window::COARSE;
 use crate::page::bytes_from_f64;
 use crate::signatures::log_events::RELAYED;
+use crate::signatures::rows::{SECOND, milliseconds_between};
 use crate::{
     Confidence, IncidentVerdict, LogEventKind, Signature, SignatureKind, SignatureStrength,
 };
@@ -34,14 +35,14 @@ pub(super) struct Decision {
 
 /// Every cause that the facts allow, in no order: [`causes`](super::causes) ranks them.
 pub(super) fn find_causes(facts: &WindowFacts<'_>) -> Vec<Cause> {
-    let judges: [fn(&WindowFacts<'_>) -> Option<VerdictCandidate>; 22] = [
+    let judges: [fn(&WindowFacts<'_>) -> Option<VerdictCandidate>; 23] = [
         judge_killed_processes,
         |facts| judge_strong(facts, SignatureKind::CgroupOom, IncidentVerdict::CgroupLimit),
         judge_crash,
         judge_compaction,
         judge_reclaim,
         judge_cgroup_limit,
-        |facts| judge_strong(facts, SignatureKind::Steal, IncidentVerdict::Steal),
+        judge_steal,
         judge_disk_stall,
         judge_login_storm,
         judge_fork_storm,
@@ -52,6 +53,7 @@ pub(super) fn find_causes(facts: &WindowFacts<'_>) -> Vec<Cause> {
         judge_exhausted_memory,
         judge_memory_in_pieces,
         judge_refused_memory,
+        judge_told_swapping,
         judge_busy_kernel,
         judge_starved_collectors,
         judge_refused_server,
@@ -212,6 +214,21 @@ fn judge_cgroup_limit(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
 fn has_taken_back_pages(facts: &WindowFacts<'_>) -> bool {
     facts.scans.any_scanned() == Some(false)
         && facts.taken_back.is_some_and(|pages| pages >= TAKEN_BACK)
+}
+
+fn judge_steal(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
+    let (verdict, confidence, proven) =
+        judge_strong(facts, SignatureKind::Steal, IncidentVerdict::Steal)?;
+    // A single reading is of a moment.
+    let lasted = facts.signatures.iter().map(|one| milliseconds_between(one.from, one.to)).max();
+    let confidence = if lasted <= Some(SECOND) { Confidence::Medium } else { confidence };
+    Some((verdict, confidence, proven))
+}
+
+/// A server's own count of what the host swapped.
+fn judge_told_swapping(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
+    let told = facts.logged(LogEventKind::HostSwapped);
+    told.then_some((IncidentVerdict::SwapStorm, Confidence::Low, true))
 }
 
 fn judge_disk_stall(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {

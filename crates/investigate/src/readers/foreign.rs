@@ -3,6 +3,13 @@
 use super::iostat;
 use hugewise_model::calendar::time_of_day;
 
+/// Whether text is what iostat prints without a date, which is read if somebody says when it began.
+pub(super) fn is_undated_iostat(head: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(head);
+    let first = text.lines().map(str::trim).find(|line| !line.is_empty());
+    first.is_some_and(iostat::is_iostat_heading)
+}
+
 pub(super) fn recognize_foreign_format(head: &[u8]) -> Option<&'static str> {
     let text = String::from_utf8_lossy(head);
     let first = text.lines().map(str::trim).find(|line| !line.is_empty())?;
@@ -16,7 +23,7 @@ pub(super) fn recognize_foreign_format(head: &[u8]) -> Option<&'static str> {
         || any("----total-cpu-usage----")
     {
         Some("of dstat")
-    } else if first.starts_with("avg-cpu:") || iostat::is_disks(first) {
+    } else if is_undated_iostat(head) {
         Some("what iostat prints")
     } else if text.lines().take(40).any(is_atopsar_heading) {
         Some("what atopsar prints, with processors added up (atop's own log is read)")

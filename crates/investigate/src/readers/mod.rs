@@ -8,6 +8,7 @@ pub mod collectl;
 mod external_tool;
 mod foreign;
 mod iostat;
+pub mod kubernetes;
 mod line_timestamp;
 mod lines;
 pub mod nmon;
@@ -57,6 +58,7 @@ pub static FORMATS: &[&ArchiveFormat] = &[
     &proc_log::FORMAT,
     &system_log::FORMAT,
     &server_log::FORMAT,
+    &kubernetes::FORMAT,
 ];
 
 /// Reads a file of any known format, compressed or not; one series for each host in it.
@@ -108,7 +110,9 @@ pub(crate) fn read_as(
     let mut head = Vec::new();
     stream.by_ref().take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
     let format = recognize_format(&head).map(|(format, _)| format);
+    let may_be_dated = mode.pasted.is_some() && foreign::is_undated_iostat(&head);
     if format.is_none()
+        && !may_be_dated
         && let Some(text) = foreign::recognize_foreign_format(&head)
     {
         return Err(FileRefused(format!("is {text}, which is not read")));

@@ -7,13 +7,15 @@
 mod clean;
 mod times;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::archive_format::{ArchiveFormat, recognize_format};
 use super::sysstat::text::{HEADLESS, is_heading};
 use super::top::Pass;
 use super::{
-    count_bytes, iostat, is_empty, oswatcher, proc_log, server_log, sysstat, unknown_format, vmstat,
+    count_bytes, iostat, is_empty, oswatcher, proc_log, server_log, sysstat, system_log,
+    unknown_format, vmstat,
 };
 use crate::{Clock, FileRefused, Moment, Series};
 pub(super) use clean::is_noisy;
@@ -84,6 +86,21 @@ pub(super) fn read(
     }
     if let Some(all) = read_undated(&lines, source, pasted)? {
         return Ok(all);
+    }
+    if why.is_none()
+        && let Some(text) = system_log::replace_unknown_prefix(&lines)
+    {
+        let read = system_log::FORMAT.read_pasted(
+            text.as_bytes(),
+            count_bytes(text.as_bytes()),
+            source,
+            pasted.began,
+        );
+        if let Ok(all) = read
+            && !is_empty(&all)
+        {
+            return Ok(all);
+        }
     }
     // What a server says of its start tells more than that it says no time.
     let said = server_log::read_untimed(&text_from(&lines, 0), source, pasted.began);
@@ -245,12 +262,15 @@ fn read_undated(
         };
         (text, problem)
     } else {
-        let Some(interval) = pasted.interval.filter(|interval| !interval.is_zero()) else {
+        let is_single = !is_vmstat && is_single_reading(lines);
+        let told = pasted.interval.filter(|interval| !interval.is_zero());
+        let Some(interval) = told.or(is_single.then_some(Duration::from_secs(1))) else {
             return Err(no_times());
         };
         let mut clock = CountedTimes { at: began, interval };
         let render = if is_vmstat { render_vmstat_lines } else { render_field_lines };
         let problem = match pasted.began {
+            _ if is_single => "is one reading without a time: --from says when it was",
             Some(_) => "has no times: counted from --from by --interval",
             None => {
                 "has no times: counted by --interval from 1970-01-01; say with --from when it began"
@@ -284,18 +304,25 @@ fn read_undated_tool(
         let time = lines.get(from).and_then(|line| line.split_ascii_whitespace().nth(2));
         let text = format!("{day} {}\n{}", time.unwrap_or("00:00:00"), text_from(lines, from));
         (text, "has times of day and no date")
+    } else if let Some(from) = find_headless_top(lines) {
+        let began = format_moment(began);
+        let (day, time) = began.split_once('T').unwrap_or(("1970-01-01", "00:00:00"));
+        (format!("{day} {time}\ntop - {time}\n{}", text_from(lines, from)), "has no time")
     } else if let Some(from) = lines.iter().position(is_report) {
         let Some(interval) = pasted.interval.filter(|interval| !interval.is_zero()) else {
             return Err(no_times());
         };
         let banner = lines.iter().find(|line| iostat::IostatBanner::parse(line).is_some());
-        let mut text = banner.map_or_else(String::new, |line| format!("{line}\n"));
+        // Without its first line too, the first report is taken for the one since the boot.
+        let mut text = banner.map_or("Linux - (-) -", String::as_str).to_owned() + "\n";
         let mut clock = CountedTimes { at: began, interval };
         let lines = lines.get(from..).unwrap_or_default();
         // A report begins with processors, or with disks where it has no processors.
         let processors = lines.iter().any(|line| line.starts_with("avg-cpu:"));
-        for line in lines {
-            if is_report(line) && (line.starts_with("avg-cpu:") || !processors) {
+        for (at, line) in lines.iter().enumerate() {
+            // The first report may have lost its beginning.
+            let begins = line.starts_with("avg-cpu:") || !processors || at == 0;
+            if is_report(line) && begins {
                 text += &format!("{}\n", clock.next().replace('T', " "));
             }
             text += line;
@@ -306,14 +333,25 @@ fn read_undated_tool(
         return Ok(None);
     };
     let mut all = oswatcher::read(&mut text.as_bytes(), source)?;
+    let is_named = lines.iter().any(|line| iostat::IostatBanner::parse(line).is_some());
     for series in &mut all {
         series.clock = Clock::Wall { zone: None };
+        if !is_named {
+            (series.kernel, series.host) = (None, None);
+        }
         series.add_problem(match pasted.began {
             Some(_) => format!("{problem}: the day is taken from --from"),
             None => format!("{problem}: say the day with --from"),
         });
     }
     Ok(Some(all))
+}
+
+/// Where a top begins whose first line is missing.
+fn find_headless_top(lines: &[String]) -> Option<usize> {
+    let tasks = lines.iter().position(|line| line.starts_with("Tasks:"))?;
+    let mut next = lines.iter().skip(tasks).take(3);
+    next.any(|line| line.contains("Cpu(s):")).then_some(tasks)
 }
 
 fn no_times() -> FileRefused {
@@ -350,6 +388,16 @@ fn render_vmstat_lines(lines: &[String], clock: &mut CountedTimes) -> String {
         }
     }
     text
+}
+
+/// Whether no field comes twice: one `cat /proc/meminfo`.
+fn is_single_reading(lines: &[String]) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut names = lines
+        .iter()
+        .filter(|line| proc_log::is_field(line))
+        .filter_map(|line| line.split_ascii_whitespace().next());
+    names.all(|name| seen.insert(name))
 }
 
 /// As a loop with `date` prints it; a snapshot begins where its first field comes again.

@@ -91,6 +91,7 @@ fn detect_engine(text: &[u8]) -> Option<Engine> {
             "advanced to log sequence",
             "Completed: ALTER DATABASE",
             "Large Pages Information",
+            "WARNING: Heavy swapping ",
         ];
         if marks.iter().any(|mark| line.contains(mark))
             && (oracles_stamps > 0 || text.lines().any(|line| LineTimestamp::parse(line).is_some()))
@@ -148,6 +149,12 @@ pub(super) fn read_untimed(text: &str, source: &str, began: Option<Moment>) -> O
         .find_map(|(_, message)| postgresql::parse_crash(message));
     if let Some(event) = crash {
         return Some(untimed_series(source, Engine::PostgreSql, event, began));
+    }
+    if let Some(event) = text.lines().find_map(jvm::parse_fatal_line) {
+        return Some(untimed_series(source, Engine::Jvm, event, began));
+    }
+    if let Some(event) = text.lines().find_map(qemu::parse_daemon_event) {
+        return Some(untimed_series(source, Engine::Qemu, event, began));
     }
     let log = LogText { path: source, bytes: text.as_bytes() };
     let report = read_log(&log, None).ok()?;
@@ -319,6 +326,7 @@ const REFUSED_SESSION: &str = "PostgreSQL refused a session: max_connections was
 const MARIADB_FELL_BACK: &str =
     "MariaDB got no huge pages for a part of its memory and went on without them";
 
+const NO_BUFFER_POOL: &str = "InnoDB could not get memory for its buffer pool, and did not start";
 const NO_HUGE_PAGES: &str = "InnoDB got no huge pages for a part of its memory";
 const WITHOUT_HUGE_PAGES: &str = "InnoDB went on without huge pages";
 
@@ -349,10 +357,11 @@ const MYSQL: Meanings = &[
     ),
     (
         LogEventKind::ServerRefused,
-        &[(
-            "Cannot allocate memory for the buffer pool",
-            "InnoDB could not get memory for its buffer pool, and did not start",
-        )],
+        &[
+            ("Cannot allocate memory for the buffer pool", NO_BUFFER_POOL),
+            ("Fatal error: cannot allocate *buffer pool", NO_BUFFER_POOL),
+            ("mmap(* bytes) failed; errno 12", NO_BUFFER_POOL),
+        ],
     ),
     (
         LogEventKind::ServerRecovered,
@@ -395,15 +404,22 @@ impl ServerLogReader {
         self.record_event(parse_postgresql_message(&message));
     }
 
-    /// Up to 5.6 InnoDB writes of huge pages without a time: of that of the line before.
+    /// Up to 5.6 InnoDB writes of huge pages and of refused memory without a time, and a server that
+    /// crashes: of that of the line before.
     fn push_mysql_line(&mut self, line: &str) {
         if let Some((stamp, message)) = parse_mysql_line(line) {
             self.record_stamp(&stamp);
             return self.record_event(find_meaning(message, MYSQL));
         }
         let message = line.strip_prefix("InnoDB: ").or_else(|| line.strip_prefix("InnoDB "));
+        let message = message.or_else(|| Some(line.split_once(" UTC - ")?.1));
         let event = find_meaning(message.unwrap_or(line), MYSQL);
-        self.record_event(event.filter(|event| event.kind == LogEventKind::WithoutHugePages));
+        let known = [
+            LogEventKind::WithoutHugePages,
+            LogEventKind::ServerRefused,
+            LogEventKind::ServerFailed,
+        ];
+        self.record_event(event.filter(|event| known.contains(&event.kind)));
     }
 
     fn push_redis_line(&mut self, line: &str) {

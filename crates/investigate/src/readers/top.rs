@@ -10,6 +10,9 @@ pub(super) const THREADS: &[(&str, Metric)] = &[
     ("khugepaged", Metric::KhugepagedCpu),
 ];
 
+/// Part by which a percentage differs from that since the boot, of the larger one.
+const APART: f64 = 0.3;
+
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pass {
     /// Seconds since midnight, if the first line has them.
@@ -150,22 +153,26 @@ impl Pass {
         let used = columns.used.and_then(|place| parse_time_used(words.get(place)?));
         self.listed += 1.0;
         self.least = Some(self.least.map_or(share, |least| least.min(share)));
+        if let Some((used, uptime)) = used.zip(self.uptime.filter(|uptime| *uptime > 0.0)) {
+            // Since the boot, each would have what its time used says.
+            let since_boot = used / uptime * 100.0;
+            let most = share.max(since_boot);
+            self.of_interval |= most >= 5.0 && (share - since_boot).abs() > APART * most;
+        }
         let command = command.trim_start_matches('[');
         for (((name, _), sum), seen) in THREADS.iter().zip(&mut self.threads).zip(&mut self.seen) {
             if command.starts_with(name) {
                 *sum += share;
                 *seen = true;
-                self.of_interval |= used.zip(self.uptime).is_some_and(|(used, uptime)| {
-                    share >= 5.0 && share > 2.0 * used / uptime * 100.0
-                });
             }
         }
     }
 
-    /// Whether its percentages are of an interval, although it is the first pass: the kernel's threads
-    /// are there since the boot, and one of them took far more than it did since then.
+    /// Whether its percentages are of an interval, although it is the first pass: a first pass counts
+    /// since the boot, and some process has far more or less than it took since then. Where nothing
+    /// says when that was, it is what a running top shows.
     pub(super) const fn is_of_interval(&self) -> bool {
-        self.of_interval
+        self.of_interval || self.uptime.is_none()
     }
 
     /// `shares`: its percentages are of an interval; `whole`: its table is complete.

@@ -10,8 +10,8 @@ use crate::{Metric, Signature, SignatureKind, SignatureStrength};
 const BLOCKED: f64 = 8.0;
 /// Whatever is usual: a database's writers and a dozen sessions are fewer.
 const ALONE: f64 = 16.0;
-/// A minute of them.
-const BLOCKED_EXCESS: f64 = BLOCKED * 60.0;
+/// Seconds of them.
+const BLOCKED_SECONDS: f64 = 60.0;
 /// Percent of time in which all tasks wait for a disk, or %iowait, and a minute of it.
 const WAITED: f64 = 50.0;
 const WAITED_EXCESS: f64 = WAITED * 60.0;
@@ -35,7 +35,7 @@ pub(super) fn detect_disk_stalls(rows: &SeriesRows<'_>) -> Vec<Signature> {
     let waiting = |row: usize| waiting_tasks(rows, row);
     let mut found: Vec<Signature> = Vec::new();
     for spike in rows.find_spikes(waiting, BLOCKED, BLOCKED / OUTSTANDING, ALONE) {
-        if spike.excess >= BLOCKED_EXCESS {
+        if spike.excess >= rows.least_excess(&spike, BLOCKED, BLOCKED_SECONDS) {
             found.push(disk_stall_signature(rows, &spike, SignatureStrength::Strong, |row| {
                 let who = match (rows.column(Metric::Blocked).is_some(), is_queue(rows)) {
                     (true, _) => "tasks waited for a disk",

@@ -19,6 +19,8 @@ const FLOOR: f64 = 1.0;
 const EXCESS: f64 = 300.0;
 /// Half of all processors: no backup or batch did that, reclaim storms reach 70 to 90 %.
 const STRONG: f64 = 50.0;
+/// Percent in a single reading that makes one look.
+const SNAPSHOT: f64 = 40.0;
 /// Percent that leaves nothing for programs: no host has that in peace, however busy it always is.
 const ALWAYS: f64 = 90.0;
 /// Percent times seconds of a strong one: half a minute at the least height.
@@ -48,6 +50,9 @@ pub(crate) fn usual_system_percent(signatures: &[Signature]) -> Option<f64> {
 pub(super) fn detect_kernel_cpu(rows: &SeriesRows<'_>) -> Vec<Signature> {
     let Some(system) = rows.column(Metric::CpuSystem) else { return Vec::new() };
     let value = |row| system.get(row);
+    if rows.is_snapshot() {
+        return detect_in_snapshot(rows);
+    }
     let spikes = rows.find_spikes_or_levels(value, LEAST, FLOOR, STRONG, ALWAYS);
     let mut spikes: Vec<Spike> = spikes
         .into_iter()
@@ -65,6 +70,19 @@ pub(super) fn detect_kernel_cpu(rows: &SeriesRows<'_>) -> Vec<Signature> {
     }
     let disks = Disks::from_rows(rows);
     spikes.iter().map(|spike| kernel_cpu_signature(rows, spike, &disks)).collect()
+}
+
+/// One reading: much of all processors, and more than the programs had.
+fn detect_in_snapshot(rows: &SeriesRows<'_>) -> Vec<Signature> {
+    let user = rows.value(Metric::CpuUser, 0).unwrap_or(0.0);
+    let least = SNAPSHOT.max(user);
+    let spikes = rows.find_above(|row| rows.value(Metric::CpuSystem, row), least);
+    let words = |row| Some(format!("%system {:.1}", rows.value(Metric::CpuSystem, row)?));
+    let signature = |spike: &Spike| {
+        let (kind, strength) = (SignatureKind::KernelCpu, SignatureStrength::Strong);
+        rows.spike_signature(kind, spike, strength, words, rows.snapshot_caveat())
+    };
+    spikes.iter().map(signature).collect()
 }
 
 fn kernel_cpu_signature(rows: &SeriesRows<'_>, spike: &Spike, disks: &Disks) -> Signature {

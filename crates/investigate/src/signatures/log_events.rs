@@ -82,6 +82,7 @@ const fn kind_of_event(kind: LogEventKind) -> SignatureKind {
         | LogEventKind::ServerRecovered
         | LogEventKind::ServerFailed
         | LogEventKind::MemoryRefused
+        | LogEventKind::HostSwapped
         | LogEventKind::ServerTrouble => SignatureKind::ServerLog,
     }
 }
@@ -155,6 +156,7 @@ fn rate_kernel_events(events: &[(Moment, &LogEvent)], said: &BTreeSet<&str>) -> 
 fn rate_server_events(events: &[(Moment, &LogEvent)]) -> SignatureStrength {
     let clear = count_events(events, LogEventKind::ServerFailed) > 0
         || count_events(events, LogEventKind::ServerRefused) > 0
+        || count_events(events, LogEventKind::HostSwapped) > 0
         || count_events(events, LogEventKind::MemoryRefused) >= FEW
         || count_events(events, LogEventKind::ServerTrouble) >= REFUSALS;
     if clear { SignatureStrength::Clear } else { SignatureStrength::Weak }

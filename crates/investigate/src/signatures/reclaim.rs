@@ -33,6 +33,14 @@ const KSWAPD_CPU: f64 = 50.0;
 /// fast reads through the page cache keep it as busy where there is plenty.
 const KSWAPD_ALWAYS: f64 = 90.0;
 const LITTLE: f64 = 0.1;
+/// Percent of the time in which processors are idle over requests to disks.
+const WAITED: f64 = 40.0;
+/// Part of memory that is free on a host with hardly any, and of which swap holds a good part; the part
+/// of swap that is used where it is full, and of memory where it is worth a word.
+const FREE: f64 = 0.01;
+const SWAPPED: f64 = 0.1;
+const FULL: f64 = 0.95;
+const SWAP: f64 = 0.02;
 /// Allocations a second that had to reclaim, and in all.
 const STALLS: f64 = 10.0;
 const STALLED: f64 = 1000.0;
@@ -118,10 +126,27 @@ fn lacks_memory(rows: &SeriesRows<'_>, range: Range<usize>) -> bool {
     let mut parts: Vec<f64> = range
         .filter_map(|row| {
             let total = rows.value(Metric::MemTotal, row).filter(|total| *total > 0.0)?;
-            Some(available_memory(rows, row)? / total)
+            let available = available_memory(rows, row).map(|available| available / total);
+            available.or_else(|| is_swapped_out(rows, row, total).then_some(0.0))
         })
         .collect();
     median_of(&mut parts).is_some_and(|part| part < LITTLE)
+}
+
+/// Whether processors are idle over requests to disks: what was taken back is read again.
+fn waits_for_disks(rows: &SeriesRows<'_>, row: usize) -> bool {
+    rows.value(Metric::CpuIowait, row).is_some_and(|waited| waited >= WAITED)
+}
+
+/// Whether hardly anything is free, and swap is full or holds a good part of memory: what old tops
+/// call cached is shared memory too, and nothing tells what of it could be taken back.
+fn is_swapped_out(rows: &SeriesRows<'_>, row: usize, total: f64) -> bool {
+    let value = |metric| rows.value(metric, row);
+    let swap = || {
+        let (all, used) = (value(Metric::SwapTotal)?, value(Metric::SwapUsed)?);
+        Some(used >= SWAPPED * total || (used >= FULL * all && used >= SWAP * total))
+    };
+    value(Metric::MemFree).is_some_and(|free| free < FREE * total) && swap().unwrap_or(false)
 }
 
 impl ReclaimRule {
@@ -132,7 +157,9 @@ impl ReclaimRule {
         let spikes = spikes.into_iter().filter(|spike| spike.excess >= self.sum || snapshot);
         spikes
             .map(|spike| {
-                let is_strong = spike.peak >= self.strong
+                let choked =
+                    self.metric == Metric::KswapdCpu && waits_for_disks(rows, spike.peak_row);
+                let is_strong = (spike.peak >= self.strong || choked)
                     && (self.pages || lacks_memory(rows, spike.first..spike.last + 1));
                 let strength = if is_strong { SignatureStrength::Strong } else { self.strength };
                 let words = |row| Some((self.words)(column.get(row)?, rows.page));

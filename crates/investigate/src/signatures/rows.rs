@@ -122,6 +122,15 @@ impl<'a> SeriesRows<'a> {
         })
     }
 
+    /// What `level` makes in so many seconds, or in as many as there are: what fills all of a few
+    /// rows that somebody pasted is more than a moment. One row alone is none.
+    pub(super) fn least_excess(&self, spike: &Spike, level: f64, seconds: f64) -> f64 {
+        let all = (0..self.samples().len()).map(|row| self.interval_seconds(row));
+        let covered: f64 = all.sum();
+        let is_short = covered > 0.0 && spike.first < spike.last;
+        level * if is_short { covered.min(seconds) } else { seconds }
+    }
+
     /// Milliseconds since the row before; `None` behind a restart or at another file's beginning.
     pub(super) fn since_before(&self, row: usize) -> Option<i64> {
         let before = row.checked_sub(1)?;

@@ -12,6 +12,8 @@ const STRONG: f64 = 30.0;
 
 pub(super) fn detect_cpu_steal(rows: &SeriesRows<'_>) -> Vec<Signature> {
     let Some(column) = rows.column(Metric::CpuSteal) else { return Vec::new() };
+    // One reading has no length: a third of all processors is trouble whatever it was.
+    let snapshot = rows.is_snapshot();
     let spikes = rows.find_spikes(|row| column.get(row), STOLEN, STOLEN / OUTSTANDING, STRONG);
     let signature = |spike: &Spike| {
         let is_strong = spike.peak >= STRONG;
@@ -21,8 +23,12 @@ pub(super) fn detect_cpu_steal(rows: &SeriesRows<'_>) -> Vec<Signature> {
             let stolen = column.get(row)?;
             Some(format!("the hypervisor took {stolen:.0} % of the processors{usual}"))
         };
-        let caveats = interval_caveat(rows.usual).into_iter().chain(spike.without_usual());
+        let caveats = interval_caveat(rows.usual)
+            .into_iter()
+            .chain(rows.snapshot_caveat())
+            .chain(spike.without_usual());
         rows.spike_signature(SignatureKind::Steal, spike, strength, words, caveats)
     };
-    spikes.iter().filter(|spike| spike.excess >= EXCESS).map(signature).collect()
+    let is_enough = |spike: &&Spike| spike.excess >= EXCESS || snapshot;
+    spikes.iter().filter(is_enough).map(signature).collect()
 }

@@ -2,6 +2,7 @@
 
 use hugewise_model::Bytes;
 
+use super::disk::bytes_moved;
 use super::interval_caveat;
 use super::rows::{MINUTE, SeriesRows, Spike, milliseconds_between};
 use crate::page::bytes_from_f64;
@@ -13,8 +14,13 @@ const CLEAR: Bytes = Bytes::from_mib(4);
 const BACK: f64 = 0.1;
 /// Strong amount a second both ways: most of what one disk does at random.
 const STRONG: Bytes = Bytes::from_mib(40);
-/// Amount in all.
-const MOVED: Bytes = Bytes::from_mib(64);
+/// Seconds of the clear amount.
+const SECONDS: f64 = 16.0;
+/// Amount a second that is clear where it is most of what disks move, and percent of the time in
+/// which processors are idle over requests to them then: a slow disk does no more.
+const CHOKED: Bytes = Bytes::from_mib(1);
+const CHOKED_PART: f64 = 0.5;
+const CHOKED_WAIT: f64 = 50.0;
 /// Part of memory by which used swap grows within [`SOON`], where rates are unknown.
 const GROWN: f64 = 0.05;
 const SOON: i64 = 10 * MINUTE;
@@ -24,13 +30,30 @@ pub(super) fn detect_swapping(rows: &SeriesRows<'_>) -> Vec<Signature> {
         return detect_swap_growth(rows);
     };
     let both = |row: usize| Some(to.get(row)? + back.get(row)?);
-    let moved = rows.page.page_count(MOVED);
-    let spikes = rows.find_above(both, rows.page.page_count(CLEAR));
-    spikes
-        .iter()
-        .filter(|spike| spike.excess >= moved)
-        .map(|spike| swap_signature(rows, spike))
-        .collect()
+    let (clear, choked) = (rows.page.page_count(CLEAR), rows.page.page_count(CHOKED));
+    let counted = |row| both(row).filter(|pages| *pages >= clear || is_choked(rows, row));
+    let spikes = rows.find_above(counted, choked);
+    let enough = |spike: &&Spike| {
+        let least = if is_mostly_choked(rows, spike) { choked } else { clear };
+        spike.excess >= rows.least_excess(spike, least, SECONDS * clear / least)
+    };
+    spikes.iter().filter(enough).map(|spike| swap_signature(rows, spike)).collect()
+}
+
+/// Whether the disks do little else than swap, and everybody waits for them.
+fn is_choked(rows: &SeriesRows<'_>, row: usize) -> bool {
+    let value = |metric| rows.value(metric, row);
+    let both = || Some((value(Metric::SwapOut)?, value(Metric::SwapIn)?));
+    let moved = bytes_moved(rows, row).map(|bytes| rows.page.page_count(bytes_from_f64(bytes)));
+    both().zip(moved).is_some_and(|((to, back), moved)| {
+        to.min(back) >= BACK * to.max(back) && to + back >= CHOKED_PART * moved
+    }) && value(Metric::CpuIowait).is_some_and(|waited| waited >= CHOKED_WAIT)
+}
+
+fn is_mostly_choked(rows: &SeriesRows<'_>, spike: &Spike) -> bool {
+    let all = spike.first..=spike.last;
+    let choked = all.clone().filter(|row| is_choked(rows, *row)).count();
+    choked * 2 > all.count()
 }
 
 fn swap_signature(rows: &SeriesRows<'_>, spike: &Spike) -> Signature {
@@ -41,7 +64,8 @@ fn swap_signature(rows: &SeriesRows<'_>, spike: &Spike) -> Signature {
     let both_ways = to.min(back) >= BACK * to.max(back);
     let mut caveats: Vec<String> =
         interval_caveat(rows.usual).into_iter().chain(rows.page.unknown_size_caveat()).collect();
-    let strength = match (both_ways, spike.peak >= rows.page.page_count(STRONG)) {
+    let is_strong = spike.peak >= rows.page.page_count(STRONG) || is_mostly_choked(rows, spike);
+    let strength = match (both_ways, is_strong) {
         (true, true) => SignatureStrength::Strong,
         (true, false) => SignatureStrength::Clear,
         (false, true) if to > back => SignatureStrength::Clear,

@@ -188,3 +188,70 @@ fn page_tables_of_the_host_are_not_a_containers() {
     assert!(unknown.contains("the file is a container's"), "{unknown}");
     assert_eq!(told("Slab:  30000 kB\nPageTables:       115343 kB\n").0, 1);
 }
+
+fn single_verdict(told: &Investigation) -> Option<IncidentVerdict> {
+    let [history] = &told.hosts[..] else { panic!("{told:?}") };
+    history.incidents.first().map(|incident| incident.verdict)
+}
+
+/// What somebody copied out of the middle of `iostat -x 2`: neither its first line nor the beginning
+/// of its first report is there, and two reports are left.
+#[test]
+fn a_few_reports_out_of_the_middle_of_iostat_show_a_stall() {
+    let disks = |queue: &str, read: &str| {
+        format!(
+            "Device:         rrqm/s   wrqm/s     r/s     w/s   rsec/s   wsec/s avgrq-sz avgqu-sz   \
+             await  svctm  %util\nscd0 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00 0.00\nsda \
+             389.00 40.00 65.00 469.00 {read} 4100.00 14.52 {queue} 284.73 1.87 100.00\n\n"
+        )
+    };
+    let processors = "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n           0.50    \
+                      0.00    1.26   72.04    0.00   26.20\n\n";
+    let options = Options { interval: Some("2s".to_owned()), ..from("2015-06-11 08:00") };
+    let told = |queue: &str, read: &str| {
+        let (first, next) = (disks("500.00", "9.00"), disks(queue, read));
+        let text = format!("{first}{processors}{next}{processors}{next}");
+        investigate_file("iostat.txt", &text, &options).unwrap()
+    };
+    let stalled = told("142.06", "3652.00");
+    // 3,652 sectors of 512 bytes; the first report counts since the boot.
+    let read = Some(3652.0 * 512.0);
+    assert_eq!(values(&stalled.hosts[0].series[0], Metric::PagedIn), [None, read, read]);
+    assert_eq!(single_verdict(&stalled), Some(IncidentVerdict::DiskStall));
+    // Few requests wait, or the disks move much.
+    assert_eq!(single_verdict(&told("2.06", "3652.00")), None);
+    assert_eq!(single_verdict(&told("142.06", "400000.00")), None);
+    let text = format!("{}{processors}{}", disks("1.0", "9.0"), disks("1.0", "9.0"));
+    let asked = investigate_file("iostat.txt", &text, &Options::default()).unwrap_err();
+    assert!(asked.contains("--interval") && asked.contains("--from"), "{asked}");
+}
+
+/// A slow disk swaps 5 MB a second both ways, which is all that it does, and everybody waits.
+#[test]
+fn a_disk_that_does_nothing_but_swap_is_a_swap_storm() {
+    let told = |swapped: [u32; 2], moved: [u32; 2], waited: u32| {
+        let line = |b: u32| {
+            let ([back, to], [read, written]) = (swapped, moved);
+            format!(
+                " 0 {b} 795604  12328   3980  46676 {back} {to} {read} {written} 1200 1500  2  5  {}  \
+                 {waited}\n",
+                93 - waited
+            )
+        };
+        let text = format!(
+            "procs -----------memory---------- ---swap-- -----io---- --system-- ----cpu----\n r  b   \
+             swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa\n{}{}{}{}",
+            line(1),
+            line(115),
+            line(120),
+            line(118)
+        );
+        let options = Options { interval: Some("1s".to_owned()), ..from("2015-06-11 08:00") };
+        single_verdict(&investigate_file("vmstat.txt", &text, &options).unwrap())
+    };
+    assert_eq!(told([2100, 2985], [2100, 2985], 93), Some(IncidentVerdict::SwapStorm));
+    assert_eq!(told([600, 700], [800, 900], 93), Some(IncidentVerdict::SwapStorm));
+    // The disks do other work, or nothing comes back: tasks wait for them.
+    assert_ne!(told([600, 700], [4000, 4000], 93), Some(IncidentVerdict::SwapStorm));
+    assert_ne!(told([0, 1300], [100, 1400], 93), Some(IncidentVerdict::SwapStorm));
+}

@@ -60,6 +60,7 @@ pub(super) fn decode_text(bytes: &[u8]) -> String {
 pub(super) fn clean_lines(text: &str) -> Vec<String> {
     let mut lines = collect_lines(text);
     strip_quote_marks(&mut lines);
+    strip_container_names(&mut lines);
     strip_line_numbers(&mut lines);
     if strip_file_names(&mut lines) {
         // `grep -n` writes the number behind the name.
@@ -137,6 +138,27 @@ fn strip_quote_marks(lines: &mut [String]) {
         // A table has them between its columns too.
         let rest = rest.replace('|', " ");
         *line = rest.trim_end().to_owned();
+    }
+}
+
+/// Removes the container's name that `docker compose logs` puts before each line: `db_1  | text`.
+fn strip_container_names(lines: &mut [String]) {
+    fn split(line: &str) -> Option<(&str, &str)> {
+        let (name, rest) = line.split_once('|')?;
+        let name = name.strip_suffix(' ').map(str::trim_end)?;
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+        let is_name = !name.is_empty() && name.bytes().all(known);
+        is_name.then(|| (name, rest.strip_prefix(' ').unwrap_or(rest)))
+    }
+    if filled_lines(lines).next().is_none()
+        || !filled_lines(lines).all(|line| split(line).is_some())
+    {
+        return;
+    }
+    for line in lines {
+        if let Some((_, rest)) = split(line) {
+            *line = rest.to_owned();
+        }
     }
 }
 

@@ -56,6 +56,15 @@ pub(super) fn recognize_message(message: &str) -> Option<LogEvent> {
         .then(|| LogEvent::new(LogEventKind::ServerFailed, "a JVM ended with a fatal error"))
 }
 
+/// A report of a fatal error without its marks and its time.
+pub(super) fn parse_fatal_line(line: &str) -> Option<LogEvent> {
+    let text = line.trim_start_matches(['#', ' ']);
+    let begins = |fatal: &&str| text.starts_with(fatal.trim_start_matches(['#', ' ']));
+    let at = FATAL.iter().position(|fatal| begins(&fatal))?;
+    let what = if at == 0 { "a JVM crashed" } else { "a JVM was refused memory and ended" };
+    Some(LogEvent::new(LogEventKind::ServerFailed, what))
+}
+
 #[derive(Default)]
 pub(super) struct JvmLogState {
     /// Mebibytes of the heap when it was last reported.

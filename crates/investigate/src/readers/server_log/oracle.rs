@@ -32,6 +32,13 @@ const ORACLE: Meanings = &[
         ],
     ),
     (
+        LogEventKind::HostSwapped,
+        &[
+            ("WARNING: Heavy swapping detected", "Oracle saw the host swap heavily"),
+            ("WARNING: Heavy swapping observed", "Oracle saw the host swap heavily"),
+        ],
+    ),
+    (
         LogEventKind::MemoryRefused,
         &[(
             "ORA-27300: OS system dependent operation:*failed with status: 12",
@@ -55,7 +62,6 @@ const ORACLE: Meanings = &[
                 "WARNING: inbound connection timed out",
                 "ORA-03136: a login took longer than SQLNET.INBOUND_CONNECT_TIMEOUT",
             ),
-            ("WARNING: Heavy swapping detected", "Oracle saw the host swap heavily"),
             (
                 "Time drift detected",
                 "Oracle's clock stood still for seconds: its process did not get to run",

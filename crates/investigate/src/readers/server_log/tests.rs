@@ -177,7 +177,7 @@ fn redis_tells_its_saves_and_what_they_copied() {
             ),
             (
                 60_000,
-                LogEventKind::ServerTrouble,
+                LogEventKind::MemoryRefused,
                 "Redis was refused the memory to fork for a save"
             ),
             (
@@ -323,7 +323,7 @@ fn servers_that_log_to_the_journal_are_heard_too() {
     assert_eq!(told("java[4711]", heap), Some(LogEventKind::ServerTrouble));
     let save =
         "4711:M 25 Nov 2026 13:11:19.000 # Can't save in background: fork: Cannot allocate memory";
-    assert_eq!(told("redis-server[4711]", save), Some(LogEventKind::ServerTrouble));
+    assert_eq!(told("redis-server[4711]", save), Some(LogEventKind::MemoryRefused));
     // Whoever runs a server passes on its lines: Patroni, containers, supervisors.
     let patroni = "2026-11-25 13:11:19 +05 [28624-1]  FATAL:  could not map anonymous shared \
          memory: Cannot allocate memory";
@@ -331,7 +331,7 @@ fn servers_that_log_to_the_journal_are_heard_too() {
     assert_eq!(told("3f1c9d2ab0e4[4711]", without), Some(LogEventKind::WithoutHugePages));
     let yearless = "4711:M 25 Nov 13:11:19.000 # Can't save in background: fork: Cannot allocate \
          memory";
-    assert_eq!(told("redis[4711]", yearless), Some(LogEventKind::ServerTrouble));
+    assert_eq!(told("redis[4711]", yearless), Some(LogEventKind::MemoryRefused));
     assert_eq!((told("cron[4711]", "hello"), told("mariadbd[4711]", "hello")), (None, None));
 }
 

@@ -43,7 +43,7 @@ impl CrashLines {
             self.oops = None;
             let reason = shorten_reason(reason);
             let what = format!("the kernel panicked: {reason}");
-            return Some(LogEvent::new(kind_of_panic(reason), what));
+            return Some(LogEvent::new(LogEventKind::Panic, what));
         }
         if let Some(lines) = &mut self.oops {
             *lines += 1;
@@ -56,26 +56,6 @@ impl CrashLines {
         self.oops = Some(0);
         let what = format!("the kernel found itself in error (oops): {}", shorten_reason(reason));
         Some(LogEvent::new(LogEventKind::Oops, what))
-    }
-}
-
-/// Watchdogs panic over what hung or was stuck, if they are told to.
-fn kind_of_panic(reason: &str) -> LogEventKind {
-    let begins = |all: &[&str]| all.iter().any(|begin| reason.starts_with(begin));
-    if begins(&["hung_task: "]) {
-        LogEventKind::HungTask
-    } else if begins(&[
-        "softlockup: ",
-        "Hard LOCKUP",
-        "hard LOCKUP",
-        "Watchdog detected hard LOCKUP",
-        "NMI Watchdog detected LOCKUP",
-        "RCU Stall",
-        "workqueue lockup",
-    ]) {
-        LogEventKind::Lockup
-    } else {
-        LogEventKind::Panic
     }
 }
 

@@ -7,10 +7,17 @@ use super::trace::work_of_task;
 use super::userspace_oom::parse_oomd_kill;
 use crate::event::{LogEvent, LogEventKind};
 
+/// Bits of a request for pages (include/linux/gfp.h): __GFP_WAIT up to 4.3, the others of 4.4 and 4.5.
+const WAIT: u64 = 0x10;
+const DIRECT_RECLAIM: u64 = 0x40_0000;
+const KSWAPD_RECLAIM: u64 = 0x200_0000;
+
 /// A message's event; reports of running out of memory are read in [`oom`](super::oom).
 pub(super) fn parse_kernel_event(message: &str) -> Option<LogEvent> {
     parse_allocation_failure(message)
         .or_else(|| parse_allocation_stall(message))
+        .or_else(|| parse_allocation_of_xfs(message))
+        .or_else(|| parse_slab_of_group(message))
         .or_else(|| parse_oomd_kill(message))
         .or_else(|| parse_hung_task(message))
         .or_else(|| parse_lockup(message))
@@ -26,6 +33,14 @@ fn parse_allocation_failure(message: &str) -> Option<LogEvent> {
     let order: u32 =
         leading_digits(rest.split_once("order:")?.1)?.parse().ok().filter(|order| *order < 32)?;
     let pages = 1_u64 << order;
+    if !may_wait(rest) {
+        let size = if pages == 1 { "a page".to_owned() } else { format!("{pages} pages in a row") };
+        let what = format!(
+            "{task} could not get {size} at once, and may not wait: the free reserve \
+             (vm.min_free_kbytes) was used up"
+        );
+        return Some(LogEvent::new(LogEventKind::ReserveEmpty, what));
+    }
     Some(match pages {
         1 => LogEvent::new(
             LogEventKind::MemoryExhausted,
@@ -41,6 +56,21 @@ fn parse_allocation_failure(message: &str) -> Option<LogEvent> {
     })
 }
 
+/// Whether who asked may wait for reclaim: `mode:0x2080020(GFP_ATOMIC)` may not. Before 4.6 the flags
+/// have no names, and before 4.4 waiting is a bit of its own.
+fn may_wait(rest: &str) -> bool {
+    let Some((_, mode)) = rest.split_once("mode:0x") else { return true };
+    let end = mode.find(|letter: char| !letter.is_ascii_hexdigit()).unwrap_or(mode.len());
+    let (digits, names) = mode.split_at(end);
+    if let Some(names) = names.strip_prefix('(') {
+        let names = names.split_once(')').map_or(names, |(names, _)| names);
+        let cannot = ["GFP_ATOMIC", "GFP_NOWAIT", "__GFP_ATOMIC", "__GFP_KSWAPD_RECLAIM"];
+        return !names.split('|').any(|name| cannot.contains(&name));
+    }
+    let Ok(mode) = u64::from_str_radix(digits, 16) else { return true };
+    if mode & KSWAPD_RECLAIM != 0 { mode & DIRECT_RECLAIM != 0 } else { mode & WAIT != 0 }
+}
+
 /// `java: page allocation stalls for 11332ms, order:0, mode:...` of Linux 4.10 to 4.14.
 fn parse_allocation_stall(message: &str) -> Option<LogEvent> {
     let (task, rest) = message.split_once(": page allocation stalls for ")?;
@@ -52,6 +82,41 @@ fn parse_allocation_stall(message: &str) -> Option<LogEvent> {
         pages => (LogEventKind::AllocationFailure, format!("{pages} pages in a row")),
     };
     Some(LogEvent::new(kind, format!("{task} waited {seconds} s for {size}")))
+}
+
+/// `  cache: kmalloc-256(255:2cb79029be5b), object size: 256, ...` behind `SLUB: Unable to allocate
+/// memory`: the cache of a cgroup is named after it, and only its limit refuses it a slab so.
+fn parse_slab_of_group(message: &str) -> Option<LogEvent> {
+    let (cache, _) = message.trim_start().strip_prefix("cache: ")?.split_once(", object size: ")?;
+    let (name, group) = cache.strip_suffix(')')?.split_once('(')?;
+    let (number, group) = group.split_once(':')?;
+    let is_number = !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit());
+    let short = group.get(..12).filter(|_| group.len() >= 32).unwrap_or(group);
+    is_number.then(|| {
+        LogEvent::new(
+            LogEventKind::CgroupOutOfMemory,
+            format!("had no {name} for {short}: the cgroup had reached its limit of kernel memory"),
+        )
+    })
+}
+
+/// `XFS: oracle(4711) possible memory allocation deadlock size 65552 in kmem_alloc (mode:0x2400240)`,
+/// once in a hundred tries: up to 6.11 XFS asks until it gets its memory. Up to 3.19 without a task,
+/// up to 4.5 without a size.
+fn parse_allocation_of_xfs(message: &str) -> Option<LogEvent> {
+    let rest = message.strip_prefix("XFS: ")?;
+    let (task, rest) = rest.split_once("possible memory allocation deadlock ")?;
+    let task = match task.trim_end() {
+        "" => "XFS".to_owned(),
+        task => format!("XFS for {}", task.rsplit_once('(').map_or(task, |(name, _)| name)),
+    };
+    let size = rest.strip_prefix("size ").and_then(leading_digits);
+    let size =
+        size.map_or_else(|| "its memory".to_owned(), |size| format!("{size} bytes in a row"));
+    Some(LogEvent::new(
+        LogEventKind::AllocationFailure,
+        format!("{task} could not get {size} in a hundred tries, and goes on trying"),
+    ))
 }
 
 /// `INFO: task oracle:4711 blocked for more than 120 seconds.`, since 6.17 also `blocked in I/O wait
@@ -79,7 +144,8 @@ fn parse_lockup(message: &str) -> Option<LogEvent> {
     let is_hard = ["Watchdog detected hard LOCKUP on cpu ", "NMI Watchdog detected LOCKUP on CPU"]
         .iter()
         .any(|begin| text.starts_with(begin))
-        || (text.starts_with("CPU ") && text.contains(" hard LOCKUP "));
+        || (text.starts_with("CPU ") && text.contains(" hard LOCKUP "))
+        || is_watchdog_of_other(text);
     let mut work = None;
     let words = if let Some(rest) = text.strip_prefix("BUG: soft lockup - CPU#") {
         let processor = leading_digits(rest)?;
@@ -104,6 +170,14 @@ fn parse_lockup(message: &str) -> Option<LogEvent> {
     };
     let event = LogEvent::new(LogEventKind::Lockup, words);
     Some(LogEvent { work, ..event })
+}
+
+/// `CPU3: Watchdog detected hard LOCKUP on cpu 3`, since 6.8.
+fn is_watchdog_of_other(text: &str) -> bool {
+    text.strip_prefix("CPU").and_then(|rest| rest.split_once(": ")).is_some_and(|(number, rest)| {
+        number.bytes().all(|digit| digit.is_ascii_digit())
+            && rest.starts_with("Watchdog detected hard LOCKUP on cpu ")
+    })
 }
 
 fn is_rcu_stall(text: &str) -> bool {

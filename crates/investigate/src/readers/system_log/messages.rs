@@ -1,5 +1,7 @@
 //! Kernel messages in their order: reports of many lines, and what belongs to the event before.
 
+use std::collections::BTreeSet;
+
 use super::crash::CrashLines;
 use super::kernel;
 use super::memory_info::MemoryInfo;
@@ -12,6 +14,7 @@ use crate::series::{Mark, MarkKind};
 /// Lines of one report of the kernel, which has one a process, and milliseconds that it takes.
 const LONGEST_REPORT: usize = 400_000;
 const LONGEST_TIME: i64 = 10 * 60_000;
+const MOST_LIMITED: usize = 256;
 /// Lines behind a failed allocation that tell of memory.
 const LONGEST_FAILURE: usize = 400;
 
@@ -22,6 +25,8 @@ pub(super) struct KernelMessages {
     /// The call trace of the last event, and the report of memory behind it.
     trace: Option<CallTrace>,
     failure: Option<(MemoryInfo, usize)>,
+    /// Programs that were at a cgroup's limit in a report of this log.
+    limited: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -43,7 +48,10 @@ impl KernelMessages {
         }
         let begun = OomReport::from_first_line(message)
             .or_else(|| OomReport::from_manual_order(message))
-            .or_else(|| OomReport::from_choice(message).filter(|_| self.report.is_none()));
+            .or_else(|| {
+                let parted = || OomReport::from_table(message).or(OomReport::from_choice(message));
+                parted().filter(|_| self.report.is_none())
+            });
         if let Some(mut report) = begun {
             // The kernel's order by hand comes before its report.
             let by_hand = self.report.as_ref().is_some_and(|open| open.report.is_order());
@@ -69,7 +77,9 @@ impl KernelMessages {
             None => OomReport::default().parse_line(message),
         };
         if event.is_some() {
-            self.report = None;
+            let report = self.report.take().map(|open| open.report).unwrap_or_default();
+            let room = MOST_LIMITED.saturating_sub(self.limited.len());
+            self.limited.extend(report.limited_programs(message).into_iter().take(room));
             return event;
         }
         let event = self.crash.parse_line(message).or_else(|| kernel::parse_kernel_event(message));
@@ -107,7 +117,8 @@ impl KernelMessages {
 
     /// What a report says that was never ended.
     pub(super) fn take_cut_report(&mut self) -> Option<(Moment, LogEvent)> {
-        let open = self.report.take()?;
+        let mut open = self.report.take()?;
+        open.report.follow_precedent(&self.limited);
         Some((open.begun, open.report.into_cut_event()?))
     }
 }

@@ -10,12 +10,14 @@ mod kernel;
 mod memory_info;
 mod messages;
 mod oom;
+mod oom_limit;
 mod prefix;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests;
 mod timeline;
 mod trace;
+mod unknown_prefix;
 mod userspace_oom;
 
 use std::io::Read;
@@ -24,6 +26,7 @@ use self::messages::KernelMessages;
 use self::oom::OomReport;
 use self::prefix::{LogLineTime, SystemLogLine};
 use self::timeline::LogTimeline;
+pub(super) use self::unknown_prefix::replace_unknown_prefix;
 use super::archive_format::{ArchiveFile, ArchiveFormat, Promise};
 use super::{lines, server_log};
 use crate::event::{LogEvent, LogEventKind};
@@ -91,14 +94,19 @@ fn is_bare_kernel_log(text: &[u8]) -> bool {
     // /proc/version is such a line alone.
     let begins = first.starts_with("Linux version ") && lines().nth(1).is_some();
     let says = |line: &str| {
-        let line = line.trim_end();
+        let line = strip_sender(line.trim_end());
         let mut messages = KernelMessages::default();
-        OomReport::from_first_line(line).is_some()
+        OomReport::is_first_line(line)
             || (messages.parse_event(line).is_some() && !line.starts_with("Linux version "))
     };
     // What a text quotes further down is no log of its own.
     let foremost = || lines().filter(|line| !line.trim().is_empty()).take(FOREMOST);
     (begins || foremost().any(says)) && lines().all(|line| SystemLogLine::parse(line).is_none())
+}
+
+/// A line without a time, without the sender.
+fn strip_sender(line: &str) -> &str {
+    line.strip_prefix("kernel: ").unwrap_or(line)
 }
 
 /// journalctl's line between two boots, and at its head.
@@ -201,6 +209,11 @@ pub(super) fn parse_kernel_message(message: &str) -> Option<LogEvent> {
     KernelMessages::default().parse_event(message)
 }
 
+/// The kill of one kernel message, or of the line before it that names whom the kernel chose.
+pub(super) fn parse_kernel_kill(message: &str) -> Option<LogEvent> {
+    parse_kernel_message(message).or_else(|| OomReport::from_choice(message)?.into_cut_event())
+}
+
 /// A line of `journalctl -o json`, as `-o short-unix` has it.
 fn parse_journal_export(line: &str) -> Option<String> {
     let members: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line).ok()?;
@@ -242,7 +255,7 @@ impl SystemLogReader {
     fn parse_line(&mut self, line: &str) {
         if self.settings.bare {
             let at = self.timeline.place_untimed(&mut self.series);
-            return self.push_kernel_message(at, line.trim_end());
+            return self.push_kernel_message(at, strip_sender(line.trim_end()));
         }
         if let Some(announcement) = SystemLogLine::parse_announcement(line) {
             let host = announcement.host.map(str::to_owned);

@@ -4,14 +4,17 @@
 //! Linux mm/oom_kill.c dump_header(), dump_tasks() and __oom_kill_process(), 2.6.9 to 6.18: until
 //! 4.15 the table of tasks has the number of page tables (nr_ptes), since then their bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::Bytes;
 
 use super::memory_info::MemoryInfo;
+use super::oom_limit::{LimitSigns, OomLimit};
 use crate::event::{LogEvent, LogEventKind};
 use crate::page::bytes_from_f64;
 
+/// Bytes of a process's name (TASK_COMM_LEN).
+const LONGEST_NAME: usize = 15;
 const MOST_NAMES: usize = 1024;
 const NAMED: usize = 2;
 /// Bytes of a program's page tables that are worth a word.
@@ -31,19 +34,11 @@ pub(super) struct OomReport {
     programs: BTreeMap<String, OomProgramTotals>,
     memory: MemoryInfo,
     cgroup: Option<String>,
-    limit: OomLimit,
+    limit: LimitSigns,
+    /// The table of tasks, which only a kill prints.
+    has_table: bool,
     /// The process that the kernel chose, before it says that it killed it or a child of it.
     chosen: Option<(String, String)>,
-}
-
-/// What was exhausted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum OomLimit {
-    #[default]
-    Host,
-    Cgroup,
-    /// The NUMA nodes that the process may use.
-    Nodes,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,7 +58,40 @@ impl OomReport {
             None => message.split_once(" invoked oom-killer:")?,
         };
         let by_hand = word_after(rest, "order=") == Some("-1");
-        Some(Self { invoker: invoker.to_owned(), by_hand, ..Self::default() })
+        // What stands before a name is not the kernel's.
+        let name = if invoker.len() <= LONGEST_NAME { invoker } else { last_word(invoker) };
+        let limit = LimitSigns::of_request(rest);
+        Some(Self { invoker: name.to_owned(), by_hand, limit, ..Self::default() })
+    }
+
+    /// A report whose beginning is missing, of its table of tasks.
+    pub(super) fn from_table(message: &str) -> Option<Self> {
+        let is_title = message.starts_with("Tasks state (memory values in pages):");
+        is_title.then(|| Self { has_table: true, ..Self::default() })
+    }
+
+    /// Takes over that another report of the same program was of a cgroup.
+    pub(super) fn follow_precedent(&mut self, limited: &BTreeSet<String>) {
+        if limited.contains(&self.invoker) {
+            self.limit.note_precedent();
+        }
+    }
+
+    /// Who asked, and who was killed, where it was at a cgroup's limit.
+    pub(super) fn limited_programs(&self, message: &str) -> Vec<String> {
+        if self.limit.settle() != OomLimit::Cgroup {
+            return Vec::new();
+        }
+        let victim = Killed::from_message(message).map(|killed| killed.name.to_owned());
+        let asked = Some(self.invoker.clone()).filter(|name| !name.is_empty());
+        asked.into_iter().chain(victim).collect()
+    }
+
+    /// Whether a line is such a message, with nothing before it.
+    pub(super) fn is_first_line(line: &str) -> bool {
+        let before = line.split_once("oom-killer:").map(|(before, _)| before);
+        let name = before.map(|before| before.strip_suffix(" invoked ").unwrap_or(before));
+        Self::from_first_line(line).is_some() && name.is_some_and(|name| name.len() <= LONGEST_NAME)
     }
 
     /// A report whose beginning is missing: of the line that names whom the kernel chose, as grep
@@ -97,7 +125,7 @@ impl OomReport {
     /// Returns an event if the line says who was killed, or that the kernel gave up.
     pub(super) fn parse_line(&mut self, message: &str) -> Option<LogEvent> {
         if let Some(killed) = Killed::from_message(message) {
-            self.limit = killed.limit.unwrap_or(self.limit);
+            self.limit.note_words(killed.limit);
             return Some(self.kill_event(&killed.describe_victim(), killed.name));
         }
         if let Some(reason) = message.strip_prefix("Kernel panic - not syncing: ")
@@ -118,17 +146,7 @@ impl OomReport {
     }
 
     fn note_limit(&mut self, message: &str) {
-        if message.contains("constraint=CONSTRAINT_MEMCG")
-            || message.starts_with("Memory cgroup out of memory")
-            || message.contains(" killed as a result of limit of ")
-            || message.contains("mem_cgroup_out_of_memory+0x")
-        {
-            self.limit = OomLimit::Cgroup;
-        } else if message.contains("constraint=CONSTRAINT_CPUSET")
-            || message.contains("constraint=CONSTRAINT_MEMORY_POLICY")
-        {
-            self.limit = OomLimit::Nodes;
-        }
+        self.limit.note_line(message);
         if let Some(group) = word_after(message, "oom_memcg=")
             .or_else(|| word_after(message, "as a result of limit of "))
         {
@@ -136,7 +154,8 @@ impl OomReport {
         }
     }
 
-    /// `Out of memory: Kill process 17982 (java) score 77 or sacrifice child`, and since 4.19
+    /// `Out of memory: Kill process 17982 (java) score 77 or sacrifice child`, up to 2.6.35 `kill
+    /// process 17982 (java) score 77 or a child`, and since 4.19
     /// `oom-kill:constraint=CONSTRAINT_NONE,...,task=java,pid=17982,uid=500`.
     fn note_choice(&mut self, message: &str) {
         if let Some(rest) = message.strip_prefix("oom-kill:constraint=") {
@@ -148,7 +167,8 @@ impl OomReport {
         }
         let before = ["Out of memory: ", "Memory cgroup out of memory: ", "Out of Memory: "];
         let chosen = before.iter().find_map(|before| {
-            let rest = message.strip_prefix(before)?.strip_prefix("Kill process ")?;
+            let rest = message.strip_prefix(before)?;
+            let rest = rest.strip_prefix("Kill process ").or(rest.strip_prefix("kill process "))?;
             let (rest, _) = rest.split_once(" score ")?;
             let (pid, name) = rest.split_once(" (")?;
             let is_number = pid.bytes().all(|digit| digit.is_ascii_digit());
@@ -168,7 +188,12 @@ impl OomReport {
         }
         let who = if self.invoker.is_empty() { "a process" } else { &self.invoker };
         let rest = "the log ends before it says whom the kernel killed";
-        Some(match self.limit {
+        if self.has_table && self.invoker.is_empty() && !self.limit.is_of_host() {
+            let what = "the kernel killed a process for memory, for the host's or at a limit: the \
+                        log has only its table of tasks";
+            return Some(LogEvent::new(LogEventKind::UnitKilled, what));
+        }
+        Some(match self.limit.settle() {
             OomLimit::Cgroup => LogEvent::new(
                 LogEventKind::CgroupOutOfMemory,
                 format!("had no memory for {who} within its cgroup's limit; {rest}"),
@@ -181,6 +206,13 @@ impl OomReport {
     }
 
     fn panic_event(&self, reason: &str) -> LogEvent {
+        if self.by_hand {
+            let what = format!(
+                "the kernel panicked, as somebody had it kill by hand (SysRq f), not for a lack of \
+                 memory: {reason}"
+            );
+            return LogEvent::new(LogEventKind::Panic, what);
+        }
         let order = if reason.contains("panic_on_oom") { " (vm.panic_on_oom)" } else { "" };
         let mut what = format!("panicked, because the host was out of memory{order}");
         if !self.invoker.is_empty() {
@@ -235,7 +267,7 @@ impl OomReport {
             what.push_str(" by hand (SysRq f), not for a lack of memory");
             return LogEvent::new(LogEventKind::ManualKill, what);
         }
-        let kind = match self.limit {
+        let kind = match self.limit.settle() {
             OomLimit::Cgroup => {
                 let group =
                     self.cgroup.as_deref().map(|group| format!(" {group}")).unwrap_or_default();
@@ -314,13 +346,16 @@ struct Killed<'a> {
 
 impl<'a> Killed<'a> {
     /// `Out of memory: Killed process 4711 (oracle) total-vm:9273712kB, anon-rss:123kB, ...`, on
-    /// older kernels `Killed process 4711, UID 500, (oracle) total-vm:...`, on RHEL 4 and 5 nothing
-    /// behind the name but a dot.
+    /// older kernels `Killed process 4711, UID 500, (oracle) total-vm:...`, on late ones of RHEL 7
+    /// `Killed process 4711 (oracle), UID 500, total-vm:...`, on RHEL 4 and 5 nothing behind the name
+    /// but a dot.
     fn from_message(message: &'a str) -> Option<Self> {
         let at = message.find("Killed process ")?;
         let limit = match message.get(..at)?.trim_end() {
-            "" | "Out of memory:" | "Out of Memory:" => None,
-            "Out of memory (oom_kill_allocating_task):" => None,
+            "" => None,
+            "Out of memory:" | "Out of Memory:" | "Out of memory (oom_kill_allocating_task):" => {
+                Some(OomLimit::Host)
+            }
             "Memory cgroup out of memory:" => Some(OomLimit::Cgroup),
             "No available memory (MPOL_BIND):" | "No available memory in cpuset:" => {
                 Some(OomLimit::Nodes)
@@ -332,7 +367,7 @@ impl<'a> Killed<'a> {
         // A process that imitates this with its name has a bracket behind the name.
         let (pid, rest) = rest.split_at_checked(end).filter(|(pid, _)| !pid.is_empty())?;
         let (_, rest) = rest.split_once('(')?;
-        let (name, figures) = match rest.split_once(") ") {
+        let (name, figures) = match rest.split_once("), UID ").or_else(|| rest.split_once(") ")) {
             Some(split) => split,
             None => (rest.trim_end_matches(['.', ',']).strip_suffix(')')?, ""),
         };
@@ -374,6 +409,10 @@ fn is_lack_of_memory(reason: &str) -> bool {
     ["Out of memory", "out of memory", "System is deadlocked on memory"]
         .iter()
         .any(|begin| reason.starts_with(begin))
+}
+
+fn last_word(text: &str) -> &str {
+    text.rsplit(char::is_whitespace).next().unwrap_or(text)
 }
 
 pub(super) fn word_after<'a>(text: &'a str, name: &str) -> Option<&'a str> {

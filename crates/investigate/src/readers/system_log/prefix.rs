@@ -33,7 +33,8 @@ pub(super) struct SystemLogLine<'a> {
 
 impl<'a> SystemLogLine<'a> {
     pub(super) fn parse(line: &'a str) -> Option<Self> {
-        let line = strip_priority(line);
+        // The first line of a quotation may be the only one that is marked.
+        let line = strip_priority(line.strip_prefix("> ").unwrap_or(line));
         parse_bracketed(line)
             .or_else(|| parse_rfc5424(line))
             .or_else(|| parse_iso(line))
@@ -44,6 +45,8 @@ impl<'a> SystemLogLine<'a> {
             .or_else(|| parse_kmsg(line))
             .or_else(|| parse_time_of_day(line))
             .or_else(|| parse_behind_prefix(line))
+            .or_else(|| parse_behind_file(line))
+            .or_else(|| parse_earlyoom(line))
     }
 
     /// The first line of a warning on every terminal, `Message from syslogd@db1 at Nov 21 22:47:35
@@ -180,6 +183,43 @@ fn parse_behind_prefix(line: &str) -> Option<SystemLogLine<'_>> {
     None
 }
 
+/// `Jun 12 06:39:16: sending SIGTERM to process 696 uid 1001 "ipfs": ...` of earlyoom on a terminal.
+fn parse_earlyoom(line: &str) -> Option<SystemLogLine<'_>> {
+    let begins = [
+        "mem avail: ",
+        "low memory! at or below SIG",
+        "sending SIGTERM to process ",
+        "sending SIGKILL to process ",
+    ];
+    let at = begins.iter().find_map(|begin| line.find(begin))?;
+    let (time, message) = line.split_at_checked(at)?;
+    let time = time.trim_end_matches([':', ' ']);
+    let words: Vec<&str> = time.split_ascii_whitespace().collect();
+    let when = match words.as_slice() {
+        [month, day, time] => parse_day_of_year(month, day, time)?,
+        _ => LogLineTime::At(LineTimestamp::parse(time)?),
+    };
+    Some(SystemLogLine { when, host: None, tag: "earlyoom", message })
+}
+
+/// A line behind the name of its file, and its number, as grep writes them:
+/// `/var/log/messages-20261122:4711:Nov 21 22:47:35 db1 kernel: text`.
+fn parse_behind_file(line: &str) -> Option<SystemLogLine<'_>> {
+    let (name, rest) = line.split_once(':')?;
+    let is_name =
+        !name.is_empty() && name.len() <= LONGEST_PREFIX && !name.contains([' ', '[', '{']);
+    let rest = match rest.split_once(':') {
+        Some((number, rest))
+            if !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()) =>
+        {
+            rest
+        }
+        _ => rest,
+    };
+    let parsed = parse_classic(rest).or_else(|| parse_iso(rest)).or_else(|| parse_spaced(rest));
+    parsed.filter(|_| is_name)
+}
+
 /// `1 2026-11-21T22:47:35.123456+01:00 host kernel - - - text`
 fn parse_rfc5424(line: &str) -> Option<SystemLogLine<'_>> {
     let mut words = line.strip_prefix("1 ")?.splitn(7, ' ');
@@ -256,7 +296,7 @@ fn parse_classic(line: &str) -> Option<SystemLogLine<'_>> {
 }
 
 /// A time without a year, perhaps with a fraction of a second.
-fn parse_day_of_year(month: &str, day: &str, time: &str) -> Option<LogLineTime> {
+pub(super) fn parse_day_of_year(month: &str, day: &str, time: &str) -> Option<LogLineTime> {
     // journalctl writes the month in the language of whoever ran it.
     let month = month_named(month)?;
     let day: i64 = day.parse().ok()?;
@@ -272,8 +312,12 @@ fn parse_tagged(when: LogLineTime, rest: &str) -> Option<SystemLogLine<'_>> {
     let (host, behind) = rest.split_once(' ')?;
     // `journalctl --no-hostname` has none.
     let (host, rest) = if host.ends_with(':') { (None, rest) } else { (Some(host), behind) };
-    let (tag, message) =
-        rest.split_once(": ").or_else(|| rest.strip_suffix(':').map(|tag| (tag, "")))?;
+    // Some write no blank before the kernel's own time.
+    let close = rest.strip_prefix("kernel:").filter(|rest| rest.starts_with(['[', '<']));
+    let (tag, message) = close
+        .map(|rest| ("kernel", rest))
+        .or_else(|| rest.split_once(": "))
+        .or_else(|| rest.strip_suffix(':').map(|tag| (tag, "")))?;
     // BusyBox names facility and level before: `kern.warn kernel`.
     let tag = match tag.split_once(' ') {
         Some((level, tag))
@@ -299,6 +343,12 @@ fn parse_tagged(when: LogLineTime, rest: &str) -> Option<SystemLogLine<'_>> {
 
 /// Removes the ring buffer's own time, which rsyslog keeps.
 fn strip_uptime<'a>(tag: &str, message: &'a str) -> &'a str {
+    let message = if tag == "kernel" {
+        // Old kernels' level, and a second colon.
+        strip_priority(message.trim_start().strip_prefix(": ").unwrap_or(message).trim_start())
+    } else {
+        message
+    };
     let uptime = message.trim_start().strip_prefix('[').and_then(|rest| rest.split_once(']'));
     match uptime {
         Some((inside, rest)) if tag == "kernel" && is_uptime(inside.trim()) => {

@@ -126,9 +126,21 @@ fn what_the_kernel_says_of_memory_is_an_event() {
             "java could not get 16 pages in a row (order 4): free memory was in smaller pieces",
         ),
         (
-            "swapper: page allocation failure. order:0, mode:0x20",
+            "java: page allocation failure. order:0, mode:0xd0",
             LogEventKind::MemoryExhausted,
-            "swapper could not get a single page: memory was exhausted",
+            "java could not get a single page: memory was exhausted",
+        ),
+        (
+            "XFS: oracle(8414) possible memory allocation deadlock size 65768 in kmem_alloc \
+                 (mode:0x2d40)",
+            LogEventKind::AllocationFailure,
+            "XFS for oracle could not get 65768 bytes in a row in a hundred tries, and goes on \
+                 trying",
+        ),
+        (
+            "XFS: possible memory allocation deadlock in kmem_alloc (mode:0x250)",
+            LogEventKind::AllocationFailure,
+            "XFS could not get its memory in a hundred tries, and goes on trying",
         ),
         (
             "watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [kswapd0:61]",
@@ -142,6 +154,11 @@ fn what_the_kernel_says_of_memory_is_an_event() {
         ),
         (
             "NMI watchdog: Watchdog detected hard LOCKUP on cpu 3",
+            LogEventKind::Lockup,
+            "a processor did not even answer interrupts (hard lockup)",
+        ),
+        (
+            "watchdog: CPU3: Watchdog detected hard LOCKUP on cpu 2",
             LogEventKind::Lockup,
             "a processor did not even answer interrupts (hard lockup)",
         ),
@@ -176,6 +193,31 @@ fn what_the_kernel_says_of_memory_is_an_event() {
 2026-11-21T22:47:36,000000+00:00 systemd[1]: Shutting down.
 ";
     assert_eq!(events(quiet), []);
+}
+
+/// Who may not wait meets an empty reserve, not the end of memory. 0x20 is GFP_ATOMIC up to 4.3,
+/// 0x2080020 of 4.4 to 4.9; 0x2204020 of 4.4 has __GFP_KSWAPD_RECLAIM and not __GFP_DIRECT_RECLAIM.
+#[test]
+fn who_may_not_wait_for_a_page_exhausts_no_memory() {
+    for mode in [
+        "mode:0x20",
+        "mode:0x4020",
+        "mode:0x2080020",
+        "mode:0x2204020",
+        "mode:0x2084120(GFP_ATOMIC|__GFP_COLD|__GFP_COMP)",
+        "mode:0x820(GFP_ATOMIC), nodemask=(null),cpuset=/,mems_allowed=0",
+    ] {
+        let line = format!("[1.000001] swapper/20: page allocation failure: order:0, {mode}\n");
+        let all = events(&line);
+        assert_eq!(all[0].1, LogEventKind::ReserveEmpty, "{mode}");
+        assert!(all[0].2.contains("vm.min_free_kbytes"), "{mode}");
+    }
+    for mode in
+        ["mode:0xd0", "mode:0x201da", "mode:0x24200ca", "mode:0x6200ca(GFP_HIGHUSER_MOVABLE)", ""]
+    {
+        let line = format!("[1.000001] java: page allocation failure: order:0, {mode}\n");
+        assert_eq!(events(&line)[0].1, LogEventKind::MemoryExhausted, "{mode}");
+    }
 }
 
 #[test]

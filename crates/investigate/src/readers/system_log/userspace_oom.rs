@@ -1,5 +1,6 @@
 //! Programs that kill before memory is exhausted, and what systemd says of units that lost a
-//! process: systemd-oomd since systemd 247, earlyoom since 1.0, oomd.
+//! process: systemd-oomd since systemd 247 (`Marked` for `Killed` since 258), earlyoom since 1.0,
+//! oomd.
 
 use crate::event::{LogEvent, LogEventKind};
 
@@ -8,7 +9,15 @@ pub(super) fn parse_service_kill(tag: &str, message: &str) -> Option<LogEvent> {
     let said = |kind, what: String| Some(LogEvent::new(kind, what));
     match tag.split('[').next().unwrap_or_default() {
         "systemd-oomd" => {
-            let (group, why) = message.strip_prefix("Killed ")?.split_once(" due to ")?;
+            if let Some(rest) = message.strip_prefix("oomd attempting to kill ") {
+                let pid = rest.split_once(" with KILL")?.0;
+                return said(LogEventKind::UserspaceKill, format!("systemd-oomd killed pid {pid}"));
+            }
+            let told = message
+                .strip_prefix("Killed ")
+                .and_then(|rest| rest.split_once(" due to "))
+                .or_else(|| message.strip_prefix("Marked ")?.split_once(" for killing due to "));
+            let (group, why) = told?;
             let why = describe_reason(why);
             said(LogEventKind::UserspaceKill, format!("systemd-oomd killed {group}: {why}"))
         }
@@ -61,13 +70,23 @@ fn describe_reason(why: &str) -> String {
 
 fn parse_unit_kill(message: &str) -> Option<LogEvent> {
     let (unit, what) = message.split_once(": ")?;
-    let is_unit = !unit.contains(' ');
+    if unit.contains(' ') {
+        return None;
+    }
+    if let Some(rest) = what.strip_prefix("systemd-oomd killed ")
+        && rest.contains(" process(es) in this unit")
+    {
+        return Some(LogEvent::new(
+            LogEventKind::UserspaceKill,
+            format!("systemd-oomd killed processes of {unit} before memory was exhausted"),
+        ));
+    }
     let killed = [
         "A process of this unit has been killed by the OOM killer",
         "The kernel OOM killer killed some processes in this unit",
         "Failed with result 'oom-kill'",
     ];
-    if !is_unit || !killed.iter().any(|words| what.starts_with(words)) {
+    if !killed.iter().any(|words| what.starts_with(words)) {
         return None;
     }
     Some(LogEvent::new(

@@ -166,3 +166,61 @@ fn a_kernel_log_without_any_time_is_read_and_says_so() {
         assert!(!is_bare_kernel_log(other.as_bytes()), "{other}");
     }
 }
+
+const INVOKED: &str = "java invoked oom-killer: gfp_mask=0x201da, order=0, oom_score_adj=0";
+const REPORT: &str = "Mem-Info:\n active_file:12 pagetables:20000 bounce:0\n8388608 pages RAM\n\
+     [ pid ]   uid  tgid total_vm      rss nr_ptes swapents oom_score_adj name\n\
+     [29410]     0 29410  9000000  7900000   16000        0             0 java\n\
+     Out of memory: Kill process 29410 (java) score 856 or sacrifice child\n\
+     Killed process 29410 (java) total-vm:36000000kB, anon-rss:1024kB, file-rss:0kB";
+
+/// A whole report behind whatever shippers, web pages, spreadsheets and grep put before each line:
+/// 2017-06-14 18:01 is `date -u -d '2017-06-14 18:01' +%s` = 1497463260.
+#[test]
+fn a_report_behind_a_prefix_that_nobody_knows_is_read_whole() {
+    let then = 1_497_463_260_000;
+    for (before, at) in [
+        ("Jun 14 2017 18:01:00 db1 kernel: ", Some(then)),
+        ("2017 Jun 14 18:01:00 db1 kernel: ", Some(then)),
+        ("2017/06/14 18:01:00 db1 kernel: ", Some(then)),
+        ("Jun 14, 2017 @ 18:01:00.000\tdb1\tkernel: ", Some(then)),
+        ("2017-06-14T18:01:00.123456789Z ", Some(then + 123)),
+        ("192.0.2.1: kern: warning: [2017-06-14T18:01:00Z]: ", Some(then)),
+        ("Jun 14 18:01:00 db1 kernel kernel: ", None),
+    ] {
+        for text in [format!("{INVOKED}\n{REPORT}"), REPORT.to_owned()] {
+            let whole = text.lines().map(|line| format!("{before}{line}\n")).collect::<String>();
+            let series = read_any(&whole, None);
+            let events: Vec<_> = series.events().collect();
+            let [(found, event)] = events[..] else { panic!("{before}: {events:?}") };
+            assert_eq!(event.kind, LogEventKind::OutOfMemory, "{before}");
+            assert!(event.what.contains("killed java (pid 29410, 1.0 MiB private)"), "{before}");
+            if at.is_some() {
+                assert_eq!(Some(found.0), at, "{before}");
+            }
+        }
+    }
+    // Syslog's own lines behind something.
+    for before in [
+        "/var/log/messages:Jun 14 18:01:00 db1 kernel: ",
+        "/var/log/messages-20170618:4711:Jun 14 18:01:00 db1 kernel: ",
+        "> Jun 14 18:01:00 db1 kernel: ",
+        "Jun 14 18:01:00 db1 kernel: <4>",
+        "Jun 14 18:01:00 db1 kernel: : [26135.000001] ",
+        "Jun 14 18:01:00 db1 kernel:[26135.000001] ",
+    ] {
+        let text = format!("{INVOKED}\n{REPORT}");
+        let whole = text.lines().map(|line| format!("{before}{line}\n")).collect::<String>();
+        let series = read_any(&whole, None);
+        let events: Vec<_> = series.events().map(|(_, event)| event).collect();
+        assert_eq!(events.len(), 1, "{before}: {events:?}");
+        assert!(events[0].memory.is_some(), "{before}: {events:?}");
+        assert!(series.without_year, "{before}");
+    }
+    // A text that only speaks of it is none.
+    let story =
+        "Yesterday the kernel said that java invoked oom-killer: what now?\nI do not know.\n";
+    let pasted = Some(Pasted::default());
+    let mode = ReadingMode { pasted, ..ReadingMode::default() };
+    assert!(read_as(story.as_bytes(), "mail", mode).is_err(), "{story}");
+}

@@ -73,6 +73,8 @@ fn old_words_and_parts_of_reports_are_kills() {
         "oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,\
          task_memcg=/user.slice,task=java,pid=16498,uid=500",
         "Out of memory (oom_kill_allocating_task): Killed process 16498 (java).",
+        "Out of memory: kill process 16498 (java) score 77 or a child",
+        "Killed process 16498 (java), UID 500, total-vm:0kB, anon-rss:0kB, file-rss:0kB",
     ] {
         assert_eq!(killed(text), java(), "{text}");
     }
@@ -134,12 +136,12 @@ fn a_kernel_that_ends_says_why() {
         ),
         (
             "Kernel panic - not syncing: hung_task: blocked tasks",
-            LogEventKind::HungTask,
+            LogEventKind::Panic,
             "the kernel panicked: hung_task: blocked tasks",
         ),
         (
             "Kernel panic - not syncing: softlockup: hung tasks",
-            LogEventKind::Lockup,
+            LogEventKind::Panic,
             "the kernel panicked: softlockup: hung tasks",
         ),
         (
@@ -228,6 +230,20 @@ fn whoever_kills_before_the_kernel_is_named() {
             LogEventKind::UserspaceKill,
             "systemd-oomd killed /system.slice/a.service: more than 90.00 % of memory and of swap \
              was used",
+        ),
+        (
+            "systemd-oomd[659]",
+            "Marked /system.slice/a.service for killing due to memory pressure for /system.slice \
+             being 85.03% > 80.00% for > 2s with reclaim activity",
+            LogEventKind::UserspaceKill,
+            "systemd-oomd killed /system.slice/a.service: its tasks waited for memory in 85.03 % \
+             of the time",
+        ),
+        (
+            "systemd[1837]",
+            "a.scope: systemd-oomd killed 12 process(es) in this unit.",
+            LogEventKind::UserspaceKill,
+            "systemd-oomd killed processes of a.scope before memory was exhausted",
         ),
         (
             "earlyoom[700]",
