@@ -9,7 +9,7 @@ use hugewise_model::{Finding, Instance, Level};
 use crate::random_hosts::draw::wants;
 use crate::random_hosts::judge::{Seen, decided_by_few, has_other_size};
 use crate::random_hosts::orders;
-use crate::random_hosts::servers::{Kind, POSTGRESQL, Policy, Server, State};
+use crate::random_hosts::servers::{Kind, Limit, POSTGRESQL, Policy, Server, State};
 use crate::random_hosts::world::{Moments, World, unit_of};
 
 /// Carries the plan out and holds it to what it promises.
