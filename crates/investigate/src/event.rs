@@ -56,7 +56,9 @@ named_enum! {
         ServerFailed "server-failed",
         /// A server was refused memory that it asked the kernel for, and went on.
         MemoryRefused "memory-refused",
-        /// A server counted that the host swapped.
+        /// A server waited for a disk, or stood still with its host.
+        DiskWait "disk-wait",
+        /// A server measured that its host swaps.
         HostSwapped "host-swapped",
         /// A server said that it lacks memory, processes or connections.
         ServerTrouble "server-trouble",

@@ -12,7 +12,7 @@ use hugewise_model::{Bytes, Engine, Host, Instance, Level, Process};
 use crate::shared::description::{DescribeError, Described, DescribedBy, Description};
 use crate::shared::discovery::Discovery;
 use crate::shared::live_query::{ApplyLiveReply, BuildLiveQuery};
-use crate::shared::logs::ServerLogFormat;
+use crate::shared::logs::{MessageMeanings, ServerLogFormat};
 use crate::shared::proposal::Proposal;
 use crate::shared::settable::Settable;
 use crate::shared::start::{ExternalStarter, Restarter, StartBehavior};
@@ -183,11 +183,13 @@ pub struct LogSources {
     pub(crate) format: Option<&'static ServerLogFormat>,
     /// Its messages about memory, explained.
     pub messages: &'static [Message],
+    /// What its messages mean, for whoever reads its log.
+    pub(crate) meanings: MessageMeanings,
 }
 
 impl LogSources {
     pub(crate) const PLAIN: Self =
-        Self { paths: |_, _, _, _| Vec::new(), format: None, messages: &[] };
+        Self { paths: |_, _, _, _| Vec::new(), format: None, messages: &[], meanings: &[] };
 }
 
 /// Who restarts an engine's servers, and with which command line.

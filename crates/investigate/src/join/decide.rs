@@ -22,6 +22,8 @@ const FEW_STALLS: f64 = 1.0;
 /// a driver that asks for too much is one.
 const FAILURES: usize = 3;
 const FAILED_TASKS: usize = 2;
+/// Waits for a disk that one server tells of within one trouble, and that are no chance.
+const DISK_WAITS: usize = 3;
 /// Part of a pool that is left in one that counts as used.
 const USED: f64 = 0.1;
 
@@ -35,7 +37,7 @@ pub(super) struct Decision {
 
 /// Every cause that the facts allow, in no order: [`causes`](super::causes) ranks them.
 pub(super) fn find_causes(facts: &WindowFacts<'_>) -> Vec<Cause> {
-    let judges: [fn(&WindowFacts<'_>) -> Option<VerdictCandidate>; 23] = [
+    let judges: [fn(&WindowFacts<'_>) -> Option<VerdictCandidate>; 24] = [
         judge_killed_processes,
         |facts| judge_strong(facts, SignatureKind::CgroupOom, IncidentVerdict::CgroupLimit),
         judge_crash,
@@ -53,6 +55,7 @@ pub(super) fn find_causes(facts: &WindowFacts<'_>) -> Vec<Cause> {
         judge_exhausted_memory,
         judge_memory_in_pieces,
         judge_refused_memory,
+        judge_told_disk_waits,
         judge_told_swapping,
         judge_busy_kernel,
         judge_starved_collectors,
@@ -378,6 +381,12 @@ fn judge_refused_memory(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
         Confidence::Low,
         true,
     ))
+}
+
+/// A server waited for its disk again and again, by its own word alone.
+fn judge_told_disk_waits(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
+    let again = facts.disk_waits >= DISK_WAITS && facts.is_clear(SignatureKind::ServerLog);
+    again.then_some((IncidentVerdict::DiskStall, Confidence::Low, false))
 }
 
 fn judge_hung_tasks(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {

@@ -135,6 +135,8 @@ pub(super) struct WindowFacts<'a> {
     pub(super) work: Option<KernelWork>,
     /// How often pages in a row were not to be had, and by how many tasks or sizes.
     pub(super) in_pieces: (usize, usize),
+    /// How often servers waited for a disk, by their own word.
+    pub(super) disk_waits: usize,
     pub(super) scans: Scans,
     /// Whether scans were counted, and none were in the window nor in the minutes around it.
     pub(super) no_scans: bool,
@@ -515,6 +517,10 @@ impl<'a> WindowFacts<'a> {
             report: window.memory_report(),
             work: window.log_events().filter_map(|event| event.work).max(),
             in_pieces: window.count_allocation_failures(),
+            disk_waits: window
+                .log_events()
+                .filter(|event| event.kind == LogEventKind::DiskWait)
+                .count(),
             tables_read: has(Metric::PageTables)
                 || window.memory_report().is_some_and(|report| report.page_tables.is_some())
                 || history.facts.as_ref().is_some_and(|facts| facts.page_tables.is_some()),

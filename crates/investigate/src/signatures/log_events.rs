@@ -82,6 +82,7 @@ const fn kind_of_event(kind: LogEventKind) -> SignatureKind {
         | LogEventKind::ServerRecovered
         | LogEventKind::ServerFailed
         | LogEventKind::MemoryRefused
+        | LogEventKind::DiskWait
         | LogEventKind::HostSwapped
         | LogEventKind::ServerTrouble => SignatureKind::ServerLog,
     }
@@ -158,6 +159,7 @@ fn rate_server_events(events: &[(Moment, &LogEvent)]) -> SignatureStrength {
         || count_events(events, LogEventKind::ServerRefused) > 0
         || count_events(events, LogEventKind::HostSwapped) > 0
         || count_events(events, LogEventKind::MemoryRefused) >= FEW
+        || count_events(events, LogEventKind::DiskWait) >= FEW
         || count_events(events, LogEventKind::ServerTrouble) >= REFUSALS;
     if clear { SignatureStrength::Clear } else { SignatureStrength::Weak }
 }

@@ -51,4 +51,17 @@ pub(super) static MESSAGES: &[Message] = &[
         rules: &["HW201", "HW301", "HW303"],
         sources: &["github.com/eclipse-openj9/openj9#2289, #16999"],
     },
+    Message {
+        name: "There is insufficient memory",
+        says: "# There is insufficient memory for the Java Runtime Environment to continue. # \
+               Native memory allocation (mmap) failed to map N bytes",
+        means: "The kernel refused the JVM memory of its own, and it ended. If that was in its \
+                first seconds, it is the heap, which the JVM commits at its start. The host or \
+                the cgroup has too little left, overcommit_memory=2 forbids it, or a pool of \
+                huge pages holds what is missing.",
+        look: "The bytes in the next line against MemAvailable and CommitLimit; pools that are \
+               larger than their servers need: `hugewise check`.",
+        rules: &["HW202", "HW206"],
+        sources: &["OpenJDK: src/hotspot/share/utilities/vmError.cpp, VMError::report"],
+    },
 ];

@@ -1,6 +1,8 @@
 //! MongoDB: private memory under TCMalloc, never hugetlb; transparent huge pages at most.
 
 mod build_info;
+mod meanings;
+mod messages;
 pub mod yaml;
 
 use std::collections::BTreeMap;
@@ -12,7 +14,7 @@ use hugewise_model::configuration::FileLocation;
 use hugewise_model::{Engine, Host, Instance, Level, Process};
 
 use crate::shared::kind::{
-    CaptureRules, Recognition, SettingAdvice, ThpAdvice, ThpBehavior, VersionUnknown,
+    CaptureRules, LogSources, Recognition, SettingAdvice, ThpAdvice, ThpBehavior, VersionUnknown,
 };
 use crate::shared::settings::{redact_value, redacted_setting};
 use crate::shared::{options, packages, private_memory, versions};
@@ -22,6 +24,11 @@ pub(crate) static KIND: EngineKind = EngineKind {
     engine: Engine::MongoDb,
     names: &[(Engine::MongoDb, "MongoDB")],
     tried: false,
+    logs: LogSources {
+        messages: messages::MESSAGES,
+        meanings: meanings::MEANINGS,
+        ..LogSources::PLAIN
+    },
     recognition: Recognition {
         programs: &["mongod"],
         find_running: find_mongodb_instances,

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 
 use hugewise_model::{Bytes, Engine, PageSize};
 
+use super::meanings::MEANINGS;
 use crate::shared::logs::{
     Excerpt, LogReport, LogVerdict, ServerLogFormat, number_after, parse_amount,
+    tells_refused_start,
 };
 
 pub(super) static FORMAT: ServerLogFormat = ServerLogFormat {
@@ -86,7 +88,7 @@ impl Failures {
         {
             self.conventional = true;
             report.add_error(line);
-        } else if line.contains("Cannot allocate memory for the buffer pool") {
+        } else if tells_refused_start(MEANINGS, line) {
             self.aborted = true;
             report.add_error(line);
         } else if let Some(size) = pool_size(line) {

@@ -7,6 +7,7 @@ mod files;
 mod known_options;
 mod live_settings;
 mod log;
+mod meanings;
 mod messages;
 pub mod persisted;
 mod redaction;
@@ -121,7 +122,12 @@ pub(crate) static KIND: EngineKind = EngineKind {
         ],
         ..CaptureRules::PLAIN
     },
-    logs: LogSources { format: Some(&log::FORMAT), messages: messages::MESSAGES, paths: log_paths },
+    logs: LogSources {
+        paths: log_paths,
+        format: Some(&log::FORMAT),
+        messages: messages::MESSAGES,
+        meanings: meanings::MEANINGS,
+    },
     describe: Some((DescribedBy::Config, described::describe_mysql)),
     connect: Some((live_settings::build_query, live_settings::apply_reply)),
     start: StartBehavior {

@@ -195,4 +195,17 @@ pub(super) static MESSAGES: &[Message] = &[
             "Linux: Documentation/admin-guide/sysctl/vm.rst",
         ],
     },
+    Message {
+        name: "Heavy swapping",
+        says: "WARNING: Heavy swapping detected on system in last 5 mins.; ORA-00700 \
+               [kskvmstatact: excessive swapping observed]",
+        means: "The database resource manager counted how much of the host's memory went to swap \
+                and came back within five minutes. The line below gives both parts. The SGA on \
+                base pages can be swapped; on huge pages it cannot. A pool that is too large \
+                leaves the rest of the host too little.",
+        look: "`sar -W`, `-B` and `-r` of that time (`hugewise investigate` reads them), \
+               whether the SGA is on huge pages, and what the pool leaves: `hugewise check`.",
+        rules: &["HW201", "HW205", "HW206"],
+        sources: &["MOS note 1919850.1"],
+    },
 ];

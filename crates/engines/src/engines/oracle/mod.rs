@@ -13,6 +13,7 @@ mod log_block;
 mod log_lines;
 mod log_paste;
 mod log_table;
+mod meanings;
 mod messages;
 mod open_files;
 pub mod parameters;
@@ -79,7 +80,12 @@ pub(crate) static KIND: EngineKind = EngineKind {
         mappings: &["/dev/shm/ora_"],
         ..CaptureRules::PLAIN
     },
-    logs: LogSources { format: Some(&log::FORMAT), messages: messages::MESSAGES, paths: log_paths },
+    logs: LogSources {
+        paths: log_paths,
+        format: Some(&log::FORMAT),
+        messages: messages::MESSAGES,
+        meanings: meanings::MEANINGS,
+    },
     describe: Some((DescribedBy::Sizes(&described::SIZES), described::describe_oracle)),
     start: StartBehavior {
         takes: |instance| Release::from_instance(instance).partial_allocation(),

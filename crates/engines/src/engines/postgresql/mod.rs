@@ -8,6 +8,7 @@ mod known_settings;
 mod live_settings;
 mod log;
 mod log_records;
+mod meanings;
 mod messages;
 mod pg_ctl;
 mod program;
@@ -130,7 +131,12 @@ pub(crate) static KIND: EngineKind = EngineKind {
         ],
         ..CaptureRules::PLAIN
     },
-    logs: LogSources { format: Some(&log::FORMAT), messages: messages::MESSAGES, paths: log_paths },
+    logs: LogSources {
+        paths: log_paths,
+        format: Some(&log::FORMAT),
+        messages: messages::MESSAGES,
+        meanings: meanings::MEANINGS,
+    },
     describe: Some((DescribedBy::Files, describe_files)),
     connect: Some((live_settings::build_query, live_settings::apply_reply)),
     start: StartBehavior {

@@ -5,8 +5,10 @@
 
 use hugewise_model::{Bytes, Engine};
 
+use super::meanings::MEANINGS;
 use crate::shared::logs::{
     Excerpt, LogReport, LogVerdict, ServerLogFormat, number_after, parse_amount,
+    tells_refused_start,
 };
 
 pub(super) static FORMAT: ServerLogFormat = ServerLogFormat {
@@ -22,24 +24,16 @@ pub(super) static FORMAT: ServerLogFormat = ServerLogFormat {
     read_paste: |_| None,
 };
 
-const FAILURES: &[&str] = &[
-    "unable to map backing store for guest RAM",
-    "can't open backing store",
-    "failed to resize memfd",
-    "unable to create backing store",
-    "Insufficient free host memory pages available to allocate guest RAM",
-    "can't preallocate guest RAM",
-    "failed to create memfd",
-];
+fn is_refusal(line: &str) -> bool {
+    tells_refused_start(MEANINGS, line)
+}
 
 fn read(excerpt: &Excerpt) -> Option<LogReport> {
     let lines: Vec<&str> = excerpt.complete_lines().collect();
     let started = lines.iter().rposition(|line| line.contains("starting up libvirt version"));
     let lines = lines.get(started.unwrap_or(0)..).unwrap_or_default();
     let is_ours = |line: &&str| {
-        line.contains("qemu-system-")
-            || line.contains("qemu-kvm: ")
-            || FAILURES.iter().any(|words| line.contains(words))
+        line.contains("qemu-system-") || line.contains("qemu-kvm: ") || is_refusal(line)
     };
     if started.is_none() && !lines.iter().any(is_ours) {
         return None;
@@ -51,7 +45,7 @@ fn read(excerpt: &Excerpt) -> Option<LogReport> {
         let stamp = lines.first().and_then(|line| line.split_once(": starting up"));
         report.started_at = stamp.map(|(stamp, _)| stamp.to_owned());
     }
-    let failed = lines.iter().rposition(|line| FAILURES.iter().any(|words| line.contains(words)));
+    let failed = lines.iter().rposition(|line| is_refusal(line));
     let ended = lines.iter().rposition(|line| line.contains("terminating on signal"));
     let asked = lines.iter().rposition(|line| asks_for_huge_pages(line));
     match failed {

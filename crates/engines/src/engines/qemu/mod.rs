@@ -4,6 +4,8 @@ mod definition;
 mod described;
 mod hugetlbfs;
 mod log;
+mod meanings;
+mod messages;
 mod redaction;
 mod stopped;
 
@@ -67,7 +69,12 @@ pub(crate) static KIND: EngineKind = EngineKind {
         ],
         ..CaptureRules::PLAIN
     },
-    logs: LogSources { format: Some(&log::FORMAT), ..LogSources::PLAIN },
+    logs: LogSources {
+        format: Some(&log::FORMAT),
+        messages: messages::MESSAGES,
+        meanings: meanings::MEANINGS,
+        ..LogSources::PLAIN
+    },
     describe: Some((
         DescribedBy::Command("qemu-system-x86_64 -m 8G ..."),
         described::describe_guest,

@@ -1,6 +1,7 @@
 //! Redis and Valkey: private memory under their own allocator, never hugetlb; transparent huge
 //! pages at most.
 
+mod meanings;
 mod messages;
 
 use hugewise_host::capture::shape::ValueShape;
@@ -40,7 +41,11 @@ pub(crate) static KIND: EngineKind = EngineKind {
         advise: |_, _| Ok(Some(ThpAdvice::Against(Level::Warn))),
     },
     settings: SettingAdvice { changed_by: SettingsBy::Nobody, ..SettingAdvice::PLAIN },
-    logs: LogSources { messages: messages::MESSAGES, ..LogSources::PLAIN },
+    logs: LogSources {
+        messages: messages::MESSAGES,
+        meanings: meanings::MEANINGS,
+        ..LogSources::PLAIN
+    },
     ..EngineKind::PLAIN
 };
 

@@ -4,6 +4,7 @@
 //! what the log says in full: where the start is cut off it is unknown, with the reason.
 
 mod excerpt;
+mod meanings;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +16,8 @@ use hugewise_model::{Bytes, Engine, Limit, Observed, PageCount, PageSize};
 
 use super::options::unit_shift;
 pub(crate) use excerpt::{Excerpt, Search, Unsearched};
+pub(crate) use meanings::tells_refused_start;
+pub use meanings::{MessageMeanings, ServerMessageKind, find_message_meaning};
 
 /// A log as it can be read: backwards from its end.
 pub trait LogBytes {

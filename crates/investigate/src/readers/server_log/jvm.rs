@@ -4,6 +4,8 @@
 //!
 //! Texts are those of OpenJDK 8 to 21 (gc/shared, runtime/safepoint.cpp, utilities/vmError.cpp).
 
+use hugewise_model::Bytes;
+
 use crate::event::{LogEvent, LogEventKind};
 use crate::readers::line_timestamp::LineTimestamp;
 
@@ -22,14 +24,30 @@ pub(super) fn is_jvm_log_line(line: &str) -> bool {
     });
     unified
         || split_dated_line(line).is_some_and(|(_, rest)| parse_old_pause(rest).is_some())
-        || FATAL.iter().any(|text| line.starts_with(text))
+        || FATAL.iter().any(|text| uncomment(line).starts_with(text))
+        || parse_refused_commit(line).is_some()
 }
 
 /// How a report of a fatal error begins, after a line of `#`.
-const FATAL: [&str; 2] = [
-    "# A fatal error has been detected by the Java Runtime Environment",
-    "# There is insufficient memory for the Java Runtime Environment to continue",
-];
+const FATAL: [&str; 2] =
+    ["A fatal error has been detected by the Java Runtime Environment", NO_MEMORY];
+const NO_MEMORY: &str = "There is insufficient memory for the Java Runtime Environment to continue";
+/// Seconds after which a JVM is no longer starting.
+const STARTED_BY: f64 = 10.0;
+
+/// A line of such a report without its `#`, which web pages take for headings.
+fn uncomment(line: &str) -> &str {
+    line.trim_start_matches(['#', ' '])
+}
+
+/// Bytes of `INFO: os::commit_memory(0x0000000745a00000, 3126853632, 0) failed; error='Not enough
+/// space' (errno=12)`.
+fn parse_refused_commit(line: &str) -> Option<Bytes> {
+    let (_, rest) = line.split_once("os::commit_memory(0x")?;
+    let (arguments, error) = rest.split_once(") failed; ")?;
+    let bytes = arguments.split(", ").nth(1)?.parse().ok()?;
+    error.contains("(errno=12)").then_some(Bytes(bytes))
+}
 
 pub(super) fn recognize_message(message: &str) -> Option<LogEvent> {
     let uncaught = message.starts_with("Exception in thread ")
@@ -50,27 +68,48 @@ pub(super) fn recognize_message(message: &str) -> Option<LogEvent> {
             "a JVM got no huge pages for a part of its memory",
         );
     }
+    if let Some(bytes) = parse_refused_commit(message) {
+        let what = format!("a JVM was refused {bytes} of memory");
+        return Some(LogEvent::new(LogEventKind::MemoryRefused, what));
+    }
     FATAL
         .iter()
-        .any(|text| message.starts_with(text))
+        .any(|text| uncomment(message).starts_with(text))
         .then(|| LogEvent::new(LogEventKind::ServerFailed, "a JVM ended with a fatal error"))
-}
-
-/// A report of a fatal error without its marks and its time.
-pub(super) fn parse_fatal_line(line: &str) -> Option<LogEvent> {
-    let text = line.trim_start_matches(['#', ' ']);
-    let begins = |fatal: &&str| text.starts_with(fatal.trim_start_matches(['#', ' ']));
-    let at = FATAL.iter().position(|fatal| begins(&fatal))?;
-    let what = if at == 0 { "a JVM crashed" } else { "a JVM was refused memory and ended" };
-    Some(LogEvent::new(LogEventKind::ServerFailed, what))
 }
 
 #[derive(Default)]
 pub(super) struct JvmLogState {
     /// Mebibytes of the heap when it was last reported.
     told: u64,
-    /// A fatal error whose time comes at the end of its report.
-    fatal: Option<String>,
+    fatal: Option<FatalReport>,
+}
+
+/// A report of a fatal error, whose time comes near its end, if at all.
+#[derive(Default)]
+struct FatalReport {
+    /// Whether memory was refused.
+    of_memory: bool,
+    bytes: Option<Bytes>,
+    /// Seconds since the JVM's start.
+    elapsed: Option<f64>,
+}
+
+impl FatalReport {
+    fn into_event(self) -> LogEvent {
+        let bytes = self.bytes.map_or_else(String::new, |bytes| format!("{bytes} of "));
+        let (kind, what) = match self.elapsed {
+            _ if !self.of_memory => (LogEventKind::ServerFailed, "a JVM crashed".to_owned()),
+            Some(elapsed) if elapsed < STARTED_BY => (
+                LogEventKind::ServerRefused,
+                format!("a JVM was refused {bytes}memory, and did not start"),
+            ),
+            _ => {
+                (LogEventKind::ServerFailed, format!("a JVM was refused {bytes}memory, and ended"))
+            }
+        };
+        LogEvent::new(kind, what)
+    }
 }
 
 impl JvmLogState {
@@ -165,30 +204,50 @@ impl JvmLogState {
 
     /// A line of a fatal error's report: its reason comes first, its time near the end.
     fn parse_fatal_report(&mut self, line: &str) -> (Option<LineTimestamp>, Option<LogEvent>) {
-        if FATAL.iter().any(|text| line.starts_with(text)) {
-            let memory = line.starts_with("# There is insufficient memory");
-            self.fatal = Some(
-                if memory { "a JVM was refused memory and ended" } else { "a JVM crashed" }
-                    .to_owned(),
-            );
-            return (None, None);
+        let text = uncomment(line);
+        if FATAL.iter().any(|begin| text.starts_with(begin)) {
+            let of_memory = text.starts_with(NO_MEMORY);
+            let before = self.fatal.replace(FatalReport { of_memory, ..FatalReport::default() });
+            return (None, before.map(FatalReport::into_event));
         }
-        // `Time: Wed Nov 25 12:40:05 2026 UTC elapsed time: 0.018 seconds`; up to JDK 10 `time: Wed
-        // Nov 25 12:40:05 2026`.
-        let Some(rest) = line.strip_prefix("Time: ").or_else(|| line.strip_prefix("time: ")) else {
-            return (None, None);
+        let Some(report) = &mut self.fatal else {
+            let refused = parse_refused_commit(line).and_then(|_| recognize_message(line));
+            return (None, refused);
         };
-        let time = rest.split_once(" elapsed time").map_or(rest, |(time, _)| time);
-        let words: Vec<&str> = time.split_ascii_whitespace().collect();
-        let ordered = match words.as_slice() {
-            [day, month, date, time, year, zone] => {
-                format!("{day} {month} {date} {time} {zone} {year}")
-            }
-            _ => time.to_owned(),
-        };
-        let Some(stamp) = LineTimestamp::parse(&ordered) else { return (None, None) };
-        (Some(stamp), self.fatal.take().map(|what| LogEvent::new(LogEventKind::ServerFailed, what)))
+        if let Some(rest) = text.strip_prefix("Native memory allocation (")
+            && let Some((_, rest)) =
+                rest.split_once(" bytes").and_then(|(rest, _)| rest.rsplit_once(' '))
+        {
+            report.bytes = rest.parse().ok().map(Bytes);
+        }
+        let elapsed = text
+            .split_once("elapsed time: ")
+            .and_then(|(_, rest)| rest.split(' ').next()?.parse::<f64>().ok());
+        report.elapsed = elapsed.or(report.elapsed);
+        let stamp = parse_report_time(line);
+        let event = elapsed.and_then(|_| self.fatal.take()).map(FatalReport::into_event);
+        (stamp, event)
     }
+
+    /// What a report says that ends before its time.
+    pub(super) fn take_fatal_report(&mut self) -> Option<LogEvent> {
+        self.fatal.take().map(FatalReport::into_event)
+    }
+}
+
+/// `Time: Wed Nov 25 12:40:05 2026 UTC elapsed time: 0.018 seconds`; up to JDK 10 `time: Wed Nov 25
+/// 12:40:05 2026`, and the other in the next lines.
+fn parse_report_time(line: &str) -> Option<LineTimestamp> {
+    let rest = line.strip_prefix("Time: ").or_else(|| line.strip_prefix("time: "))?;
+    let time = rest.split_once(" elapsed time").map_or(rest, |(time, _)| time);
+    let words: Vec<&str> = time.split_ascii_whitespace().collect();
+    let ordered = match words.as_slice() {
+        [day, month, date, time, year, zone] => {
+            format!("{day} {month} {date} {time} {zone} {year}")
+        }
+        _ => time.to_owned(),
+    };
+    LineTimestamp::parse(&ordered)
 }
 
 /// `G1CollectForAllocation", Time since last: 40690 ns, Reaching safepoint: 452 ns, ..., Total:
@@ -214,7 +273,7 @@ fn parse_safepoint(rest: &str) -> Option<LogEvent> {
     if of_collector { None } else { long_pause_event("a safepoint", nanoseconds("Total:")? / 1e6) }
 }
 
-fn long_pause_event(what: &str, milliseconds: f64) -> Option<LogEvent> {
+pub(super) fn long_pause_event(what: &str, milliseconds: f64) -> Option<LogEvent> {
     let long = milliseconds.is_finite() && milliseconds >= LONG;
     long.then(|| {
         LogEvent::new(

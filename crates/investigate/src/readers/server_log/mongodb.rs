@@ -1,26 +1,56 @@
 //! MongoDB's log: `2016-05-21T22:31:48.042-0400 E STORAGE  [thread1] text` of 3.0 to 4.2, and a JSON
 //! object a line since 4.4.
 
+use hugewise_model::Engine;
+use hugewise_model::calendar::month_number;
 use serde_json::Value;
 
-use super::{Meanings, find_meaning};
+use super::{LogStamp, SOME_YEAR, interpret_message};
 use crate::event::{LogEvent, LogEventKind};
 use crate::readers::line_timestamp::LineTimestamp;
 
-/// A message with its level before it: `E WiredTiger error: ...`.
-pub(super) fn parse_mongodb_line(line: &str) -> Option<(LineTimestamp, String)> {
+/// A message with its level before it: `E WiredTiger error: ...`; `-` before 3.0, which has none.
+pub(super) fn parse_mongodb_line(line: &str) -> Option<(LogStamp, String)> {
+    let dated = |at| LogStamp { at, has_year: true };
     if line.starts_with('{') {
-        return parse_json_line(line);
+        return parse_json_line(line).map(|(at, message)| (dated(at), message));
     }
-    let (time, rest) = line.split_once(' ')?;
-    let (level, rest) = rest.split_once(' ')?;
-    let (component, rest) = rest.trim_start().split_once(' ')?;
-    let (context, message) = rest.trim_start().strip_prefix('[')?.split_once("] ")?;
-    let is_component = component == "-"
-        || (component.len() <= 16 && component.bytes().all(|letter| letter.is_ascii_uppercase()));
-    let known = is_level(level) && is_component && context.len() <= 64 && time.contains('T');
-    let stamp = LineTimestamp::parse(time).filter(|_| known)?;
-    Some((stamp, format!("{level} {}", message.trim_start())))
+    parse_old_line(line).or_else(|| {
+        let (time, rest) = line.split_once(' ')?;
+        let (level, rest) = rest.split_once(' ')?;
+        let (component, rest) = rest.trim_start().split_once(' ')?;
+        let (context, message) = rest.trim_start().strip_prefix('[')?.split_once("] ")?;
+        let is_component = component == "-"
+            || (component.len() <= 16
+                && component.bytes().all(|letter| letter.is_ascii_uppercase()));
+        let known = is_level(level) && is_component && context.len() <= 64 && time.contains('T');
+        let stamp = LineTimestamp::parse(time).filter(|_| known)?;
+        Some((dated(stamp), format!("{level} {}", message.trim_start())))
+    })
+}
+
+/// `Wed Jun 19 21:59:52.123 [conn1] text` up to 2.4, without a year; `2014-04-11T12:00:00.123+0000
+/// [conn1] text` of 2.6.
+fn parse_old_line(line: &str) -> Option<(LogStamp, String)> {
+    let (time, rest) = line.split_once(" [")?;
+    let (context, message) = rest.split_once("] ")?;
+    let is_context = !context.is_empty()
+        && context.len() <= 64
+        && context
+            .bytes()
+            .all(|letter| letter.is_ascii_alphanumeric() || b"-_.: ".contains(&letter));
+    let words: Vec<&str> = time.split_ascii_whitespace().collect();
+    let stamp = match words.as_slice() {
+        [only] if only.contains('T') && only.contains(['+', 'Z']) => {
+            LogStamp { at: LineTimestamp::parse(only)?, has_year: true }
+        }
+        [weekday, month, day, time] if weekday.len() == 3 && month_number(month).is_some() => {
+            let at = LineTimestamp::from_day_and_time(day, month, SOME_YEAR, time)?;
+            LogStamp { at, has_year: false }
+        }
+        _ => return None,
+    };
+    is_context.then(|| (stamp, format!("- {}", message.trim_start())))
 }
 
 fn is_level(word: &str) -> bool {
@@ -39,36 +69,19 @@ fn parse_json_line(line: &str) -> Option<(LineTimestamp, String)> {
 }
 
 pub(super) fn parse_mongodb_event(message: &str) -> Option<LogEvent> {
-    let is_error = message.starts_with("E ") || message.starts_with("F ");
-    let ends = ["Fatal Assertion", "Fatal assertion", "Got signal: "];
-    let (_, text) = message.split_once(' ')?;
+    let (level, text) = message.split_once(' ')?;
     // Its words for the signal come behind others in JSON.
-    if ends.iter().any(|words| text.starts_with(words))
-        || (message.starts_with("F ") && text.contains(": Got signal: "))
-    {
-        let what = "MongoDB ended itself after an error (abort)";
-        return Some(LogEvent::new(LogEventKind::ServerFailed, what));
+    let text = match text.split_once(": Got signal: ") {
+        Some((before, _)) if level == "F" => text.get(before.len() + 2..)?,
+        _ => text,
+    };
+    if let Some(event) = interpret_message(Engine::MongoDb, text) {
+        return Some(event);
     }
-    if is_error && text.contains("Cannot allocate memory") {
-        let what = "MongoDB was refused memory (Cannot allocate memory)";
-        return Some(LogEvent::new(LogEventKind::ServerTrouble, what));
-    }
-    find_meaning(text, MONGODB)
+    let refused = matches!(level, "E" | "F") && text.contains("Cannot allocate memory");
+    let what = "MongoDB was refused memory (Cannot allocate memory)";
+    refused.then(|| LogEvent::new(LogEventKind::MemoryRefused, what))
 }
-
-const MONGODB: Meanings = &[
-    (
-        LogEventKind::ServerStarted,
-        &[
-            ("waiting for connections", "MongoDB started"),
-            ("Waiting for connections", "MongoDB started"),
-        ],
-    ),
-    (
-        LogEventKind::ServerRecovered,
-        &[("Detected unclean shutdown", "MongoDB had not been shut down before this start")],
-    ),
-];
 
 #[cfg(test)]
 mod tests {
@@ -88,7 +101,7 @@ mod tests {
                 "2016-05-21T22:31:48.042-0400 E STORAGE  [thread1] WiredTiger (12) \
                  [1463884307:558146][277593:0x7faf94a62700], WT_SESSION.checkpoint: write error: \
                  failed to write 8192 bytes at offset 140288000: Cannot allocate memory",
-                Some((LogEventKind::ServerTrouble, refused.clone())),
+                Some((LogEventKind::MemoryRefused, refused.clone())),
             ),
             (
                 "2016-05-21T22:31:48.048-0400 I -        [thread1] Fatal Assertion 28558",
@@ -100,7 +113,7 @@ mod tests {
             ),
             (
                 r#"{"t":{"$date":"2022-04-27T09:15:04.011+00:00"},"s":"E",  "c":"STORAGE",  "id":22435,   "ctx":"x","msg":"WiredTiger error","attr":{"error":12,"message":"eviction-server: Cannot allocate memory"}}"#,
-                Some((LogEventKind::ServerTrouble, refused)),
+                Some((LogEventKind::MemoryRefused, refused)),
             ),
             (
                 r#"{"t":{"$date":"2022-04-27T09:15:04.011+00:00"},"s":"F",  "c":"CONTROL",  "id":6384300, "ctx":"x","msg":"Writing fatal message","attr":{"message":"Got signal: 6 (Aborted).\n"}}"#,

@@ -1,78 +1,43 @@
 //! Oracle's alert log, as text and as `log.xml`.
 
 use hugewise_engines::logs::parse_json_message;
+use hugewise_model::Engine;
 
 use super::oracle_start::{OracleStart, START, begins_start};
-use super::{MOST_EVENTS, Meanings, ServerLogReader, find_meaning};
+use super::{MOST_EVENTS, ServerLogReader, interpret_message};
 use crate::event::{LogEvent, LogEventKind};
 use crate::readers::line_timestamp::LineTimestamp;
 use crate::series::{Mark, MarkKind};
 
+/// Milliseconds of a write of the redo log that are told.
+const LONG_WRITE: u64 = 1000;
+
 /// How a message begins in `log.xml`, before its time.
 pub(super) const MESSAGE: &str = "<msg time='";
 
-const ORACLE: Meanings = &[
-    (
-        LogEventKind::ServerFailed,
-        &[
-            ("Instance terminated by", "the instance ended"),
-            ("ORA-27102", "ORA-27102: the kernel refused Oracle memory"),
-            (
-                "ORA-27106",
-                "ORA-27106: huge pages were missing, and the instance did not start without them",
-            ),
-            ("ORA-27104", "ORA-27104: the SGA goes beyond what the host allows"),
-            ("ORA-27125", "ORA-27125: Oracle was refused a shared memory segment"),
-            ("ORA-27138", "ORA-27138: use_large_pages contradicts another parameter"),
-            (
-                "ORA-27137",
-                "ORA-27137: huge pages were missing, and the instance did not start without them",
-            ),
-            ("ORA-00845", "ORA-00845: /dev/shm was too small for MEMORY_TARGET"),
-        ],
-    ),
-    (
-        LogEventKind::HostSwapped,
-        &[
-            ("WARNING: Heavy swapping detected", "Oracle saw the host swap heavily"),
-            ("WARNING: Heavy swapping observed", "Oracle saw the host swap heavily"),
-        ],
-    ),
-    (
-        LogEventKind::MemoryRefused,
-        &[(
-            "ORA-27300: OS system dependent operation:*failed with status: 12",
-            "ORA-27300: the kernel refused Oracle memory (error 12)",
-        )],
-    ),
-    (
-        LogEventKind::ServerTrouble,
-        &[
-            (
-                "ORA-27300: OS system dependent operation:fork failed with status: 11",
-                "ORA-27300: Oracle could not start a process (error 11: a limit of processes)",
-            ),
-            ("ORA-04030", "ORA-04030: a process was refused private memory"),
-            ("ORA-04031", "ORA-04031: a pool of the SGA was exhausted"),
-            ("ORA-04036", "ORA-04036: the PGA reached its limit"),
-            ("ORA-00020", "ORA-00020: PROCESSES was reached"),
-            ("ORA-00018", "ORA-00018: SESSIONS was reached"),
-            ("ORA-00445", "ORA-00445: a background process did not start within two minutes"),
-            (
-                "WARNING: inbound connection timed out",
-                "ORA-03136: a login took longer than SQLNET.INBOUND_CONNECT_TIMEOUT",
-            ),
-            (
-                "Time drift detected",
-                "Oracle's clock stood still for seconds: its process did not get to run",
-            ),
-            (
-                "Checkpoint not complete",
-                "Oracle waited for a checkpoint before it could switch logs",
-            ),
-        ],
-    ),
+/// Words of an alert log, beside a line with a date.
+const MARKS: &[&str] = &[
+    "System cannot support SGA size of ",
+    "is not a supported setting for database on Exadata",
+    "Starting ORACLE instance",
+    "advanced to log sequence",
+    "Completed: ALTER DATABASE",
+    "Large Pages Information",
+    "WARNING: Heavy swapping ",
+    "Warning: log write elapsed time ",
 ];
+
+/// Whether a line is such a log's, if another has a date.
+pub(super) fn is_alert_log_line(line: &str) -> bool {
+    let is_error = line.strip_prefix("ORA-").is_some_and(|rest| {
+        rest.split_once(':').is_some_and(|(number, _)| {
+            number.len() == 5 && number.bytes().all(|digit| digit.is_ascii_digit())
+        })
+    });
+    is_error
+        || MARKS.iter().any(|mark| line.contains(mark))
+        || (line.starts_with("Errors in file ") && line.contains(".trc"))
+}
 
 impl ServerLogReader {
     /// In XML a message's time is an attribute, and its text an element.
@@ -132,10 +97,31 @@ impl ServerLogReader {
             };
             self.push_event(LogEvent::new(kind, what));
         }
-        if text.starts_with("Instance terminated by USER,") {
+        if text.starts_with("Instance terminated by USER,") || self.add_swapped_part(text) {
             return;
         }
-        self.record_event(find_meaning(text, ORACLE));
+        // A fast write is nobody's trouble.
+        let wait = text.strip_prefix("Warning: log write elapsed time ");
+        if wait.and_then(parse_milliseconds).is_some_and(|wait| wait < LONG_WRITE) {
+            return;
+        }
+        self.record_event(interpret_message(Engine::Oracle, text));
+    }
+
+    /// `pct of memory swapped in [2.70%] pct of memory swapped out [0.00%].` belongs to the warning
+    /// before it.
+    fn add_swapped_part(&mut self, text: &str) -> bool {
+        let Some(rest) = text.strip_prefix("pct of memory swapped in [") else { return false };
+        let part = |rest: &str| rest.split_once('%')?.0.parse::<f64>().ok();
+        let parts =
+            part(rest).zip(rest.split_once("swapped out [").and_then(|(_, rest)| part(rest)));
+        if let (Some((within, out)), Some(MarkKind::Event(event))) =
+            (parts, self.series.marks.last_mut().map(|mark| &mut mark.kind))
+            && event.kind == LogEventKind::HostSwapped
+        {
+            event.what += &format!(" ({within} % of memory in, {out} % out, in five minutes)");
+        }
+        true
     }
 
     /// Collects a start's lines, and judges them when it is over.
@@ -164,4 +150,9 @@ impl ServerLogReader {
             }
         }
     }
+}
+
+/// `12345ms, size 4KB`
+fn parse_milliseconds(text: &str) -> Option<u64> {
+    text.split_once("ms")?.0.trim().parse().ok()
 }

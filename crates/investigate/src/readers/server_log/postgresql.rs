@@ -17,6 +17,8 @@ pub(super) const LEVELS: [&str; 8] = [
 /// Levels in csvlog and jsonlog.
 const SEVERITIES: [&str; 8] =
     ["DEBUG", "LOG", "INFO", "NOTICE", "WARNING", "ERROR", "FATAL", "PANIC"];
+/// Seconds of an fsync that are a wait for a disk.
+const LONG_FSYNC: f64 = 5.0;
 /// The place of the message in a row of csvlog, two after its severity.
 const MESSAGE: usize = 13;
 
@@ -87,6 +89,18 @@ pub(super) fn parse_crash(message: &str) -> Option<LogEvent> {
         }
     };
     Some(LogEvent::new(LogEventKind::ServerFailed, what))
+}
+
+/// `LOG:  checkpoint complete: wrote 8192 buffers (50.0%); ...; write=269.9 s, sync=120.1 s,
+/// total=390.2 s; sync files=99, longest=60.5 s, average=1.2 s`: one file's fsync took a minute.
+pub(super) fn parse_checkpoint(message: &str) -> Option<LogEvent> {
+    let rest = ["LOG:  checkpoint complete: ", "LOG:  restartpoint complete: "]
+        .iter()
+        .find_map(|begin| message.strip_prefix(begin))?;
+    let (longest, _) = rest.split_once(" longest=")?.1.split_once(" s")?;
+    let seconds: f64 = longest.trim().parse().ok()?;
+    let what = "PostgreSQL waited for its disk (fsync of a checkpoint)";
+    (seconds >= LONG_FSYNC).then(|| LogEvent::new(LogEventKind::DiskWait, what))
 }
 
 /// The time in a prefix: `%t` and `%m` anywhere, or `%n`.

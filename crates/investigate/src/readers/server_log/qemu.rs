@@ -1,25 +1,36 @@
 //! The log of a guest below /var/log/libvirt/qemu: QEMU's own lines, with or without a time, and
 //! libvirt's of its starts and ends.
 
-use super::Meanings;
-use crate::event::{LogEvent, LogEventKind};
+use hugewise_model::Engine;
+
+use super::interpret_message;
+use crate::event::LogEvent;
 use crate::readers::line_timestamp::LineTimestamp;
 
-/// `2017-09-29T12:54:42.748222Z qemu-kvm: text`, `2017-09-29 12:54:40.123+0000: starting up libvirt
-/// version: 3.2.0, ...`
+/// `2017-09-29T12:54:42.748222Z qemu-kvm: text`, perhaps behind the words of whoever passes it on, and
+/// `2017-09-29 12:54:40.123+0000: starting up libvirt version: 3.2.0, ...`
 pub(super) fn parse_qemu_line(line: &str) -> Option<(LineTimestamp, &str)> {
-    if let Some((time, rest)) = line.split_once(' ')
-        && time.contains('T')
-        && let Some((program, message)) = rest.split_once(": ")
-        && is_program(program)
-    {
-        return Some((LineTimestamp::parse(time)?, message));
+    if let Some(told) = find_qemu_message(line) {
+        return Some(told);
     }
     let (time, message) = line.split_once(": ")?;
     let of_libvirt = message.starts_with("starting up") || message.starts_with("shutting down");
     // `2017-09-29 12:54:40.123+0000`
     let stamp = of_libvirt.then(|| time.replacen(' ', "T", 1));
     Some((LineTimestamp::parse(&stamp?)?, message))
+}
+
+/// QEMU's time, its program and what it says.
+fn find_qemu_message(line: &str) -> Option<(LineTimestamp, &str)> {
+    line.match_indices("qemu").map(|(at, _)| at).take(8).find_map(|at| {
+        let (before, behind) = line.split_at_checked(at)?;
+        let (program, message) = behind.split_once(": ")?;
+        // Its path may stand before its name.
+        let (before, path) = before.rsplit_once(' ')?;
+        let time = before.rsplit(' ').next().filter(|time| time.contains('T'))?;
+        let known = is_program(program) && (path.is_empty() || path.starts_with('/'));
+        Some((LineTimestamp::parse(time).filter(|_| known)?, message))
+    })
 }
 
 /// `qemu-system-x86_64`, `/usr/libexec/qemu-kvm`
@@ -31,37 +42,17 @@ pub(super) fn is_program(word: &str) -> bool {
 pub(super) fn parse_daemon_event(message: &str) -> Option<LogEvent> {
     let at = message.find("qemu-").or_else(|| message.find("/qemu"))?;
     let (_, own) = message.get(at..)?.split_once(": ")?;
-    super::find_meaning(own, QEMU)
+    interpret_message(Engine::Qemu, own)
 }
-
-const NO_MEMORY: &str = "QEMU could not get its guest's memory, and did not start";
-const NO_HUGE_PAGES: &str = "QEMU got no huge pages for its guest's memory, and did not start";
-
-pub(super) const QEMU: Meanings = &[
-    (LogEventKind::ServerStarted, &[("starting up", "libvirt started a guest")]),
-    (
-        LogEventKind::ServerRefused,
-        &[
-            ("cannot set up guest memory", NO_MEMORY),
-            ("unable to map backing store for guest RAM", NO_HUGE_PAGES),
-            ("can't open backing store *for guest RAM", NO_HUGE_PAGES),
-            ("os_mem_prealloc: ", NO_HUGE_PAGES),
-            ("qemu_prealloc_mem: ", NO_HUGE_PAGES),
-        ],
-    ),
-    (
-        LogEventKind::ServerFailed,
-        &[("shutting down, reason=crashed", "a guest's QEMU ended by itself, or was killed")],
-    ),
-];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::LogEventKind;
 
     fn told(line: &str) -> Option<LogEventKind> {
         let (_, message) = parse_qemu_line(line)?;
-        super::super::find_meaning(message, QEMU).map(|event| event.kind)
+        interpret_message(Engine::Qemu, message).map(|event| event.kind)
     }
 
     #[test]
