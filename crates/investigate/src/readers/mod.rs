@@ -25,6 +25,7 @@ pub mod sysstat;
 pub mod system_log;
 mod top;
 pub mod vmstat;
+mod wrapped_log;
 
 use std::io::{self, Read};
 
@@ -57,6 +58,7 @@ pub static FORMATS: &[&ArchiveFormat] = &[
     &vmstat::FORMAT,
     &proc_log::FORMAT,
     &system_log::FORMAT,
+    &wrapped_log::FORMAT,
     &server_log::FORMAT,
     &kubernetes::FORMAT,
 ];

@@ -244,3 +244,51 @@ fn a_servers_own_log_is_enough_for_an_incident() {
         assert_eq!((incident.verdict, incident.confidence), (verdict, confidence), "{text}");
     }
 }
+
+#[test]
+fn a_servers_own_words_are_an_incident_as_sure_as_they_prove() {
+    use Confidence::{High, Low};
+    use IncidentVerdict::{DiskStall, ServerFailed, SwapStorm};
+    let waits: String = (0..3)
+        .map(|minute| {
+            format!(
+                "cache-1  | 1:M 21 Nov 2026 08:1{minute}:00.007 * Asynchronous AOF fsync is taking \
+                 too long (disk is busy?). Writing the AOF buffer without waiting for fsync\n"
+            )
+        })
+        .collect();
+    for (text, verdict, confidence) in [
+        (waits.as_str(), DiskStall, Low),
+        (
+            "Sat Nov 21 08:12:01 2026\nWARNING: Heavy swapping observed on system in last 5 mins.\n",
+            SwapStorm,
+            Low,
+        ),
+        (
+            "2026-11-21 08:12:01:InnoDB: mmap(137363456 bytes) failed; errno 12\n\
+             2026-11-21 08:12:01:261121 08:12:01 InnoDB: Completed initialization of buffer pool\n\
+             2026-11-21 08:12:01:261121 08:12:01 [Note] mysqld: Shutdown complete\n",
+            ServerFailed,
+            High,
+        ),
+        (
+            "2026-11-21T08:12:01.748222Z qemu-system-x86_64: cannot set up guest memory 'pc.ram': \
+             Cannot allocate memory\n",
+            ServerFailed,
+            High,
+        ),
+    ] {
+        let incident = only_incident(text);
+        assert_eq!((incident.verdict, incident.confidence), (verdict, confidence), "{text}");
+    }
+}
+
+#[test]
+fn one_wait_for_a_disk_is_no_incident() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("log.txt");
+    let line = "1:M 21 Nov 2026 08:12:00.007 * Asynchronous AOF fsync is taking too long\n";
+    fs::write(&path, line).unwrap();
+    let found = investigate_paths(&[path]);
+    assert!(found.hosts.iter().all(|host| host.incidents.is_empty()));
+}
