@@ -16,7 +16,7 @@ const LONGEST_LINE: usize = 64 << 10;
 
 /// Whether bytes have what [`clean_lines`] removes, and what readers would stumble over.
 pub(in crate::readers) fn is_noisy(head: &[u8]) -> bool {
-    if is_wide(head) || head.contains(&0x1b) {
+    if is_wide(head) || head.contains(&0x1b) || head.trim_ascii_start().starts_with(b">") {
         return true;
     }
     let text = String::from_utf8_lossy(head);
@@ -122,22 +122,34 @@ fn filled_lines(lines: &[String]) -> impl Iterator<Item = &str> {
     lines.iter().map(String::as_str).filter(|line| !line.trim().is_empty())
 }
 
-/// Removes `>` and `|` where most lines have them: as one quotation or one table.
+/// Removes `>` and `|` where most lines have them: as one quotation or one table. No tool's first
+/// line begins with `>`: whoever quotes several lines may mark the first alone.
 fn strip_quote_marks(lines: &mut [String]) {
     let all = filled_lines(lines).count();
     let marked =
         filled_lines(lines).filter(|line| line.trim_start().starts_with(['>', '|'])).count();
-    if all == 0 || marked * 2 <= all {
+    if all == 0 {
+        return;
+    }
+    if marked * 2 <= all {
+        let first = lines.iter_mut().find(|line| !line.trim().is_empty());
+        if let Some(first) = first
+            && let Some(rest) = first.trim_start().strip_prefix('>')
+        {
+            *first = rest.strip_prefix(' ').unwrap_or(rest).to_owned();
+        }
         return;
     }
     for line in lines {
         let mut rest = line.trim_start();
+        let mut in_table = false;
         while let Some(inner) = rest.strip_prefix(['>', '|']) {
+            in_table |= rest.starts_with('|');
             rest = inner.strip_prefix(' ').unwrap_or(inner);
         }
         // A table has them between its columns too.
-        let rest = rest.replace('|', " ");
-        *line = rest.trim_end().to_owned();
+        let plain = if in_table { rest.replace('|', " ") } else { rest.to_owned() };
+        plain.trim_end().clone_into(line);
     }
 }
 
@@ -334,6 +346,10 @@ mod tests {
             ("letters without width", SAR.replace('\n', "\u{200b}\n")),
             ("ends of lines of Windows", SAR.replace('\n', "\r\n")),
             ("ends of lines of old Macs", SAR.replace('\n', "\r")),
+            (
+                "a mark at the first line alone",
+                each(&|at, line| format!("{}{line}", if at == 1 { "> " } else { "" })),
+            ),
             ("an indent", each(&|_, line| format!("    {line}"))),
             (
                 "a broken line",
