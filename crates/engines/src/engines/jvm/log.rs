@@ -125,6 +125,8 @@ struct JvmLogStart {
     aborted: bool,
     /// Whether it says that it asks for explicit huge pages.
     asked: bool,
+    /// Whether shmget was refused for want of the right to System V huge pages (EPERM).
+    lacks_right: bool,
     /// Bytes of regions on base pages that huge pages could have held.
     small: u64,
     /// The largest amount that was refused altogether, on whichever pages.
@@ -141,6 +143,8 @@ impl JvmLogStart {
             || line.contains("Failed to commit large pages memory")
         {
             self.failure = true;
+            let is_refusal = ["(error = 1)", "(errno = 1)"].iter().any(|why| line.contains(why));
+            self.lacks_right |= line.contains("reserve shared memory") && is_refusal;
             self.missed.extend(number_after(line, " bytes: "));
             let size = line
                 .split_once("page size: ")
@@ -267,6 +271,13 @@ impl JvmLogStart {
             report.reason = "OpenJ9 names only what is not on huge pages".into();
         } else if self.transparent {
             report.set_unknown("transparent huge pages were asked for, and no log reports those");
+        } else if self.lacks_right && self.got == 0 {
+            // Without the right a request gets at most what memlock allows: less than a page.
+            report.set_verdict(LogVerdict::None);
+            report.reason =
+                "shmget was refused: vm.hugetlb_shm_group, or memlock on kernels before \
+                             5.16"
+                    .into();
         } else if self.failure {
             // Without -Xlog:pagesize only the failures are known.
             let nothing = self.got == 0 && heap_huge == Some(false) && self.closed;

@@ -12,21 +12,41 @@ use crate::shared::logs::{
 };
 
 pub(super) static FORMAT: ServerLogFormat = ServerLogFormat {
-    marks: &["starting as process ", "Starting MariaDB ", "mysqld_safe Starting mysqld daemon"],
+    marks: &[
+        "starting as process ",
+        "Starting MariaDB ",
+        "mysqld_safe Starting mysqld daemon",
+        "mysqld_safe mysqld restarted",
+        OF_INNODB,
+    ],
     hints: &["InnoDB: ", "[Note] ", "[System] [MY-"],
     read,
     read_paste: |_| None,
 };
 
+/// What InnoDB says early in its start, in all releases; the lines before it may be cut off.
+const OF_INNODB: &str = "InnoDB: Initializing buffer pool, ";
+
 fn is_start(line: &str) -> bool {
     line.contains("starting as process ")
         || line.contains("mysqld_safe Starting mysqld daemon")
+        || line.contains("mysqld_safe mysqld restarted")
         || (line.contains("Starting MariaDB ") && line.contains(" as process "))
 }
 
 fn read(excerpt: &Excerpt) -> Option<LogReport> {
     let lines: Vec<&str> = excerpt.complete_lines().collect();
-    let mut from = lines.iter().rposition(|line| is_start(line))?;
+    let pools: Vec<usize> = (0..lines.len())
+        .filter(|at| lines.get(*at).is_some_and(|line| line.contains(OF_INNODB)))
+        .collect();
+    let told = lines.iter().rposition(|line| is_start(line));
+    // Of two buffer pools after one word of a start the second is of another start.
+    let untold = pools
+        .iter()
+        .rev()
+        .find(|at| told.is_none_or(|told| **at > told))
+        .filter(|_| told.is_none_or(|told| pools.iter().filter(|at| **at > told).count() > 1));
+    let mut from = untold.copied().or(told)?;
     // Up to 5.5 only the script around the server says that it starts; behind it the server does.
     let script = |at: usize| lines.get(at).is_some_and(|line| line.contains("mysqld_safe "));
     if let Some(own) =
@@ -37,7 +57,8 @@ fn read(excerpt: &Excerpt) -> Option<LogReport> {
     }
     let lines = lines.get(from..).unwrap_or_default();
     let start = lines.first()?;
-    let (engine, format) = if start.contains("MariaDB") {
+    let says_mariadb = |line: &&str| line.contains("MariaDB") || line.contains("mariadb");
+    let (engine, format) = if start.contains("MariaDB") || lines.iter().any(says_mariadb) {
         (Engine::MariaDb, "mariadb error log")
     } else {
         (Engine::MySql, "mysql error log")
@@ -71,6 +92,8 @@ struct Failures {
     conventional: bool,
     pool: Option<Bytes>,
     aborted: bool,
+    /// Bytes that the kernel refused it on any pages.
+    refused: Option<u64>,
 }
 
 impl Failures {
@@ -91,6 +114,9 @@ impl Failures {
         } else if tells_refused_start(MEANINGS, line) {
             self.aborted = true;
             report.add_error(line);
+        } else if let Some(bytes) = refused_bytes(line) {
+            self.refused = Some(bytes);
+            report.add_error(line);
         } else if let Some(size) = pool_size(line) {
             self.pool = Some(size);
             report.add_evidence(line);
@@ -110,6 +136,13 @@ impl Failures {
         report.page_size = smallest.and_then(PageSize::new);
         if self.aborted {
             report.set_verdict(LogVerdict::Failed);
+            if let Some(bytes) = self.refused {
+                report.reason = format!(
+                    "neither the host nor its container, if it runs in one, had {} of memory for \
+                     the buffer pool",
+                    Bytes(bytes)
+                );
+            }
         } else if self.pool.is_some_and(|pool| pool > Bytes::ZERO && Bytes(fallen) >= pool) {
             report.set_verdict(LogVerdict::None);
             report.needed_bytes = Some(Bytes(fallen));
@@ -132,6 +165,12 @@ impl Failures {
     }
 }
 
+/// `InnoDB: mmap(137363456 bytes) failed; errno 12`.
+fn refused_bytes(line: &str) -> Option<u64> {
+    let is_refusal = line.contains("InnoDB: mmap(") && line.contains(" bytes) failed");
+    number_after(line, "InnoDB: mmap(").filter(|_| is_refusal)
+}
+
 fn failed_bytes(line: &str) -> Option<u64> {
     let words = if line.contains("large_page_aligned_alloc mmap(") && line.contains("failed") {
         "large_page_aligned_alloc mmap("
@@ -145,8 +184,13 @@ fn failed_bytes(line: &str) -> Option<u64> {
     Some(number_after(line, words).unwrap_or(0))
 }
 
-/// `total size = 256.000000M` (MySQL), `= 256.000MiB` (MariaDB), `innodb_buffer_pool_size=256m`.
+/// `total size = 256.000000M` (MySQL 5.7 on), `= 256.000MiB` (MariaDB), `size = 256.0M` (MySQL up to
+/// 5.6), `innodb_buffer_pool_size=256m`.
 fn pool_size(line: &str) -> Option<Bytes> {
-    let words = ["Initializing buffer pool, total size = ", "innodb_buffer_pool_size="];
+    let words = [
+        "Initializing buffer pool, total size = ",
+        "Initializing buffer pool, size = ",
+        "innodb_buffer_pool_size=",
+    ];
     words.iter().find_map(|words| parse_amount(line.get(line.find(words)? + words.len()..)?))
 }

@@ -54,7 +54,9 @@ pub(super) static MEANINGS: MessageMeanings = &[
         &[
             ("Cannot allocate memory for the buffer pool", NO_BUFFER_POOL),
             // 5.0 to 5.6.
-            ("Fatal error: cannot allocate *memory for the buffer pool", NO_BUFFER_POOL),
+            ("Fatal error: cannot allocate ", NO_BUFFER_POOL),
+            // MariaDB whose buffer pool may grow.
+            ("Cannot map innodb_buffer_pool_size_max=", NO_BUFFER_POOL),
         ],
     ),
     // While it starts, that is its end.

@@ -14,6 +14,7 @@ pub(super) static FORMAT: ServerLogFormat = ServerLogFormat {
     marks: &[
         ", compiled by ",
         "could not map anonymous shared memory",
+        "shmget(key=",
         "huge pages not supported",
         "shared_memory_type",
         "with MAP_HUGETLB failed",
@@ -145,6 +146,9 @@ fn fall_back(report: &mut LogReport, bytes: Option<u64>, record: &PostgresqlLogR
 }
 
 fn reason_without_bytes(record: &PostgresqlLogRecord) -> String {
+    if let Some(size) = number_after(&record.call, ", size=") {
+        return explain_refused_segment(&record.message, Bytes(size));
+    }
     if record.message.contains("shared_memory_type") {
         return "huge pages need shared_memory_type=mmap".into();
     }
@@ -152,6 +156,20 @@ fn reason_without_bytes(record: &PostgresqlLogRecord) -> String {
         return "the kernel has no pages of that huge_page_size".into();
     }
     String::new()
+}
+
+/// By the errors of shmget(2): EINVAL, ENOSPC, ENOMEM.
+fn explain_refused_segment(message: &str, size: Bytes) -> String {
+    let limit = if message.ends_with("Invalid argument") {
+        "kernel.shmmax is below that"
+    } else if message.ends_with("No space left on device") {
+        "all segments together go beyond kernel.shmall, or there are kernel.shmmni of them"
+    } else if message.ends_with("Cannot allocate memory") {
+        "kernel.shmall or memory does not have that much left"
+    } else {
+        "kernel.shmmax, kernel.shmall or kernel.shmmni"
+    };
+    format!("the kernel refused it a System V segment of {size}: {limit}; hugewise rules HW304")
 }
 
 fn classify_record(record: &PostgresqlLogRecord) -> Option<StartupLogEvent> {
@@ -201,6 +219,7 @@ fn classify_record(record: &PostgresqlLogRecord) -> Option<StartupLogEvent> {
     }
     let hinted = [&record.hint, &record.message].into_iter().find_map(|hint| asked_bytes(hint));
     let own = message.starts_with("could not map anonymous shared memory")
+        || !record.call.is_empty()
         || message.starts_with("huge pages not supported");
     // In quotes it is only the setting's value.
     let setting = message.split_once("shared_memory_type").is_some_and(|(before, _)| {

@@ -8,6 +8,8 @@ pub(super) struct PostgresqlLogRecord {
     pub(super) severity: String,
     pub(super) message: String,
     pub(super) hint: String,
+    /// The refused call of a failed start: `shmget(key=5432001, size=61816832, 03600)`.
+    pub(super) call: String,
     pub(super) line: String,
 }
 
@@ -99,14 +101,17 @@ fn of_json(line: &str) -> Option<PostgresqlLogRecord> {
     };
     let (stamp, severity, message, hint) =
         (text("timestamp"), text("error_severity"), text("message"), text("hint"));
-    Some(PostgresqlLogRecord { stamp, severity, message, hint, line: line.to_owned() })
+    let call = refused_call(&text("detail"));
+    Some(PostgresqlLogRecord { stamp, severity, message, hint, call, line: line.to_owned() })
 }
 
 fn of_csv(text: &str) -> Option<PostgresqlLogRecord> {
     let mut fields = split_csv(text);
     let mut take = |at: usize| fields.get_mut(at).map(std::mem::take);
     let (stamp, severity, message) = (take(0)?, take(11)?, take(13)?);
+    let call = refused_call(&take(14).unwrap_or_default());
     Some(PostgresqlLogRecord {
+        call,
         stamp,
         severity,
         message,
@@ -153,15 +158,35 @@ fn of_stderr(texts: &[String]) -> Vec<PostgresqlLogRecord> {
             last.line = format!("{}\n{text}", last.line);
             continue;
         }
+        // A line of its own too, about the message before; others quote what clients send.
+        const NO_DETAIL: [&str; 8] =
+            ["LOG", "ERROR", "WARNING", "NOTICE", "STATEMENT", "CONTEXT", "HINT", "QUERY"];
+        let call =
+            if NO_DETAIL.contains(&severity) { String::new() } else { refused_call(message) };
+        if !call.is_empty()
+            && let Some(last) = records.last_mut()
+        {
+            last.call = call;
+            last.line = format!("{}\n{text}", last.line);
+            continue;
+        }
         records.push(PostgresqlLogRecord {
             stamp: stamp_of(prefix),
             severity: severity.to_owned(),
             message: message.to_owned(),
             hint: String::new(),
+            call,
             line: text.clone(),
         });
     }
     records
+}
+
+/// The same in every language: only the words around the call are translated.
+fn refused_call(detail: &str) -> String {
+    let call = detail.find("shmget(key=").and_then(|at| detail.get(at..));
+    let end = |call: &str| call.find(')').and_then(|end| call.get(..=end).map(str::to_owned));
+    call.and_then(end).filter(|call| call.contains(", size=")).unwrap_or_default()
 }
 
 /// `2026-11-21 20:32:29.713 UTC` from anywhere in a prefix.

@@ -172,3 +172,80 @@ fn every_encoding_and_line_end_says_the_same() {
         assert_eq!(log(&mixed, None).unwrap(), plain);
     }
 }
+
+/// Up to 5.6 InnoDB says `size =`, and a log that is cut off or has no mysqld_safe begins with that.
+#[test]
+fn mysql_without_memory_for_its_buffer_pool_did_not_start() {
+    let old = "150126 22:31:29 [Note] Plugin 'FEDERATED' is disabled.\n\
+               150126 22:31:29 InnoDB: Initializing buffer pool, size = 128.0M\n\
+               InnoDB: mmap(137363456 bytes) failed; errno 12\n\
+               150126 22:31:29 InnoDB: Completed initialization of buffer pool\n\
+               150126 22:31:29 InnoDB: Fatal error: cannot allocate memory for the buffer pool\n";
+    let new = "2016-09-12T16:55:09.276233Z 0 [Note] InnoDB: Initializing buffer pool, total size = \
+               128M, instances = 1, chunk size = 128M\n\
+               2016-09-12T16:55:09.276663Z 0 [ERROR] InnoDB: mmap(137428992 bytes) failed; errno \
+               12\n\
+               2016-09-12T16:55:09.276687Z 0 [ERROR] InnoDB: Cannot allocate memory for the buffer \
+               pool\n";
+    let compose = |text: &str| text.lines().map(|line| format!("db_1 | {line}\n")).collect();
+    let prefixed: String = compose(old);
+    for text in [old, new, &prefixed] {
+        let read = report(text);
+        assert_eq!((read.engine, read.verdict), (Engine::MySql, LogVerdict::Failed), "{text}");
+        assert!(read.reason.contains("131.0 MiB") || read.reason.contains("131.1 MiB"), "{read:?}");
+    }
+    // mysqld_safe starts it again without a word of its own: the last start counts.
+    let started = "111213 10:12:01 mysqld_safe Starting mysqld daemon with databases from /data\n";
+    let again = format!(
+        "{started}{old}150126 22:32:29 InnoDB: Initializing buffer pool, size = 128.0M\n\
+         150126 22:32:30 InnoDB: Started; log sequence number 0 44233\n"
+    );
+    assert_eq!(report(&again).verdict, LogVerdict::Unknown);
+    let conventional = format!(
+        "{started}InnoDB: HugeTLB: Warning: Failed to allocate 274726912 bytes. errno 12\n\
+         InnoDB HugeTLB: Warning: Using conventional memory pool\n\
+         111213 10:12:02  InnoDB: Initializing buffer pool, size = 256.0M\n"
+    );
+    assert_eq!(report(&conventional).verdict, LogVerdict::None);
+}
+
+/// Up to 9.2 all of PostgreSQL's shared memory was one System V segment.
+#[test]
+fn postgresql_whose_segment_is_refused_did_not_start() {
+    let refused = |why: &str| {
+        report(&format!(
+            "2013-08-23 13:00:27 UTC FATAL:  could not create shared memory segment: {why}\n\
+             2013-08-23 13:00:27 UTC DETAIL:  Failed system call was shmget(key=5432001, \
+             size=61816832, 03600).\n\
+             2013-08-23 13:00:27 UTC HINT:  This error usually means something.\n"
+        ))
+    };
+    for (why, limit) in [
+        ("Invalid argument", "kernel.shmmax is below that"),
+        ("No space left on device", "all segments together go beyond kernel.shmall"),
+        ("Cannot allocate memory", "kernel.shmall or memory"),
+        ("Argument invalide", "kernel.shmmax, kernel.shmall or kernel.shmmni"),
+    ] {
+        let read = refused(why);
+        assert_eq!(read.verdict, LogVerdict::Failed);
+        let what = format!("a System V segment of 59.0 MiB: {limit}");
+        assert!(read.reason.contains(&what), "{}", read.reason);
+    }
+    // What a client sends is quoted elsewhere.
+    let quoted = "2013-08-23 13:00:27 UTC FATAL:  role \"x\" does not exist\n\
+                  2013-08-23 13:00:27 UTC LOG:  statement: select 'shmget(key=1, size=2, 0)'\n\
+                  2013-08-23 13:00:28 UTC LOG:  database system is ready to accept connections\n";
+    assert_ne!(report(quoted).verdict, LogVerdict::Failed);
+}
+
+/// HotSpot prints shmget's errno: 1 is EPERM, which is about the process and not about the pool.
+#[test]
+fn a_jvm_without_the_right_to_huge_pages_has_none() {
+    let line = |error: u8| {
+        format!(
+            "OpenJDK 64-Bit Server VM warning: Failed to reserve shared memory. (error = {error})\n"
+        )
+    };
+    assert_eq!(report(&format!("{}{}", line(1), line(12))).verdict, LogVerdict::None);
+    assert_eq!(report(&line(12)).verdict, LogVerdict::Partly);
+}
