@@ -137,7 +137,17 @@ pub(crate) fn only_touched(instance: &Instance) -> Option<Bytes> {
         .touched_bytes
         .get()
         .filter(|touched| *touched < instance.segment_bytes() || states_more_than_mapped(instance));
-    touched.filter(|_| counts_as_touched(instance))
+    touched.filter(|touched| counts_as_touched(instance) && !has_touched_most(instance, *touched))
+}
+
+/// Whether a server holds four fifths of what it says to need: its word adds a quarter to that at
+/// most, and without it the pool is short of what it asks for.
+fn has_touched_most(instance: &Instance, touched: Bytes) -> bool {
+    let least = instance.demands().map(Demand::at_least);
+    let stated: Bytes = least.map(|demand| demand.pages.to_bytes(demand.page_size)).sum();
+    let all = stated.max(instance.segment_bytes());
+    let is_server = instance.engine != Engine::Other;
+    is_server && touched.saturating_mul(5) >= all.saturating_mul(4)
 }
 
 /// Whether no more counts than was touched, as nobody but the server itself tells its size: of a
@@ -503,6 +513,15 @@ mod tests {
             instance.trusted_by = vouchers;
             assert_eq!(counted_next_start(instance).is_some(), is_counted);
         }
+        // One that has touched most of it is short of pages without the rest.
+        let mostly = |mib: u64| {
+            counted(|instance: &mut Instance| {
+                tenant(instance);
+                instance.touched_bytes = Observed::Known(Bytes::from_mib(mib));
+            })
+        };
+        assert_eq!(mostly(9000), (4500, 4500));
+        assert_eq!(mostly(10_000), (6144, 6144));
         // What is touched whole and stated in whole pages counts as stated.
         let touched = |instance: &mut Instance| {
             tenant(instance);
