@@ -177,10 +177,15 @@ fn find_insisting(ask: PoolGoalInputs<'_>, pools: &[PoolGoal]) -> BTreeSet<Insta
     let crowding = boot::predict_crowding(ask.host).ok().flatten();
     let parts = crowding.iter().flat_map(|crowding| &crowding.parts);
     // What the files ask for too much is lowered with the rest; words of the boot loader are not.
+    // Where the boot reads no file of a plan, people lower them, and nothing relies on that.
+    let by_people = boot::is_not_read(ask.host, "sysctl.d");
     let is_lowered = |part: &CrowdingPool| {
-        pools.iter().filter(|pool| pool.page_size == part.page_size && !part.early).any(|pool| {
-            pool.find_boot_change(ask.host, ask.instances, part.pages, Some(part)).is_some()
-        })
+        !by_people
+            && pools.iter().filter(|pool| pool.page_size == part.page_size && !part.early).any(
+                |pool| {
+                    pool.find_boot_change(ask.host, ask.instances, part.pages, Some(part)).is_some()
+                },
+            )
     };
     let crowded = !parts.clone().all(is_lowered);
     let is_secured = |pool: &PoolGoal| {

@@ -212,3 +212,24 @@ fn what_an_apply_would_refuse_is_not_planned_for_now() {
     case.host.memory.available = Observed::Known(mib(540));
     assert_eq!(goal(&case, wish()).not_now, None);
 }
+
+/// `check` and the plan tell a server to insist at the same time: not before somebody has lowered what
+/// would keep the host from booting.
+#[test]
+fn nobody_is_to_insist_on_a_boot_that_people_have_to_mend() {
+    use hugewise_model::configuration::{IgnoredFile, Unheeding};
+    let insists = |is_read: bool| {
+        let mut case = quiet();
+        case.postgresql("15/main", gib(2));
+        case.pool(0, 0);
+        // 78 of 64 GiB.
+        case.host.configuration.sysctl =
+            Observed::Known(vec![crate::testing::sysctl("vm.nr_hugepages", "40000")]);
+        if !is_read {
+            let why = Unheeding::NotRead("/etc/sysctl.conf alone is read".into());
+            case.host.configuration.unheeded = vec![IgnoredFile { files: "sysctl.d", why }];
+        }
+        !case.assess().target.insisting.is_empty()
+    };
+    assert_eq!([insists(true), insists(false)], [true, false]);
+}
