@@ -10,6 +10,7 @@ mod log;
 mod log_records;
 mod meanings;
 mod messages;
+mod patroni;
 mod pg_ctl;
 mod program;
 mod redaction;
@@ -152,7 +153,12 @@ pub(crate) static KIND: EngineKind = EngineKind {
     },
     thp: ThpBehavior {
         summary: Some("`always` is worth a note (TuneD's profile `postgresql`)"),
-        advise: |_, _| Ok(Some(ThpAdvice::Against(Level::Info))),
+        advise: |host, instance| {
+            let main = host.find_process(instance.pid);
+            // YugabyteDB's makers want `always` for theirs.
+            let is_theirs = main.is_some_and(|main| is_built_by(main, &["yugabyte"]));
+            Ok((!is_theirs).then_some(ThpAdvice::Against(Level::Info)))
+        },
     },
     page_size: PageSizeChoice {
         setting: Some("huge_page_size"),
@@ -387,11 +393,15 @@ fn on_smaller(
 
 /// Whether it is PostgreSQL itself, and not built of it with settings of its own.
 fn is_plain(main: &Process) -> bool {
-    const OTHERS: [&str; 6] = ["edb", "enterprisedb", "greenplum", "gpdb", "pgpro", "yugabyte"];
+    !is_built_by(main, &["edb", "enterprisedb", "greenplum", "gpdb", "pgpro", "yugabyte"])
+}
+
+/// Whether its program is in a folder of one of these.
+fn is_built_by(main: &Process, makers: &[&str]) -> bool {
     let first = main.command.as_known().and_then(|arguments| arguments.first());
     let mut paths = main.executable.as_known().into_iter().chain(first);
-    !paths.any(|path| {
-        path.split(['/', '-', '_']).any(|part| OTHERS.iter().any(|other| part.starts_with(other)))
+    paths.any(|path| {
+        path.split(['/', '-', '_']).any(|part| makers.iter().any(|maker| part.starts_with(maker)))
     })
 }
 

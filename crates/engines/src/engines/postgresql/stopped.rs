@@ -7,7 +7,7 @@ use hugewise_model::{
     AtBoot, Engine, Host, HugePageMode, Instance, Observed, Process, StoppedInstance,
 };
 
-use super::{KIND, build_instance, is_version, parse_lock, pg_ctl, settings, titles};
+use super::{KIND, build_instance, is_version, parse_lock, patroni, pg_ctl, settings, titles};
 use crate::shared::discovery::{Discovery, StoppedServer, by_service};
 use crate::shared::starting::NextCommandLine;
 
@@ -18,6 +18,7 @@ const ENGINES: [Engine; 1] = [Engine::PostgreSql];
 pub(super) fn find_stopped_servers(discovery: &mut Discovery<'_>) {
     find_debian_clusters(discovery);
     find_unit_servers(discovery);
+    patroni::find_servers(discovery);
 }
 
 fn find_debian_clusters(discovery: &mut Discovery<'_>) {
@@ -169,7 +170,11 @@ impl DebianCluster {
 }
 
 /// Whether a server runs on a data directory, as found or by the directory's lock file.
-fn is_running_on(discovery: &Discovery<'_>, facts: &mut FactReader<'_>, data: &str) -> bool {
+pub(super) fn is_running_on(
+    discovery: &Discovery<'_>,
+    facts: &mut FactReader<'_>,
+    data: &str,
+) -> bool {
     let lock = facts.parse(&format!("{data}/postmaster.pid"), parse_lock).into_known();
     let alive = |pid: u32| discovery.scene.host.find_process(pid).is_some_and(titles::is_server);
     lock.is_some_and(|lock| alive(lock.pid)) || discovery.runs_on(&ENGINES, data)

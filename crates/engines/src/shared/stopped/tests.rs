@@ -620,3 +620,27 @@ fn a_service_that_is_started_by_more_words_than_are_read_may_ask_for_anything() 
     let found = asleep(&MapSource::new().with_file("/etc/systemd/system/shop.service", unit));
     assert_eq!(found.len(), 1);
 }
+
+/// Patroni's own files, and the numbers of the cluster above. What a stranger's Patroni would start
+/// nobody vouches for.
+#[test]
+fn a_server_that_patroni_is_to_start_is_known_by_its_file() {
+    let source = MapSource::new()
+        .with_file(
+            "/etc/patroni.yml",
+            "scope: main\npostgresql:\n  data_dir: /srv/pg/b\n  bin_dir: /opt/pg/bin\n",
+        )
+        .with_file("/srv/pg/b/PG_VERSION", "15\n")
+        .with_file("/srv/pg/b/postgresql.conf", "shared_buffers=1GB\nhuge_pages=on\nport=5444\n");
+    let words = ["/usr/bin/python3", "/usr/bin/patroni", "/etc/patroni.yml"];
+    let patroni = |uid| Process { uid, ..running(900, &words, "", "patroni.service") };
+    let all = asleep_beside(&source, vec![patroni(101)]);
+    let [one] = all.as_slice() else { panic!("{all:?}") };
+    assert_eq!((one.asked, one.owner.as_str()), (HugePageMode::Must, "postgres"));
+    assert_eq!(at_boot(one), ("yes", "Patroni runs (pid 900) and starts it (/etc/patroni.yml)"));
+    assert!(one.is_trusted());
+    assert!(asleep_beside(&source, vec![patroni(4242)]).iter().all(|one| !one.is_trusted()));
+    let server = ["/opt/pg/bin/postgres", "-D", "/srv/pg/b"];
+    let runs = running(901, &server, "/srv/pg/b", "patroni.service");
+    assert!(asleep_beside(&source, vec![patroni(101), runs]).is_empty());
+}
