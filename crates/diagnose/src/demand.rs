@@ -300,7 +300,8 @@ pub(crate) fn pages_to_grow(instance: &Instance, page: PageSize) -> PageCount {
         return PageCount::ZERO;
     }
     let demands = instance.demands().filter(|demand| demand.page_size == page);
-    let whole: PageCount = demands.map(|demand| demand.pages).sum();
+    // A growing heap that finds no page takes its server down: what it may need counts.
+    let whole: PageCount = demands.map(|demand| demand.at_most().pages).sum();
     whole.saturating_sub(pages_held(instance, page))
 }
 

@@ -56,6 +56,8 @@ pub struct Process {
     pub thp_enabled: Observed<bool>,
     /// `Mems_allowed_list` of status: first and last NUMA node of each range of its cpuset.
     pub nodes_allowed: Observed<Vec<(u32, u32)>>,
+    /// `Cpus_allowed_list` of status: first and last processor of each range of its affinity.
+    pub processors_allowed: Observed<Vec<(u32, u32)>>,
     /// `Max locked memory` of /proc/PID/limits.
     pub memlock: Observed<SoftHard>,
     /// Lines of /proc/PID/cgroup.

@@ -2,8 +2,9 @@
 
 use hugewise_engines::{EngineKind, MemoryStretch, Takes};
 use hugewise_model::instance::{Mechanism, Segment, SegmentKind};
-use hugewise_model::{Bytes, Host, Instance, NextStart, Observed, PageCount, PageSize};
+use hugewise_model::{Bytes, Demand, Host, Instance, NextStart, Observed, PageCount, PageSize};
 
+use super::supply::{NoSupply, Supplies};
 use crate::boot::{self, ShmLimit};
 use crate::demand;
 use crate::wording::distinguish_sizes;
@@ -81,6 +82,38 @@ pub(super) fn finds_essential_pages(instance: &Instance, page: PageSize, pages: 
         }
     }
     has_essential
+}
+
+/// The demands as they are once what is refused on one size of pages is asked for on a smaller one.
+pub(super) fn ask_again(
+    instance: &Instance,
+    demands: &[Demand],
+    supplies: &Supplies,
+) -> Vec<Demand> {
+    let asks_again = EngineKind::for_engine(instance.engine).start.asks_again;
+    let mut asked: Vec<Demand> = demands.to_vec();
+    for demand in demands {
+        let page = demand.page_size;
+        let Some(smaller) = asks_again(instance, page) else { continue };
+        let found = match supplies.get(&page) {
+            Some(Ok(found)) => found.pages,
+            Some(Err(NoSupply::NoPool(_))) => PageCount::ZERO,
+            Some(Err(NoSupply::Unknown(_))) | None => continue,
+        };
+        if found >= demand.pages {
+            continue;
+        }
+        let (_, taken) = pages_partly_taken(instance, page, found);
+        let refused = demand.pages.saturating_sub(taken.min(demand.pages));
+        let pages = smaller.pages_for(refused.to_bytes(page));
+        asked.iter_mut().filter(|own| own.page_size == page).for_each(|own| own.pages = taken);
+        match asked.iter_mut().find(|own| own.page_size == smaller) {
+            Some(own) => own.pages = own.pages + pages,
+            None => asked.push(Demand { page_size: smaller, pages, source: demand.source.clone() }),
+        }
+    }
+    asked.retain(|demand| demand.pages > PageCount::ZERO);
+    asked
 }
 
 /// What a server takes of so many pages that asks for one stretch after the other.

@@ -8,7 +8,9 @@ use hugewise_model::{
 };
 
 use super::locking::predict_lock_refusal;
-use super::segments::{Segments, finds_essential_pages, pages_partly_taken, smallest_piece};
+use super::segments::{
+    Segments, ask_again, finds_essential_pages, pages_partly_taken, smallest_piece,
+};
 use super::stages::{Obstacle, StageForecast};
 use super::supply::{FoundPages, NoSupply, Supplies};
 use crate::cgroup::{ChargedBefore, HugetlbLimits, Shortage};
@@ -211,6 +213,7 @@ impl ServerStart<'_> {
     }
 
     fn predict_as_found(&self, demands: &[Demand], supplies: &Supplies) -> StageForecast {
+        let demands = &ask_again(self.instance, demands, supplies);
         match self.obtain_pages(demands, supplies) {
             Err(settled) => settled,
             Ok(ObtainedPages { most, too_few, begins, short: Some(why), .. }) => {

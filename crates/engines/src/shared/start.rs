@@ -19,6 +19,8 @@ pub struct StartBehavior {
     pub spare: PageCount,
     /// The stretches that its next start asks for in turn, each whole or not at all, if known.
     pub stretches: fn(&Instance, PageSize) -> Option<Vec<MemoryStretch>>,
+    /// The smaller size on which it asks again for a stretch that it is refused on this one.
+    pub asks_again: fn(&Instance, PageSize) -> Option<PageSize>,
     /// Pages that another start with the same settings may take beyond what is mapped.
     pub by_chance: fn(&Instance, PageSize) -> PageCount,
     /// It checks its memlock limit itself, whatever this kernel makes of it.
@@ -75,6 +77,7 @@ impl StartBehavior {
         takes: |_| Takes::All,
         grows: |_| false,
         begins_with: |_, _, _| None,
+        asks_again: |_, _| None,
         goes_without_any: false,
         refuses: |_, _| false,
         spare: PageCount::ZERO,

@@ -7,9 +7,17 @@ use super::cgroup_hugetlb::{Hierarchy, cgroup_ancestors};
 use super::mounts;
 use hugewise_source::{FactReader, ParseError};
 
-/// Whole processors that the least quota of its cgroup and those above comes to, rounded up;
-/// absent where there is none.
-pub fn read_quota(door: &mut FactReader<'_>, process: &Process) -> Observed<u64> {
+/// Whole processors that quotas of a process's cgroups come to, rounded up, where there are any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuQuota {
+    /// That of its own cgroup.
+    pub own: Option<u64>,
+    /// The least of its own and those above.
+    pub least: Option<u64>,
+}
+
+/// The quotas of a process; absent where no hierarchy has its processors.
+pub fn read_quota(door: &mut FactReader<'_>, process: &Process) -> Observed<CpuQuota> {
     process.cgroups.as_ref().and_then(|memberships| {
         let Some(mounts) = mounts::read(door).into_known() else { return Observed::Absent };
         let Some(hierarchy) = Hierarchy::find_hierarchy(door, &mounts, "cpu") else {
@@ -19,7 +27,7 @@ pub fn read_quota(door: &mut FactReader<'_>, process: &Process) -> Observed<u64>
         else {
             return Observed::Absent;
         };
-        let mut least: Option<u64> = None;
+        let mut quotas = CpuQuota::default();
         for path in cgroup_ancestors(&membership.path) {
             let Some(folder) = hierarchy.cgroup_folder(path) else { continue };
             let quota = if hierarchy.unified {
@@ -33,12 +41,15 @@ pub fn read_quota(door: &mut FactReader<'_>, process: &Process) -> Observed<u64>
                     round_up(u64::try_from(quota).ok()?, u64::try_from(period).ok()?)
                 })
             };
-            least = match (least, quota) {
+            if path == membership.path {
+                quotas.own = quota;
+            }
+            quotas.least = match (quotas.least, quota) {
                 (Some(least), Some(quota)) => Some(least.min(quota)),
                 (least, quota) => least.or(quota),
             };
         }
-        Observed::from(least)
+        Observed::Known(quotas)
     })
 }
 
@@ -72,12 +83,18 @@ mod tests {
     use super::*;
     use hugewise_source::MapSource;
 
-    fn quota(source: &MapSource, hierarchy: u32, controllers: &[&str], path: &str) -> Option<u64> {
+    fn quota(
+        source: &MapSource,
+        hierarchy: u32,
+        controllers: &[&str],
+        path: &str,
+    ) -> (Option<u64>, Option<u64>) {
         let controllers = controllers.iter().map(ToString::to_string).collect();
         let membership = CgroupMembership { hierarchy, controllers, path: path.to_owned() };
         let process =
             Process { pid: 1, cgroups: Observed::Known([membership].into()), ..Process::default() };
-        read_quota(&mut FactReader::new(source), &process).into_known()
+        let quota = read_quota(&mut FactReader::new(source), &process).into_known().unwrap();
+        (quota.own, quota.least)
     }
 
     #[test]
@@ -91,8 +108,8 @@ mod tests {
             .with_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n")
             .with_file("/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "150000\n")
             .with_file("/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000\n");
-        assert_eq!(quota(&one, 4, &["cpu"], "/a"), Some(2));
-        assert_eq!(quota(&one, 4, &["cpu"], "/"), None);
+        assert_eq!(quota(&one, 4, &["cpu"], "/a"), (Some(2), Some(2)));
+        assert_eq!(quota(&one, 4, &["cpu"], "/"), (None, None));
 
         let two = MapSource::new()
             .with_file(
@@ -102,7 +119,7 @@ mod tests {
             .with_file("/sys/fs/cgroup/cgroup.controllers", "cpu memory\n")
             .with_file("/sys/fs/cgroup/a.slice/cpu.max", "50000 100000\n")
             .with_file("/sys/fs/cgroup/a.slice/b.service/cpu.max", "max 100000\n");
-        assert_eq!(quota(&two, 0, &[], "/a.slice/b.service"), Some(1));
-        assert_eq!(quota(&two, 0, &[], "/c.slice"), None);
+        assert_eq!(quota(&two, 0, &[], "/a.slice/b.service"), (None, Some(1)));
+        assert_eq!(quota(&two, 0, &[], "/c.slice"), (None, None));
     }
 }

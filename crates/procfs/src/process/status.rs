@@ -35,6 +35,7 @@ const fn is_key(name: &[u8]) -> bool {
             | b"CapEff"
             | b"THP_enabled"
             | b"Mems_allowed_list"
+            | b"Cpus_allowed_list"
     )
 }
 const LONGEST_KEY: usize = b"Mems_allowed_list".len();
@@ -191,6 +192,9 @@ impl StatusFields {
                 "1" => process.thp_enabled = Observed::Known(true),
                 _ => return None,
             },
+            b"Cpus_allowed_list" => {
+                process.processors_allowed = Observed::Known(parse_ranges(value)?)
+            }
             b"Mems_allowed_list" => process.nodes_allowed = Observed::Known(parse_ranges(value)?),
             _ => {}
         }

@@ -27,15 +27,36 @@ const MAY_WALK_UP: u32 = 21;
 /// All from this release on do.
 const WALKS_UP: u32 = 24;
 
-/// Processors that its cgroup's quota and the host leave it (`os::active_processor_count`).
-pub(super) fn detect_processors(scene: &EngineContext<'_>, process: &Process) -> Option<u64> {
+/// Processors that its affinity, its cgroup's quota and the host leave it
+/// (`os::active_processor_count`), where that can be told.
+pub(super) fn detect_processors(
+    scene: &EngineContext<'_>,
+    process: &Process,
+    flags: &Flags,
+    version: Option<&str>,
+) -> Option<u64> {
     let online = scene.host.processors.online.get()?;
     if process.pid == 0 {
         return Some(online);
     }
+    let ranges = process.processors_allowed.as_known();
+    let allowed = ranges.map(|ranges| {
+        let sizes = ranges.iter().map(|(first, last)| u64::from(last.saturating_sub(*first)) + 1);
+        sizes.sum::<u64>()
+    });
+    let processors = allowed.unwrap_or(online).clamp(1, online.max(1));
+    if flags.get("UseContainerSupport") == Some("false") {
+        return Some(processors);
+    }
     let mut facts = FactReader::new(scene.source);
-    let quota = cgroup_cpu::read_quota(&mut facts, process).into_known();
-    Some(quota.map_or(online, |quota| quota.clamp(1, online.max(1))))
+    let quotas = cgroup_cpu::read_quota(&mut facts, process).into_known().unwrap_or_default();
+    let quota = match version.and_then(parse_major_release) {
+        _ if quotas.own == quotas.least => quotas.own,
+        Some(WALKS_UP..) => quotas.least,
+        Some(..MAY_WALK_UP) => quotas.own,
+        _ => return None,
+    };
+    Some(quota.map_or(processors, |quota| quota.clamp(1, processors)))
 }
 
 /// `UseContainerSupport` is on by default since 8u191 (JDK-8146115).
@@ -75,5 +96,45 @@ pub(super) fn detect_visible_memory(
             Some(JvmVisibleMemory { size: limit, limit: Some(setting) })
         }
         Limit::At(_) | Limit::Unlimited => Some(whole),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_host::source::MapSource;
+    use hugewise_model::process::CgroupMembership;
+    use hugewise_model::{Host, Observed};
+
+    use super::*;
+
+    /// `-XX:+PrintFlagsFinal` of a machine with `taskset` and with quotas says UseG1GC where it sees
+    /// two processors: OpenJDK 17 does not look above its own cgroup, 25 does.
+    #[test]
+    fn affinity_and_quotas_leave_fewer_processors() {
+        let mut host = Host::default();
+        host.processors.online = Observed::Known(8);
+        let source = MapSource::new()
+            .with_file("/proc/self/mountinfo", "30 1 0:5 / /c rw - cgroup2 cgroup2 rw\n")
+            .with_file("/c/cgroup.controllers", "cpu\n")
+            .with_file("/c/a/cpu.max", "100000 100000\n")
+            .with_file("/c/a/b/cpu.max", "max 100000\n")
+            .with_file("/c/d/cpu.max", "150000 100000\n");
+        let scene = EngineContext::new(&host, &source);
+        let count = |path: &str, allowed: &[(u32, u32)], flags: &str, version| {
+            let membership =
+                CgroupMembership { hierarchy: 0, controllers: Vec::new(), path: path.into() };
+            let mut process = Process { pid: 7, ..Process::default() };
+            process.cgroups = Observed::Known([membership].into());
+            process.processors_allowed = Observed::Known(allowed.to_vec());
+            detect_processors(&scene, &process, &Flags::read(flags.split(' ')), Some(version))
+        };
+        let all = [(0, 7)];
+        assert_eq!(count("/", &all, "", "17.0.15"), Some(8));
+        assert_eq!(count("/", &[(0, 0), (4, 5)], "", "17.0.15"), Some(3));
+        assert_eq!(count("/d", &all, "", "17.0.15"), Some(2));
+        assert_eq!(count("/d", &[(3, 3)], "", "17.0.15"), Some(1));
+        assert_eq!(count("/d", &all, "-XX:-UseContainerSupport", "17.0.15"), Some(8));
+        assert_eq!(count("/a/b", &all, "", "17.0.15"), Some(8));
+        assert_eq!(count("/a/b", &all, "", "25.0.2"), Some(1));
     }
 }

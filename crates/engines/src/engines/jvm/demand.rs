@@ -3,11 +3,12 @@
 //!
 //! With `UseLargePages` on Linux a heap is taken whole at the start, whatever `-Xms` says; only ZGC
 //! takes `-Xms` first and the rest as it grows. Metaspace, the class space and thread stacks are
-//! never on huge pages. The numbers are what the kernel had committed for OpenJDK 17.0.15, 17.0.21
-//! and 25.0.3, with heaps of 70 MiB to 4.5 GiB under each collector.
+//! never on huge pages. The numbers are what the kernel had committed for OpenJDK 17.0.9 to 17.0.21,
+//! 21.0.8, 25.0.2 and 25.0.3, with heaps of 64 MiB to 4.5 GiB under each collector.
 
 use hugewise_model::{Bytes, Demand, DemandSource, PageCount, PageSize};
 
+use super::code_cache;
 use super::ergonomics::{GarbageCollector, JvmParameters};
 use super::flags::{self, Flags};
 
@@ -15,11 +16,9 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 /// Larger than any measured heap; from here on Parallel's further tables are large enough to count.
 const LARGEST_PROVEN: u64 = 10 * GIB;
-/// The part of a code cache that holds no methods: 5 MiB and the compilers' buffers.
-const FIRST_PART: u64 = 8 * MIB;
 /// The largest error in percent for a measured release with a larger heap than measured.
 const LARGE_HEAP_ERROR: u8 = 1;
-/// The largest error in percent for another release: the measured two differ by up to 4 %.
+/// The largest error in percent for another release: the measured ones differ by up to 4 %.
 const OTHER_RELEASE_ERROR: u8 = 5;
 /// The error where nobody told how large the heap is, or whether a quota leaves one processor.
 pub(super) const GUESSED_ERROR: u8 = 10;
@@ -57,29 +56,27 @@ pub(super) fn estimate_pages(
     let heap = large.aligned_heap_size(asked.get(), collector, machine);
     // Shenandoah takes its bitmaps on the pages of the heap.
     let tables = if collector == GarbageCollector::Shenandoah { &large } else { &small };
-    let code: u64 = small.code_cache_stretches(flags).into_iter().sum();
+    let code: u64 = code_cache::stretches(machine, smaller).into_iter().sum();
     let tables_in: u64 = tables.collector_table_stretches(heap, collector, flags).into_iter().sum();
-    let mut pages = large.pages_rounded_up(heap);
+    let in_file = flags.get(flags::HEAP_FOLDER).is_some() && collector != GarbageCollector::Z;
+    let mut pages = if in_file { 0 } else { large.pages_rounded_up(heap) };
     let mut others = code;
     if tables.page == large.page {
-        pages += tables_in
+        pages = pages.saturating_add(tables_in);
     } else {
-        others += tables_in
+        others = others.saturating_add(tables_in);
     }
     if smaller == page {
         pages = pages.saturating_add(std::mem::take(&mut others));
     }
     let rest =
         code.saturating_mul(small.page).saturating_add(tables_in.saturating_mul(tables.page));
-    let measured = matches!(release, Some(17 | 25))
-        && smaller == PageSize::MIB_2
-        && is_plain(flags, small.is_new());
+    let measured =
+        matches!(release, Some(17 | 21 | 25)) && smaller == PageSize::MIB_2 && is_plain(flags);
     let error_percent = match (measured, said && sure) {
         (_, false) => GUESSED_ERROR,
         (false, true) => OTHER_RELEASE_ERROR,
-        (true, true) if heap >= LARGEST_PROVEN || small.splits_unmeasured(flags) => {
-            LARGE_HEAP_ERROR
-        }
+        (true, true) if heap >= LARGEST_PROVEN => LARGE_HEAP_ERROR,
         (true, true) => 0,
     };
     Some(Estimate {
@@ -98,32 +95,38 @@ pub(super) struct StartStretch {
     pub(super) is_essential: bool,
 }
 
-/// What a start asks for in turn, where all is on pages of one size: the code cache, the heap, the
-/// collector's tables. ZGC takes of its heap what it begins with.
+/// What a start that may use pages of `largest` asks of those of `page` in turn: the code cache, the
+/// heap, the collector's tables. ZGC takes of its heap what it begins with.
 pub(super) fn start_stretches(
     machine: &JvmParameters<'_>,
+    largest: PageSize,
     page: PageSize,
 ) -> Option<Vec<StartStretch>> {
     let release = machine.release();
     let one_size = release.is_some_and(|release| release < USES_SMALLER_PAGES);
-    if !one_size && page > PageSize::MIB_2 {
-        return None;
-    }
+    let smaller = if one_size { largest } else { largest.min(PageSize::MIB_2) };
     let (collector, _) = machine.choose_collector();
-    let layout = JvmPageLayout { page: page.bytes().get(), release };
-    let (largest, _) = machine.find_largest_heap()?;
-    let whole = layout.aligned_heap_size(largest.get(), collector, machine);
+    let layout = JvmPageLayout { page: largest.bytes().get(), release };
+    let (most, _) = machine.find_largest_heap()?;
+    let whole = layout.aligned_heap_size(most.get(), collector, machine);
     let is_essential = collector == GarbageCollector::Z;
     let first = if is_essential {
-        layout.aligned_heap_size(machine.initial_heap(largest)?.get(), collector, machine)
+        layout.aligned_heap_size(machine.initial_heap(most)?.get(), collector, machine)
     } else {
         whole
     };
     let aside = |pages| StartStretch { pages, is_essential: false };
+    let in_file = machine.flags.get(flags::HEAP_FOLDER).is_some() && !is_essential;
+    let first = if in_file { 0 } else { first };
     let heap = StartStretch { pages: layout.pages_rounded_up(first), is_essential };
-    let code = layout.code_cache_stretches(machine.flags).into_iter().map(aside);
-    let tables = layout.collector_table_stretches(whole, collector, machine.flags);
-    let all = code.chain([heap]).chain(tables.into_iter().map(aside));
+    let code = code_cache::stretches(machine, smaller).into_iter().map(aside);
+    let tables_page = if collector == GarbageCollector::Shenandoah { largest } else { smaller };
+    let tables = JvmPageLayout { page: tables_page.bytes().get(), release }
+        .collector_table_stretches(whole, collector, machine.flags);
+    let of_page = |own: PageSize| own == page;
+    let all = (code.filter(|_| of_page(smaller)))
+        .chain(Some(heap).filter(|_| of_page(largest)))
+        .chain(tables.into_iter().map(aside).filter(|_| of_page(tables_page)));
     Some(all.filter(|stretch| stretch.pages > 0).collect())
 }
 
@@ -145,23 +148,11 @@ impl Estimate {
     }
 }
 
-/// Whether no flag is set that the measured machines did not have; 25 had fewer than 17.
-fn is_plain(flags: &Flags, new: bool) -> bool {
-    const UNTOLD: [&str; 1] = ["ShenandoahRegionSize"];
-    const UNTOLD_OF_NEW: [&str; 10] = [
-        "SegmentedCodeCache",
-        "NewSize",
-        "MaxNewSize",
-        "NewRatio",
-        "UseSHM",
-        "UseEpsilonGC",
-        "ObjectAlignmentInBytes",
-        "TieredStopAtLevel",
-        flags::MODE.0,
-        flags::INTERPRETED,
-    ];
-    let more: &[&str] = if new { &UNTOLD_OF_NEW } else { &[] };
-    UNTOLD.iter().chain(more).all(|name| flags.get(name).is_none())
+/// Whether no flag is set that the measured machines did not have.
+fn is_plain(flags: &Flags) -> bool {
+    const UNTOLD: [&str; 3] =
+        ["NonNMethodCodeHeapSize", "ProfiledCodeHeapSize", "NonProfiledCodeHeapSize"];
+    UNTOLD.iter().all(|name| flags.get(name).is_none())
 }
 
 pub(super) fn parse_major_release(version: &str) -> Option<u32> {
@@ -174,20 +165,31 @@ pub(super) fn parse_major_release(version: &str) -> Option<u32> {
     }
 }
 
+/// Release and update: 17 and 9 of `17.0.9.2`, 8 and 402 of `1.8.0_402`.
+pub(super) fn parse_release_and_update(version: &str) -> Option<(u32, u32)> {
+    let release = parse_major_release(version)?;
+    let words = version.split(|sign: char| !sign.is_ascii_digit());
+    let update = if release <= 8 { words.clone().nth(3) } else { words.clone().nth(2) };
+    Some((release, update.and_then(|word| word.parse().ok()).unwrap_or_default()))
+}
+
 struct JvmPageLayout {
     page: u64,
     release: Option<u32>,
 }
 
+/// From these releases on G1 has one mark bitmap (JDK-8210708) and no table of card counts
+/// (JDK-8225409), and Parallel one mark bitmap; releases between count as earlier, which take more.
+const ONE_G1_BITMAP: u32 = 20;
+const NO_CARD_COUNTS: u32 = 21;
+const ONE_PARALLEL_BITMAP: u32 = 25;
 /// From this release on a region of G1 is rounded up to a power of two, and chosen by the largest
 /// heap; before, down and by the mean of the first and the largest (OpenJDK 17, heapRegion.cpp).
 const ROUNDS_REGIONS_UP: u32 = 16;
 
 impl JvmPageLayout {
-    /// 25 and later have one mark bitmap for G1, half of one for Parallel, two tables for G1, and a
-    /// larger code cache. Releases between count as 17, which takes more.
-    fn is_new(&self) -> bool {
-        self.release.is_some_and(|release| release >= 25)
+    fn is_at_least(&self, release: u32) -> bool {
+        self.release.is_some_and(|own| own >= release)
     }
 
     const fn pages_rounded_up(&self, bytes: u64) -> u64 {
@@ -208,25 +210,33 @@ impl JvmPageLayout {
         }
     }
 
-    /// The heap is a whole number of pages and of regions; no card table maps less than 2 MiB.
+    /// The heap is a whole number of pages, of regions, and of what a page of cards covers.
     fn aligned_heap_size(
         &self,
         asked: u64,
         collector: GarbageCollector,
         machine: &JvmParameters<'_>,
     ) -> u64 {
-        let given = |name| machine.flags.size_value(name).map(Bytes::get);
         let region = match collector {
             GarbageCollector::G1 => self.g1_region_size(asked, machine),
-            // About 2048 regions, each a power of two.
-            GarbageCollector::Shenandoah => {
-                let wished = given("ShenandoahRegionSize").unwrap_or((asked / 2048).min(32 * MIB));
-                1 << wished.clamp(self.page.min(512 * MIB), 512 * MIB).ilog2()
-            }
+            GarbageCollector::Shenandoah => self.shenandoah_region_size(asked, machine.flags),
             _ => 1,
         };
-        let step = region.max(self.page).max(2 * MIB);
+        let cards = card_bytes(machine.flags).saturating_mul(4096).max(2 * MIB);
+        // In a System V segment too, whose pages it does not decide.
+        let named = machine.flags.size_value("LargePageSizeInBytes").map_or(0, Bytes::get);
+        let is_named = machine.flags.uses_system_v(self.release) && named.is_power_of_two();
+        let named = if is_named { named.min(GIB) } else { 0 };
+        let step = region.max(self.page).max(cards).max(named);
         asked.checked_next_multiple_of(step).unwrap_or(u64::MAX - u64::MAX % step)
+    }
+
+    /// About 2048 regions, each a power of two.
+    fn shenandoah_region_size(&self, largest: u64, flags: &Flags) -> u64 {
+        let given = |name| flags.size_value(name).map(Bytes::get);
+        let count = given("ShenandoahTargetNumRegions").unwrap_or(2048);
+        let wished = given("ShenandoahRegionSize").unwrap_or((largest / count).min(32 * MIB));
+        1 << wished.clamp(self.page.min(512 * MIB), 512 * MIB).ilog2()
     }
 
     fn g1_region_size(&self, largest: u64, machine: &JvmParameters<'_>) -> u64 {
@@ -242,91 +252,30 @@ impl JvmPageLayout {
         if rounds_up { wished.next_power_of_two() } else { 1 << wished.ilog2() }
     }
 
-    /// Whether code is compiled in two tiers; with one of them its cache is smaller.
-    fn is_tiered(flags: &Flags) -> bool {
-        let one_mode = matches!(flags.get(flags::MODE.0), Some("quick-only" | "high-only"));
-        let stops = flags
-            .get("TieredStopAtLevel")
-            .and_then(flags::parse_size)
-            .is_some_and(|level| level.get() < 4);
-        !one_mode
-            && !stops
-            && !flags.is_on("NeverActAsServerClassMachine")
-            && flags.get("TieredCompilation") != Some("false")
-            && !flags.is_on(flags::INTERPRETED)
-    }
-
-    /// `ReservedCodeCacheSize`: 240 MiB with tiered compilation, in three parts, the smallest
-    /// rounded up to its pages; below 8 pages (16 MiB) it is on base pages. Each part has a table
-    /// of a byte for each 128 bytes, whose whole pages are on huge ones.
-    fn code_cache_stretches(&self, flags: &Flags) -> Vec<u64> {
-        let size = Self::code_size(flags);
-        if flags.uses_system_v(self.release) || size < self.page.saturating_mul(8) {
-            return Vec::new();
-        }
-        let in_parts = Self::in_parts(flags, size);
-        // Rounding three parts instead of one takes a page more in 25, and in 17 where the whole
-        // has an odd rest.
-        let pages = self.pages_rounded_up(size) + u64::from(in_parts && self.is_new());
-        let table = |part: u64| part / 128 / self.page;
-        if in_parts {
-            let of_part = table(size.saturating_sub(FIRST_PART) / 2);
-            vec![pages, of_part, of_part]
-        } else {
-            vec![pages, table(pages.saturating_mul(self.page))]
-        }
-    }
-
-    fn code_size(flags: &Flags) -> u64 {
-        let default = match () {
-            // What the client's machine had.
-            () if flags.is_on("NeverActAsServerClassMachine") => 32 * MIB,
-            () if Self::is_tiered(flags) => 240 * MIB,
-            () => 48 * MIB,
-        };
-        flags.size_value("ReservedCodeCacheSize").map_or(default, Bytes::get)
-    }
-
-    fn in_parts(flags: &Flags, size: u64) -> bool {
-        Self::is_tiered(flags)
-            && size >= 240 * MIB
-            && flags.get("SegmentedCodeCache") != Some("false")
-    }
-
-    /// Whether the code cache is so large that the exact size of its parts, which depends on the
-    /// processors, matters.
-    fn splits_unmeasured(&self, flags: &Flags) -> bool {
-        let size = Self::code_size(flags);
-        Self::in_parts(flags, size) && size > 512 * MIB
-    }
-
     fn collector_table_stretches(
         &self,
         heap: u64,
         collector: GarbageCollector,
         flags: &Flags,
     ) -> Vec<u64> {
-        // A byte (a card) for 512 bytes of heap; a bit for each place where an object may begin.
+        // A byte for each card of the heap; a bit for each place where an object may begin.
         let alignment =
             flags.size_value("ObjectAlignmentInBytes").map_or(8, Bytes::get).clamp(8, 256);
-        let (cards, bits) = (heap / 512, heap / 8 / alignment);
-        let is_new = self.is_new();
+        let (cards, bits) = (heap / card_bytes(flags), heap / 8 / alignment);
         match collector {
             GarbageCollector::G1 => {
                 let (cards, bits) = (self.table_pages(cards), self.table_pages(bits));
-                if is_new {
-                    vec![cards, cards, bits]
-                } else {
-                    vec![cards, cards, cards, bits, bits]
-                }
+                let counts = if self.is_at_least(NO_CARD_COUNTS) { 0 } else { cards };
+                let second = if self.is_at_least(ONE_G1_BITMAP) { 0 } else { bits };
+                vec![cards, cards, counts, bits, second]
             }
             GarbageCollector::Parallel => {
-                let bitmap = if is_new { bits } else { 2 * bits };
+                let bitmap = if self.is_at_least(ONE_PARALLEL_BITMAP) { bits } else { 2 * bits };
                 vec![
                     self.object_start_pages(heap, flags),
                     self.table_that_fits(bitmap),
                     self.table_that_fits(heap / (512 << 10) * 40),
-                    self.table_that_fits(cards),
+                    self.table_that_fits(heap / 512),
                 ]
             }
             GarbageCollector::Serial => vec![self.object_start_pages(heap, flags)],
@@ -351,8 +300,18 @@ impl JvmPageLayout {
         let young = given("MaxNewSize")
             .unwrap_or_else(|| share.max(given("NewSize").unwrap_or(0)))
             .min(heap);
-        (heap - young + young % self.page) / 512 / self.page
+        let bytes = (heap - young + young % self.page) / card_bytes(flags);
+        // A System V segment is huge as a whole or not at all.
+        if flags.uses_system_v(self.release) && !bytes.is_multiple_of(self.page) {
+            return 0;
+        }
+        bytes / self.page
     }
+}
+
+/// Bytes of heap that a card stands for; a flag since release 18.
+fn card_bytes(flags: &Flags) -> u64 {
+    flags.size_value("GCCardSizeInBytes").map_or(512, Bytes::get).clamp(128, 1024)
 }
 
 #[cfg(test)]

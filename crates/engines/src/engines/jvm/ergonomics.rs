@@ -5,7 +5,7 @@
 use hugewise_model::{Bytes, Host};
 
 use super::container::JvmVisibleMemory;
-use super::demand::parse_major_release;
+use super::demand::{parse_major_release, parse_release_and_update};
 use super::flags::{self, Flags};
 use super::hsperf::HeapCounters;
 
@@ -75,6 +75,20 @@ impl<'a> JvmParameters<'a> {
         self.version.and_then(parse_major_release)
     }
 
+    pub(super) fn version_numbers(&self) -> Option<(u32, u32)> {
+        self.version.and_then(parse_release_and_update)
+    }
+
+    /// `os::active_processor_count`, or what it was told to count.
+    pub(super) fn active_processors(&self) -> Option<u64> {
+        let told = self.flags.size_value("ActiveProcessorCount").map(Bytes::get);
+        told.or(self.processors)
+    }
+
+    pub(super) fn uses_zgc(&self) -> bool {
+        self.choose_collector().0 == GarbageCollector::Z
+    }
+
     /// The collector, and whether that is known rather than reckoned.
     pub(super) fn choose_collector(&self) -> (GarbageCollector, bool) {
         if let Some(collector) =
@@ -82,8 +96,7 @@ impl<'a> JvmParameters<'a> {
         {
             return (collector, true);
         }
-        let told = self.flags.size_value("ActiveProcessorCount").map(Bytes::get);
-        let processors = told.or(self.processors);
+        let processors = self.active_processors();
         // A little below 2 GiB still is a server's memory.
         let is_large = processors.is_none_or(|count| count >= 2)
             && self.memory.is_none_or(|memory| memory >= Bytes::from_mib(1792));

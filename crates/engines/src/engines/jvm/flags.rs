@@ -35,10 +35,17 @@ pub(super) const SIZES: &[&str] = &[
     "InitialHeapSize",
     "MinHeapSize",
     "ReservedCodeCacheSize",
+    "InitialCodeCacheSize",
+    "NonNMethodCodeHeapSize",
+    "ProfiledCodeHeapSize",
+    "NonProfiledCodeHeapSize",
+    "CICompilerCount",
     "MaxMetaspaceSize",
     "MaxDirectMemorySize",
     "G1HeapRegionSize",
     "ShenandoahRegionSize",
+    "ShenandoahTargetNumRegions",
+    "GCCardSizeInBytes",
     "NewSize",
     "MaxNewSize",
     "NewRatio",
@@ -79,7 +86,7 @@ impl Flags {
     /// The flags that an instance's settings tell, those that the machine chose among them.
     pub(super) fn from_settings(settings: &BTreeMap<String, ServerSetting>) -> Self {
         let names = SWITCHES.iter().chain(SIZES).chain(PERCENTAGES);
-        let names = names.chain([&MODE.0, &INTERPRETED, &OPENJ9_LARGE_PAGES]);
+        let names = names.chain([&MODE.0, &INTERPRETED, &OPENJ9_LARGE_PAGES, &HEAP_FOLDER]);
         let flag_of = |name: &&'static str| {
             Some((*name, settings.get(&name.to_ascii_lowercase())?.value.clone()))
         };
@@ -183,6 +190,9 @@ pub(super) fn parse_flag(word: &str) -> Option<(&'static str, String)> {
         return Some((INTERPRETED, "true".into()));
     }
     let option = word.strip_prefix("-XX:")?;
+    if let Some(folder) = option.strip_prefix(HEAP_FOLDER).and_then(|rest| rest.strip_prefix('=')) {
+        return Some((HEAP_FOLDER, folder.to_owned()));
+    }
     let switch = |name: &str| SWITCHES.iter().find(|known| **known == name);
     if let Some(name) = option.strip_prefix('+') {
         return switch(name).map(|name| (*name, "true".into()));
@@ -196,6 +206,8 @@ pub(super) fn parse_flag(word: &str) -> Option<(&'static str, String)> {
 }
 
 pub(super) const INTERPRETED: &str = "Xint";
+/// A folder for a file that holds the heap of all but ZGC, whatever pages its file system has.
+pub(super) const HEAP_FOLDER: &str = "AllocateHeapAt";
 pub(super) const OPENJ9_LARGE_PAGES: &str = "Xlp";
 /// `UseHugeTLBFS` and `UseSHM` are flags up to this release (JDK-8261894).
 const LAST_WITH_KINDS: u32 = 21;
@@ -226,6 +238,7 @@ fn is_sane(name: &str, value: &str) -> bool {
         || parse_size(value).is_some()
         || (PERCENTAGES.contains(&name) && parse_percentage(value).is_some())
         || (name == MODE.0 && MODE.1.contains(&value))
+        || (name == HEAP_FOLDER && shape::ValueShape::Path.matches_value(value))
 }
 
 /// `512m`, `4G`, `1073741824`, `0x40000000`, with one letter at most (`Arguments::atojulong`).

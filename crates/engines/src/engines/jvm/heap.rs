@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hugewise_model::instance::{Segment, SegmentKind};
+use hugewise_model::instance::{Mechanism, Segment, SegmentKind};
 use hugewise_model::{
     Bytes, Host, HugePageUse, Instance, Mapping, Observed, PageCount, PageSize, Process,
 };
@@ -16,6 +16,7 @@ use crate::shared::segments;
 use crate::{MemoryStretch, each_known};
 
 const HEAP: &str = "heap";
+const ZGC_HEAP: &str = "/memfd:java_heap";
 const REST: &str = "code cache and tables";
 const SMALLEST_PART: Bytes = Bytes::from_mib(16);
 /// The largest step of a heap's size, where no flag sets it.
@@ -63,9 +64,14 @@ pub(super) fn find_heap_mappings<'a>(
             .filter(|mapping| mapping.shared && mapping.name.starts_with(start))
             .collect()
     };
-    let named = shared("/memfd:java_heap");
+    let named = shared(ZGC_HEAP);
     if !named.is_empty() {
         return named;
+    }
+    // Of AllocateHeapAt.
+    let file = |mapping: &&Mapping| mapping.shared && mapping.name.contains("/jvmheap.");
+    if let Some(mapped) = mappings.iter().copied().find(file) {
+        return vec![mapped];
     }
     // Its tables are segments of their own.
     let segments = if flags.uses_system_v(release) { shared("/SYSV") } else { Vec::new() };
@@ -94,6 +100,11 @@ pub(super) fn find_heap_mappings<'a>(
     let largest =
         stretches.iter().filter(fits).max_by_key(|stretch| (compressed(stretch), size(stretch)));
     largest.cloned().unwrap_or_default()
+}
+
+/// Whether its mappings show ZGC, whatever its flags are.
+pub(super) fn maps_zgc_heap(process: &Process) -> bool {
+    each_known(&process.mappings).any(|mapping| mapping.name.starts_with(ZGC_HEAP))
 }
 
 fn is_private_memory(mapping: &Mapping) -> bool {
@@ -217,7 +228,18 @@ pub(super) fn stretches(instance: &Instance, page: PageSize) -> Option<Vec<Memor
         let is_essential = stretch.is_essential;
         MemoryStretch { least: pages, most: pages, follows: false, is_essential }
     };
-    Some(demand::start_stretches(&machine, page)?.into_iter().map(to_stretch).collect())
+    let largest = instance.asked_page_size.get()?;
+    let stretches = demand::start_stretches(&machine, largest, page)?;
+    Some(stretches.into_iter().map(to_stretch).collect())
+}
+
+/// Where no gibibyte is left it asks for 2 MiB pages: seen of 21 and 25; 17 goes without.
+pub(super) fn asks_again(instance: &Instance, page: PageSize) -> Option<PageSize> {
+    const ASKS_AGAIN: u32 = 21;
+    let version = instance.version.as_known()?;
+    let asks = demand::parse_major_release(version)? >= ASKS_AGAIN;
+    let is_system_v = instance.mechanism == Mechanism::SysvShm;
+    (asks && !is_system_v && page > PageSize::MIB_2).then_some(PageSize::MIB_2)
 }
 
 /// Its heap alone is taken as it grows.

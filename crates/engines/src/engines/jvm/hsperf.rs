@@ -52,6 +52,7 @@ impl HeapCounters {
         let policy = values.get(POLICY).map(String::as_str);
         let named = POLICIES.into_iter().find(|(name, _)| policy == Some(*name));
         let collector = named.map(|(_, collector)| collector);
+        let collector = if uses_zgc { Some(GarbageCollector::Z) } else { collector };
         let number = |name: &str| values.get(name).and_then(|value| value.parse::<u64>().ok());
         // A part of the heap each, or the whole of it in both; G1 of 17 adds a few bytes.
         let most = match collector {

@@ -1,5 +1,6 @@
 //! Java virtual machines: HotSpot, and OpenJ9 as far as its flags go.
 
+mod code_cache;
 mod container;
 mod demand;
 mod described;
@@ -13,9 +14,10 @@ mod redaction;
 mod start;
 mod stopped;
 mod vendors;
+mod words;
 mod work_memory;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use hugewise_host::FactReader;
 use hugewise_host::capture::shape::{NO_VALUE, is_version};
@@ -42,6 +44,7 @@ use flags::Flags;
 use hsperf::HeapCounters;
 
 pub use start::with_variables;
+use words::{JvmWords, command_words};
 
 const ACCOUNTS: &[&str] = &[
     "tomcat",
@@ -105,6 +108,7 @@ pub(crate) static KIND: EngineKind = EngineKind {
         grows: heap::uses_zgc,
         begins_with: heap::begins_with,
         stretches: heap::stretches,
+        asks_again: heap::asks_again,
         goes_without_any: true,
         ..StartBehavior::PLAIN
     },
@@ -157,6 +161,8 @@ fn is_significant(instance: &Instance) -> bool {
     let most = find_told_heap(instance).unwrap_or_default();
     heap::heap_size(instance).max(most) >= SMALLEST_HEAP
         || matches!(instance.asked, HugePageMode::Try | HugePageMode::Must)
+        // Its environment may have asked.
+        || matches!(instance.huge_pages, HugePageUse::All | HugePageUse::Partly)
 }
 
 /// The largest heap, where somebody set it.
@@ -196,10 +202,11 @@ fn build_instance(
     let by_counter = counters.get("java.property.java.version");
     let (version, running) = find_versions(host, facts, process, by_counter);
     let memory = container::detect_visible_memory(scene, process, &flags, running.as_deref());
-    let told = HeapCounters::from_values(&counters, flags.is_on("UseZGC"));
+    let uses_zgc = flags.is_on("UseZGC") || heap::maps_zgc_heap(process);
+    let told = HeapCounters::from_values(&counters, uses_zgc);
     let release = running.as_deref().and_then(demand::parse_major_release);
     let machine = JvmParameters {
-        processors: container::detect_processors(scene, process),
+        processors: container::detect_processors(scene, process, &flags, running.as_deref()),
         ..JvmParameters::new(host, &flags, running.as_deref(), memory.as_ref(), told)
     };
     let page = asked_page_size(host, &flags, running.as_deref());
@@ -227,7 +234,7 @@ fn build_instance(
     let reserved = reserved.filter(|_| is_sure);
     let limit = memory.as_ref().and_then(|memory| memory.limit.as_ref());
     instance.next = predict_next_start(&instance, &machine, reserved, limit);
-    if let Some(setting) = find_unclear_setting(&flags, all_words, &place) {
+    if let Some(setting) = find_unclear_setting(host, &flags, all_words, &place) {
         let nowhere = FileLocation { file: String::new(), line: 0 };
         faults::take_in(&mut instance, &[Fault::unclear_setting(setting, nowhere)], false);
     }
@@ -268,47 +275,6 @@ fn find_versions(
     (version, running)
 }
 
-struct JvmWords {
-    flags: Flags,
-    file: String,
-    all_words: bool,
-}
-
-impl JvmWords {
-    /// By the machine's counters, which include what the environment added, or by its command line.
-    fn read(
-        scene: &EngineContext<'_>,
-        facts: &mut FactReader<'_>,
-        process: &Process,
-        counters: &BTreeMap<&'static str, String>,
-        path: Option<String>,
-    ) -> Self {
-        match (counters.get("java.rt.vmArgs"), path) {
-            (Some(arguments), Some(file)) if arguments.len() < LONGEST_COUNTER => {
-                let by_file = counters.get("java.rt.vmFlags").map_or("", String::as_str);
-                let by_file: Vec<String> =
-                    by_file.split_whitespace().map(|word| format!("-XX:{word}")).collect();
-                let words = by_file.iter().map(String::as_str).chain(arguments.split_whitespace());
-                Self { flags: Flags::read(words), file, all_words: true }
-            }
-            // Cut off, perhaps within a word: the command line continues from there, and what it
-            // repeats counts.
-            (Some(arguments), Some(file)) => {
-                let whole =
-                    arguments.rsplit_once(char::is_whitespace).map_or("", |(whole, _)| whole);
-                let (command, all_words) = command_words(scene, facts, process);
-                let words = whole.split_whitespace().chain(command.iter().map(String::as_str));
-                Self { flags: Flags::read(words), file, all_words }
-            }
-            _ => {
-                let (command, all_words) = command_words(scene, facts, process);
-                let file = FileLocation::command_line(process.pid).file;
-                Self { flags: Flags::read(command.iter().map(String::as_str)), file, all_words }
-            }
-        }
-    }
-}
-
 fn fill_in_flags(
     instance: &mut Instance,
     flags: &Flags,
@@ -321,6 +287,9 @@ fn fill_in_flags(
         instance.settings.insert(name.to_ascii_lowercase(), setting);
     }
     let is_transparent = flags.is_on("UseTransparentHugePages");
+    if flags.get(flags::HEAP_FOLDER).is_some() && !flags.is_on("UseZGC") {
+        instance.traits.push(Trait::AsksInPart);
+    }
     if is_transparent {
         instance.traits.push(Trait::TransparentPages);
         instance.setting = instance.settings.get("usetransparenthugepages").cloned();
@@ -343,6 +312,11 @@ fn fill_in_flags(
 
 /// What the machine chose by itself, as settings without a place: how it starts hangs on them.
 fn fill_in_choices(instance: &mut Instance, machine: &JvmParameters<'_>, reserved: Option<Bytes>) {
+    // Its flags may be out of sight, and its heap grows all the same.
+    if machine.uses_zgc() {
+        let setting = || new_setting("UseZGC", "true", None);
+        instance.settings.entry("usezgc".into()).or_insert_with(setting);
+    }
     if !machine.flags.asks_for_large_pages(machine.release()) {
         return;
     }
@@ -351,6 +325,7 @@ fn fill_in_choices(instance: &mut Instance, machine: &JvmParameters<'_>, reserve
         instance.settings.entry(name.to_ascii_lowercase()).or_insert_with(setting);
     };
     choose(machine.choose_collector().0.flag_name(), "true".into());
+    choose("CICompilerCount", code_cache::compiler_threads(machine).to_string());
     let largest = machine.flags.size_value("MaxHeapSize").or(reserved);
     let largest = largest.or_else(|| machine.largest_heap_by_memory());
     if let Some(largest) = largest {
@@ -374,53 +349,33 @@ fn shares_classes(process: &Process, running: Option<&str>, own_words: Option<&S
         && !own_off
 }
 
-/// The virtual machine's own words, with those of argument files, and whether these are all.
-fn command_words(
-    scene: &EngineContext<'_>,
-    facts: &mut FactReader<'_>,
-    process: &Process,
-) -> (Vec<String>, bool) {
-    let Some(arguments) = process.command.as_known() else { return (Vec::new(), false) };
-    let (mut words, mut whole) = (Vec::new(), true);
-    for word in flags::own_words(arguments).iter().skip(1) {
-        let mut read = |file: &str| {
-            let file = options::from_working_directory(process, file);
-            let read =
-                facts.read(&options::as_reader_opens(scene.host, process, &file)).into_known();
-            whole &= read.is_some();
-            flags::argument_file(&read.unwrap_or_default())
-        };
-        if let Some(file) = word.strip_prefix('@') {
-            words.extend(read(file));
-        } else if let Some(file) = word.strip_prefix("-XX:VMOptionsFile=") {
-            words.extend(read(file));
-        } else if let Some(file) = word.strip_prefix("-XX:Flags=") {
-            let first: Vec<String> =
-                read(file).into_iter().map(|word| format!("-XX:{word}")).collect();
-            words.splice(..0, first);
-        } else {
-            words.push(word.clone());
-        }
-    }
-    (words, whole)
+fn is_on_hugetlbfs(host: &Host, folder: &str) -> bool {
+    let mut mounts = each_known(&host.hugetlbfs_mounts);
+    mounts.any(|mount| std::path::Path::new(folder).starts_with(&mount.path))
 }
 
 fn find_unclear_setting(
+    host: &Host,
     flags: &Flags,
     all_words: bool,
     place: &Option<FileLocation>,
 ) -> Option<ServerSetting> {
     let setting = |name: &str, value: &str| redacted_setting(name, value, place.clone());
     let unread = || (!all_words).then(|| setting("a file of options", NO_VALUE));
-    flags.find_unclear_flag().map(|(name, value)| setting(name, value)).or_else(unread)
+    // Whether a hugetlbfs has room for a heap was never tried.
+    let in_pool = flags.get(flags::HEAP_FOLDER).filter(|folder| is_on_hugetlbfs(host, folder));
+    let in_pool = in_pool.map(|folder| setting(flags::HEAP_FOLDER, folder));
+    let unclear = flags.find_unclear_flag().map(|(name, value)| setting(name, value));
+    unclear.or(in_pool).or_else(unread)
 }
 
 /// `LargePageSizeInBytes` is the largest allowed size since JDK 16, and had no effect before. 0, no
-/// value and a size without a pool mean the default (`os::large_page_init`).
+/// value and a size without a pool mean the default (`os::large_page_init`). `shmget` is always
+/// asked for the default.
 fn asked_page_size(host: &Host, flags: &Flags, version: Option<&str>) -> Observed<PageSize> {
-    let counts = version
-        .and_then(demand::parse_major_release)
-        .is_none_or(|release| release >= demand::USES_SMALLER_PAGES);
+    let release = version.and_then(demand::parse_major_release);
+    let counts = release.is_none_or(|release| release >= demand::USES_SMALLER_PAGES)
+        && !flags.uses_system_v(release);
     let given = flags.size_value("LargePageSizeInBytes").and_then(|size| PageSize::new(size.get()));
     let is_there = |page: &PageSize| match &host.pools {
         Observed::Known(pools) => pools.iter().any(|pool| pool.page_size == *page),
@@ -444,7 +399,7 @@ fn compute_demand(
     }
     let is_chosen = instance.pid != 0 && machine.flags.size_value("MaxHeapSize").is_none();
     let heap = reserved.filter(|_| is_chosen);
-    if is_chosen && heap.is_none() && !machine.flags.is_on("UseZGC") {
+    if is_chosen && heap.is_none() && !machine.uses_zgc() {
         return (None, Vec::new());
     }
     let mut demands = demand::estimate_demands(machine, page_size, heap).into_iter();
@@ -521,7 +476,7 @@ fn chosen_heap(
 }
 
 fn may_heap_grow(instance: &Instance, machine: &JvmParameters<'_>) -> bool {
-    machine.flags.is_on("UseZGC")
+    machine.uses_zgc()
         && machine.find_largest_heap().is_none_or(|(most, _)| heap::heap_size(instance) < most)
 }
 

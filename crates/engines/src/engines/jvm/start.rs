@@ -38,7 +38,7 @@ pub(super) fn build_would_be_instance(
     let memory = container::detect_visible_memory(scene, main, &flags, version);
     let unknown = HeapCounters::default();
     let parameters = JvmParameters {
-        processors: container::detect_processors(scene, main),
+        processors: container::detect_processors(scene, main, &flags, version),
         ..JvmParameters::new(scene.host, &flags, version, memory.as_ref(), unknown)
     };
     (machine.demand, machine.other_demands) = compute_demand(&machine, &parameters, None);

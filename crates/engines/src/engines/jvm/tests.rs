@@ -305,8 +305,8 @@ fn its_own_word_beats_the_command_line() {
     );
     assert_eq!((instance.asked, instance.huge_pages), (HugePageMode::Try, HugePageUse::None));
     assert_eq!(instance.setting.unwrap().to_string(), "UseLargePages=true (/tmp/hsperfdata_app/7)");
-    // 1024 + 240 + 32 + 6 MiB
-    assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(651)));
+    // 1024 + 240 + 16 + 4 MiB
+    assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(642)));
 
     let broken =
         found(vec![process.clone()], &MapSource::new().with_file("/tmp/hsperfdata_app/7", "junk"));
@@ -355,6 +355,41 @@ fn huge_pages_that_its_command_line_does_not_ask_for_do_not_say_no() {
     assert_eq!(asked("java -Xmx1g Main", PageSize::MIB_2), HugePageMode::Unknown);
     assert_eq!(asked("java -Xmx1g -XX:+UseLargePages Main", PageSize::MIB_2), HugePageMode::Try);
     assert_eq!(asked("java -Xmx1g Main", PageSize::KIB_4), HugePageMode::No);
+}
+
+/// Its environment asked; ZGC's file says what grows.
+#[test]
+fn a_growing_heap_is_known_by_its_file() {
+    let heap = Mapping {
+        shared: true,
+        ..mapping(0x4000_0000_0000, 100, "/memfd:java_heap.hugetlb (deleted)", PageSize::MIB_2)
+    };
+    let mut host = Host {
+        base_page: Observed::Known(PageSize::KIB_4),
+        default_huge_page: Observed::Known(PageSize::MIB_2),
+        processes: testing::known([java(7, "java Main", vec![heap])]),
+        ..Host::default()
+    };
+    host.memory.total = Observed::Known(Bytes::from_gib(8));
+    let mut found = FoundInstances::default();
+    let source = MapSource::new();
+    find_jvm_instances(&EngineContext::new(&host, &source), &mut found);
+    let instance = &found.instances[0];
+    assert_eq!(instance.asked, HugePageMode::Unknown);
+    assert!((super::KIND.start.grows)(instance));
+    // A quarter of the memory, which it may grow to.
+    assert!(instance.demand.as_ref().is_some_and(|demand| demand.pages >= PageCount(1024)));
+}
+
+/// `java @FILE 0 -Xmx9g`, where the file names the class.
+#[test]
+fn a_class_in_an_argument_file_ends_the_flags() {
+    let source = MapSource::new().with_file("/a", "-Xmx4g -XX:+UseLargePages\n-cp /x app.Main\n");
+    let instance = only(java(7, "java @/a 0 -Xmx9g -XX:-UseLargePages", vec![]), &source);
+    assert_eq!(
+        (instance.asked, instance.setting_value("maxheapsize")),
+        (HugePageMode::Try, Some("4g"))
+    );
 }
 
 #[test]
