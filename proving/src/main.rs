@@ -12,6 +12,7 @@ mod exactness;
 mod forecast;
 mod guest;
 mod incident;
+mod jvm;
 mod newcomer;
 mod vm;
 
@@ -41,6 +42,9 @@ enum Command {
     /// Let a virtual machine run out of memory over page tables, and see whether investigate names
     /// it (as root).
     Incident(incident::Arguments),
+    /// Compare what hugewise foretells of Java machines with what they take, for releases 17, 21
+    /// and 25 (as root).
+    Jvm(jvm::Arguments),
     /// Type the commands of the documents on a fresh Debian in a virtual machine, as a newcomer
     /// does (as root).
     Newcomer(newcomer::Arguments),
@@ -101,6 +105,7 @@ fn main() -> ExitCode {
         Command::Exactness(arguments) => exactness::run(&arguments),
         Command::Forecast(arguments) => forecast::run(&arguments),
         Command::Incident(arguments) => incident::run(&arguments),
+        Command::Jvm(arguments) => jvm::run(&arguments),
         Command::Newcomer(arguments) => newcomer::run(&arguments),
         Command::Vm(arguments) => vm::run(&arguments),
     };

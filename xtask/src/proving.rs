@@ -13,6 +13,7 @@ Commands of proving/, built when one of them is asked for:
   exactness  Compare the pages that hugewise says with those that servers need (as root)
   forecast   Compare the page tables that hugewise forecasts with the kernel's (as root)
   incident   Make virtual machines ill, and see whether investigate names why (as root)
+  jvm        Compare what hugewise foretells of Java machines with what they take (as root)
   newcomer   Type the commands of the documents on a fresh Debian (as root)
   vm         Run what hugewise promises about reboots in virtual machines (as root)";
 
