@@ -133,7 +133,10 @@ pub(crate) fn find_captures(path: &Path, lake: &Path) -> io::Result<FoundCapture
     let is_ours = |below: &Path| lake.is_some_and(|lake| below.starts_with(lake));
     let walk = folder.walk();
     let problems = walk.problems.into_iter().filter(|(below, _)| !is_ours(below));
-    let problems = problems.map(|(below, why)| (join_path(path, &below), why)).collect();
+    let mut problems: Vec<Unlisted> =
+        problems.map(|(below, why)| (join_path(path, &below), why)).collect();
+    let show = |below: &Path| path.join(below).display().to_string();
+    problems.extend(walk.special.describe(show).map(|why| (path.to_owned(), why)));
     let folder = Arc::new(folder);
     let hosts = walk.hosts;
     let unit = |host: &PathBuf| CaptureUnit {

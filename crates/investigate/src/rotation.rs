@@ -15,11 +15,12 @@ type CollectorIdentity = (Option<String>, SourceFormat, Option<Option<String>>);
 ///
 /// Files without a host are not joined, nor are wall clocks of two zones, such as summer's and
 /// winter's.
-pub fn join_rotated_files(parts: Vec<Series>) -> Vec<Series> {
+#[allow(clippy::vec_box, reason = "a part is half a kilobyte, and is moved several times")]
+pub fn join_rotated_files<S: Into<Box<Series>>>(parts: Vec<S>) -> Vec<Series> {
     let mut alone: Vec<Series> = Vec::new();
     let mut logs: BTreeMap<String, usize> = BTreeMap::new();
-    let mut collectors: BTreeMap<CollectorIdentity, Vec<Series>> = BTreeMap::new();
-    for part in parts {
+    let mut collectors: BTreeMap<CollectorIdentity, Vec<Box<Series>>> = BTreeMap::new();
+    for part in parts.into_iter().map(S::into) {
         let clock = match &part.clock {
             Clock::Utc { .. } => None,
             Clock::Wall { zone } => Some(zone.clone()),
@@ -28,10 +29,10 @@ pub fn join_rotated_files(parts: Vec<Series>) -> Vec<Series> {
             // A log that was read window by window is one.
             let known = logs.get(&part.source).filter(|_| part.format.is_log());
             match known.and_then(|place| alone.get_mut(*place)) {
-                Some(whole) => _ = whole.append(part),
+                Some(whole) => _ = whole.append(*part),
                 None => {
                     logs.entry(part.source.clone()).or_insert(alone.len());
-                    alone.push(part);
+                    alone.push(*part);
                 }
             }
         } else {
@@ -105,7 +106,8 @@ fn find_run(all: &[(Series, String)], part: &Series) -> Option<usize> {
     behind
 }
 
-fn join_parts(mut parts: Vec<Series>) -> Vec<Series> {
+#[allow(clippy::vec_box, reason = "a part is half a kilobyte, and is moved several times")]
+fn join_parts(mut parts: Vec<Box<Series>>) -> Vec<Series> {
     parts.sort_by_key(|part| (first_moment(part), std::cmp::Reverse(part.samples().len())));
     if parts.len() > 1 {
         for part in &mut parts {
@@ -122,7 +124,7 @@ fn join_parts(mut parts: Vec<Series>) -> Vec<Series> {
         match find_run(&all, &part).and_then(|place| all.get_mut(place)) {
             Some((whole, last)) => {
                 last.clone_from(&part.source);
-                whole.append(part);
+                whole.append(*part);
             }
             None if is_full => {
                 if let Some((whole, _)) = all.first_mut() {
@@ -134,7 +136,7 @@ fn join_parts(mut parts: Vec<Series>) -> Vec<Series> {
                 if all.is_empty() {
                     part.reserve(rows);
                 }
-                all.push((part, source));
+                all.push((*part, source));
             }
         }
     }

@@ -12,10 +12,12 @@ use crate::{LogEvent, Metric, SourceFormat};
 
 mod batch;
 mod column;
+mod columns;
 mod reshape;
 
 pub(crate) use self::batch::SeriesBatch;
 pub use self::column::MetricColumn;
+use self::columns::MetricColumns;
 
 /// Milliseconds since 1970-01-01 00:00:00, of UTC or a wall clock: the series' [`Clock`] says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -214,9 +216,7 @@ pub struct Series {
     /// Metrics known to be false in this source, with the reason; their columns are empty.
     pub untrusted: Vec<(Metric, String)>,
     samples: Vec<SeriesSample>,
-    columns: Vec<MetricColumn>,
-    /// The columns that have values, with their places, while no row is read or set.
-    packed: Vec<(usize, MetricColumn)>,
+    columns: MetricColumns,
     commands: BTreeMap<(String, Use), MetricColumn>,
     held: usize,
     full: bool,
@@ -306,7 +306,7 @@ impl Series {
     pub fn set_value(&mut self, metric: Metric, value: f64) {
         let Some(row) = self.samples.len().checked_sub(1).filter(|_| !self.full) else { return };
         let is_value = (0.0..f64::INFINITY).contains(&value);
-        match self.columns.get_mut(metric.index()) {
+        match self.columns.get_mut(metric) {
             Some(column) if is_value && column.rows == row && self.held < MOST_VALUES => {
                 self.held += 1;
                 column.push(value);
@@ -320,14 +320,11 @@ impl Series {
         if row >= self.samples.len() || !value.is_finite() || value < 0.0 {
             return;
         }
-        if self.columns.is_empty() {
-            self.columns.resize_with(Metric::ALL.len(), MetricColumn::default);
-        }
-        let growth = self.columns.get(metric.index()).map_or(0, |column| column.growth_at(row));
+        let growth = self.columns.get(metric).map_or(row + 1, |column| column.growth_at(row));
         if growth > 0 && !self.claim_room(growth) {
             return;
         }
-        if let Some(column) = self.columns.get_mut(metric.index()) {
+        if let Some(column) = self.columns.get_or_add(metric) {
             column.set_value(row, value);
         }
     }
@@ -386,11 +383,12 @@ impl Series {
         let joined = |mine: &mut MetricColumn, theirs: &MetricColumn| {
             mine.extend_from_rows(base, skipped..theirs.rows, theirs);
         };
-        if self.columns.len() < part.columns.len() {
-            self.columns.resize_with(part.columns.len(), MetricColumn::default);
-        }
-        for (mine, theirs) in self.columns.iter_mut().zip(&part.columns) {
-            joined(mine, theirs);
+        for metric in Metric::ALL {
+            if let Some(theirs) = part.columns.get(*metric)
+                && let Some(mine) = self.columns.get_or_add(*metric)
+            {
+                joined(mine, theirs);
+            }
         }
         for (command, theirs) in &part.commands {
             if self.commands.len() < MOST_COMMANDS || self.commands.contains_key(command) {
@@ -434,7 +432,7 @@ impl Series {
     }
 
     pub(crate) fn distrust_metric(&mut self, metric: Metric, why: impl Into<String>) {
-        if let Some(column) = self.columns.get_mut(metric.index()) {
+        if let Some(column) = self.columns.get_mut(metric) {
             *column = MetricColumn::default();
         }
         self.untrusted.push((metric, why.into()));
@@ -445,6 +443,8 @@ impl Series {
     pub fn finish(mut self) -> Self {
         self.distrust_foreign_memory();
         self.samples.shrink_to_fit();
+        self.marks.shrink_to_fit();
+        self.columns.shrink_to_fit();
         for column in self.columns.iter_mut().chain(self.commands.values_mut()) {
             column.values.shrink_to_fit();
             column.present.shrink_to_fit();
@@ -505,7 +505,7 @@ impl Series {
 
     /// A metric's values; `None` where no row has one.
     pub fn column(&self, metric: Metric) -> Option<&MetricColumn> {
-        self.columns.get(metric.index()).filter(|column| column.rows > 0)
+        self.columns.get(metric)
     }
 
     /// One value.

@@ -18,6 +18,8 @@ use super::openat2::{Located, NotOpened, TO_READ, has_descriptors};
 /// Files and folders of one walk; more are left out.
 const MOST: usize = 1_000_000;
 const DEEPEST: usize = 64;
+/// Paths of what is neither a file nor a folder that are named; others are counted.
+const MOST_NAMED: usize = 3;
 
 /// What is at a given path.
 #[derive(Debug)]
@@ -48,14 +50,53 @@ pub struct WalkedFile {
 pub struct Walk {
     /// Regular files, by path.
     pub files: Vec<WalkedFile>,
-    /// Links, which are not followed.
-    pub links: Vec<PathBuf>,
+    /// How many links there are, which are not followed.
+    pub links: usize,
+    /// Pipes, sockets and devices, which are not opened: it can have effects, and take forever.
+    pub special: SpecialFiles,
+    /// The same in folders that look like a host's root.
+    pub special_in_hosts: SpecialFiles,
     /// Folders that look like a host's root, the folder itself as an empty path.
     pub hosts: Vec<PathBuf>,
     /// Folders that could not be listed, with the reason.
     pub problems: Vec<(PathBuf, String)>,
+    /// Names of files and folders that were listed.
+    listed: usize,
     /// Whether there are more files than are kept, which is noted once.
     full: bool,
+}
+
+/// Pipes, sockets and devices below a folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpecialFiles {
+    /// How many.
+    pub count: usize,
+    /// The first of them.
+    pub first: Vec<PathBuf>,
+}
+
+impl SpecialFiles {
+    fn add(&mut self, path: PathBuf) {
+        self.count += 1;
+        if self.first.len() < MOST_NAMED {
+            self.first.push(path);
+        }
+    }
+
+    /// What is said of them, if there are any; `show` puts a path into words.
+    pub fn describe(&self, show: impl Fn(&Path) -> String) -> Option<String> {
+        let first: Vec<String> = self.first.iter().map(|path| show(path)).collect();
+        let be = if self.count == 1 {
+            "is a pipe, a socket or a device"
+        } else {
+            "are pipes, sockets or devices"
+        };
+        let more = match self.count.saturating_sub(first.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        (self.count > 0).then(|| format!("{}{more} {be}, and not opened", first.join(", ")))
+    }
 }
 
 /// Opens what is at a path.
@@ -91,21 +132,54 @@ fn reopen_path(located: &Located, path: &Path) -> Result<OwnedFd, NotOpened> {
     located.is_same(&opened)?.then_some(opened).ok_or(NotOpened::Replaced)
 }
 
+#[derive(Clone, Copy)]
+struct WalkPlace<'a> {
+    path: &'a Path,
+    depth: usize,
+    in_host: bool,
+}
+
+impl Default for WalkPlace<'_> {
+    fn default() -> Self {
+        Self { path: Path::new(""), depth: 0, in_host: false }
+    }
+}
+
+impl Walk {
+    fn note_full(&mut self, at: PathBuf, most: usize) {
+        if !std::mem::replace(&mut self.full, true) {
+            self.problems.push((at, format!("more than {most} files: the rest is left out")));
+        }
+    }
+}
+
 impl OpenFolder {
     /// All that is below it; a host's root without `proc`, `sys`, `dev` and `run`.
     pub fn walk(&self) -> Walk {
+        self.walk_up_to(MOST)
+    }
+
+    /// The same, at most so many files and folders; that there are more is a problem.
+    pub fn walk_up_to(&self, most: usize) -> Walk {
         let mut walk = Walk::default();
         match self.0.try_clone() {
-            Ok(folder) => self.walk_step(&folder, Path::new(""), 0, &mut walk),
+            Ok(folder) => self.walk_step(&folder, WalkPlace::default(), most, &mut walk),
             Err(error) => walk.problems.push((PathBuf::new(), error.to_string())),
         }
         walk.files.sort_by(|one, other| one.path.cmp(&other.path));
         walk
     }
 
-    fn walk_step(&self, folder: &OwnedFd, path: &Path, depth: usize, walk: &mut Walk) {
-        let names = match list_names(folder) {
-            Ok(names) => names,
+    fn walk_step(&self, folder: &OwnedFd, place: WalkPlace<'_>, most: usize, walk: &mut Walk) {
+        let WalkPlace { path, depth, in_host } = place;
+        let names = match list_some_names(folder, most.saturating_sub(walk.listed)) {
+            Ok((names, is_all)) => {
+                walk.listed += names.len();
+                if !is_all {
+                    walk.note_full(path.to_owned(), most);
+                }
+                names
+            }
             Err(error) => return walk.problems.push((path.to_owned(), error.to_string())),
         };
         let has = |name: &str| names.iter().any(|other| other.as_os_str() == OsStr::new(name));
@@ -117,13 +191,6 @@ impl OpenFolder {
         }
         for name in names {
             let at = path.join(&name);
-            if walk.files.len() + walk.links.len() >= MOST {
-                if !std::mem::replace(&mut walk.full, true) {
-                    walk.problems
-                        .push((at, format!("more than {MOST} files: the rest is left out")));
-                }
-                return;
-            }
             if host && matches!(name.as_bytes(), b"proc" | b"sys" | b"dev" | b"run") {
                 continue;
             }
@@ -137,7 +204,7 @@ impl OpenFolder {
             };
             match FileType::from_raw_mode(stat.st_mode) {
                 FileType::RegularFile => walk.files.push(regular_file(at, &stat)),
-                FileType::Symlink => walk.links.push(at),
+                FileType::Symlink => walk.links += 1,
                 FileType::Directory if depth >= DEEPEST => {
                     walk.problems.push((at, format!("more than {DEEPEST} folders deep")));
                 }
@@ -145,12 +212,16 @@ impl OpenFolder {
                     let flags =
                         OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                     match openat(folder, &name, flags, Mode::empty()) {
-                        Ok(inner) => self.walk_step(&inner, &at, depth + 1, walk),
+                        Ok(inner) => {
+                            let in_host = in_host || host;
+                            let place = WalkPlace { path: &at, depth: depth + 1, in_host };
+                            self.walk_step(&inner, place, most, walk);
+                        }
                         Err(error) => walk.problems.push((at, io::Error::from(error).to_string())),
                     }
                 }
-                // Opening a device or a pipe can have effects.
-                _ => {}
+                _ if in_host || host => walk.special_in_hosts.add(at),
+                _ => walk.special.add(at),
             }
         }
     }
@@ -220,15 +291,26 @@ impl OpenFolder {
 
 /// Names in a folder, sorted, without `.` and `..`.
 fn list_names(folder: &OwnedFd) -> io::Result<Vec<OsString>> {
-    let mut names = Vec::new();
+    list_some_names(folder, usize::MAX).map(|(names, _)| names)
+}
+
+/// At most so many of them, and whether these are all.
+fn list_some_names(folder: &OwnedFd, most: usize) -> io::Result<(Vec<OsString>, bool)> {
+    let (mut names, mut is_all) = (Vec::new(), true);
     for entry in Dir::read_from(folder)? {
-        let name = entry?.file_name().to_bytes().to_vec();
-        if name != b"." && name != b".." {
-            names.push(OsString::from_vec(name));
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
         }
+        if names.len() >= most {
+            is_all = false;
+            break;
+        }
+        names.push(OsString::from_vec(name.to_vec()));
     }
     names.sort();
-    Ok(names)
+    Ok((names, is_all))
 }
 
 fn is_folder(within: &OwnedFd, name: &str) -> bool {
@@ -267,7 +349,10 @@ mod tests {
         let paths: Vec<_> =
             walk.files.iter().map(|entry| (entry.path.to_str().unwrap(), entry.size)).collect();
         assert_eq!(paths, [("a/b/file", 4), ("top", 1)]);
-        assert_eq!(walk.links.len(), 3);
+        assert_eq!(walk.links, 3);
+        let said = walk.special.describe(|path| path.display().to_string());
+        let why = "pipe is a pipe, a socket or a device, and not opened";
+        assert_eq!((walk.special.count, said.as_deref()), (1, Some(why)));
         let mut text = String::new();
         below.open_file(Path::new("a/b/file")).unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, "text");
@@ -346,17 +431,27 @@ mod tests {
     #[test]
     fn files_beyond_the_most_are_told_of_whatever_else_is_wrong() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["one", "two"] {
-            std::fs::write(folder.path().join(name), "x").unwrap();
+        let deep: PathBuf = std::iter::repeat_n("d", 80).collect();
+        std::fs::create_dir_all(folder.path().join("a").join(&deep)).unwrap();
+        std::fs::create_dir(folder.path().join("b")).unwrap();
+        for name in 0..60 {
+            std::fs::write(folder.path().join(format!("b/{name}")), "x").unwrap();
         }
-        let below = open_below(folder.path());
-        let stat = statat(&below.0, "one", AtFlags::SYMLINK_NOFOLLOW).unwrap();
-        let mut walk =
-            Walk { files: vec![regular_file("one".into(), &stat); MOST], ..Walk::default() };
-        walk.problems.push(("deep".into(), format!("more than {DEEPEST} folders deep")));
-        below.walk_step(&below.0.try_clone().unwrap(), Path::new(""), 0, &mut walk);
+        let walk = open_below(folder.path()).walk_up_to(90);
         let said: Vec<&str> = walk.problems.iter().map(|(_, why)| why.as_str()).collect();
-        assert_eq!(said.len(), 2, "{said:?}");
-        assert!(said[1].contains("the rest is left out"), "{said:?}");
+        assert!(walk.files.len() <= 90 && said.len() == 2, "{said:?}");
+        assert!(said[0].contains("deep") && said[1].contains("the rest is left out"), "{said:?}");
+    }
+
+    /// Names take memory before anything is known of them.
+    #[test]
+    fn names_beyond_the_most_are_not_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in 0..50 {
+            symlink("nowhere", folder.path().join(format!("link{name}"))).unwrap();
+        }
+        let walk = open_below(folder.path()).walk_up_to(20);
+        assert_eq!((walk.links, walk.problems.len()), (20, 1));
+        assert_eq!(open_below(folder.path()).walk_up_to(50).problems, []);
     }
 }

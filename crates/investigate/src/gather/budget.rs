@@ -29,34 +29,74 @@ pub(super) const PROGRAM_WORTH: u64 = 64;
 const UNPACKED_OF_BYTE: u64 = 200;
 /// Bytes that come out of any.
 const LEAST_UNPACKED: u64 = 64 << 20;
+/// Lines that come out of each byte, and out of any file: each costs time, however short it is, and
+/// those of /proc/meminfo have 28 bytes.
+const LINES_OF_BYTE: u64 = 8;
+const LEAST_LINES: u64 = 1 << 20;
 
 /// What counts against [`MOST_FILES`].
 pub(super) const fn worth_of_file(label: &str, series: usize) -> usize {
     series.saturating_add(1).saturating_add(label.len() / LONG_NAME)
 }
 
-/// Files that are left out, by the folder or tar that they are in.
+/// Folders and tars that are told apart where files in them are only counted.
+const MOST_PLACES: usize = 2000;
+
+/// Files that are only counted, by the folder or tar that they are in.
 #[derive(Debug, Default)]
-pub(crate) struct LeftOut(BTreeMap<String, usize>);
+pub(crate) struct LeftOut {
+    places: BTreeMap<String, usize>,
+    /// Files in places beyond those that are told apart.
+    elsewhere: usize,
+}
 
 impl LeftOut {
     pub(super) fn add(&mut self, within: String, files: usize) {
-        let count = self.0.entry(within).or_default();
+        let is_told_apart = self.places.len() < MOST_PLACES || self.places.contains_key(&within);
+        let count = if is_told_apart {
+            self.places.entry(within).or_default()
+        } else {
+            &mut self.elsewhere
+        };
         *count = count.saturating_add(files);
+    }
+
+    /// How many there are.
+    pub(super) fn count_files(&self) -> usize {
+        self.places.values().fold(self.elsewhere, |all, count| all.saturating_add(*count))
+    }
+
+    /// How many there are in places that are not told apart.
+    pub(super) const fn count_elsewhere(&self) -> usize {
+        self.elsewhere
+    }
+
+    /// Places with the number of their files.
+    pub(super) fn places(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.places.iter().map(|(place, count)| (place.as_str(), *count))
+    }
+
+    /// The place with the most of them, and what is to be said of others.
+    pub(super) fn find_fullest_place(&self) -> Option<(&str, String)> {
+        let (place, _) = self.places.iter().max_by_key(|(_, count)| **count)?;
+        let others = match self.places.len() - 1 {
+            _ if self.elsewhere > 0 => format!(" and more than {MOST_PLACES} other places"),
+            0 => String::new(),
+            1 => " and another place".to_owned(),
+            more => format!(" and {more} other places"),
+        };
+        Some((place, others))
     }
 
     /// The place with the most of them, and what is said of all.
     pub(super) fn describe_files(&self, why: &str) -> Option<(String, String)> {
-        let (place, _) = self.0.iter().max_by_key(|(_, count)| **count)?;
-        let all = self.0.values().fold(0_usize, |all, count| all.saturating_add(*count));
+        let (place, others) = self.find_fullest_place()?;
+        let all = self.count_files();
         let files = if all == 1 { "1 file is" } else { "files are" };
         let files = if all == 1 { files.to_owned() } else { format!("{all} {files}") };
-        let others = match self.0.len() - 1 {
-            0 => String::new(),
-            1 => " here and in another place".to_owned(),
-            more => format!(" here and in {more} other places"),
-        };
-        Some((place.clone(), format!("{files} left out{others}: {why}")))
+        let others =
+            if others.is_empty() { others } else { others.replacen(" and", " here and in", 1) };
+        Some((place.to_owned(), format!("{files} left out{others}: {why}")))
     }
 }
 
@@ -66,6 +106,7 @@ pub(crate) struct FileBudget {
     /// Bytes that came from the file itself.
     came: Cell<u64>,
     unpacked: Cell<u64>,
+    lines: Cell<u64>,
     entries: Cell<u64>,
     left_out: Cell<usize>,
     excess: RefCell<Option<String>>,
@@ -118,13 +159,24 @@ impl FileBudget {
     pub(crate) fn note_excess(&self, what: String) {
         self.excess.borrow_mut().get_or_insert(what);
     }
-}
 
-fn excess() -> io::Error {
-    io::Error::other(format!(
-        "unpacks to more than {UNPACKED_OF_BYTE} times its size and {} MiB; the rest is left out",
-        LEAST_UNPACKED >> 20
-    ))
+    /// What is wrong with so much that came out of a compressed file, if there is too much.
+    fn check_unpacked(&self) -> io::Result<()> {
+        let most = |of_byte: u64, least: u64| {
+            of_byte.saturating_mul(self.came.get()).saturating_add(least)
+        };
+        let why = if self.unpacked.get() > most(UNPACKED_OF_BYTE, LEAST_UNPACKED) {
+            let least = LEAST_UNPACKED >> 20;
+            format!("unpacks to more than {UNPACKED_OF_BYTE} times its size and {least} MiB")
+        } else if self.lines.get() > most(LINES_OF_BYTE, LEAST_LINES) {
+            format!("unpacks to more than {LEAST_LINES} lines, which are too short for its size")
+        } else {
+            return Ok(());
+        };
+        let why = format!("{why}; the rest is left out");
+        self.note_excess(why.clone());
+        Err(io::Error::other(why))
+    }
 }
 
 #[derive(Debug)]
@@ -149,15 +201,13 @@ struct BoundedOutput<'a, R> {
 
 impl<R: Read> Read for BoundedOutput<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let most =
-            UNPACKED_OF_BYTE.saturating_mul(self.budget.came.get()).saturating_add(LEAST_UNPACKED);
-        if self.budget.unpacked.get() > most {
-            self.budget.note_excess(excess().to_string());
-            return Err(excess());
-        }
+        self.budget.check_unpacked()?;
         let read = self.stream.read(buffer)?;
-        let more = u64::try_from(read).unwrap_or(u64::MAX);
-        self.budget.unpacked.set(self.budget.unpacked.get().saturating_add(more));
+        let came = buffer.get(..read).unwrap_or_default();
+        let lines = came.iter().filter(|byte| **byte == b'\n').count();
+        let more = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        self.budget.unpacked.set(self.budget.unpacked.get().saturating_add(more(read)));
+        self.budget.lines.set(self.budget.lines.get().saturating_add(more(lines)));
         Ok(read)
     }
 }
@@ -207,6 +257,36 @@ mod tests {
             (0..400_000_u32).flat_map(|at| format!("{at}\n").into_bytes()).collect();
         assert_eq!(unpacked(&packed(&text), 1), (u64::try_from(text.len()).unwrap(), false));
         assert_eq!(unpacked(&text, 1), (u64::try_from(text.len()).unwrap(), false));
+    }
+
+    /// Each line costs a reader time, and a megabyte can be millions of empty ones.
+    #[test]
+    fn lines_that_are_unpacked_are_bounded_by_what_came() {
+        for line in ["\n", "a\n"] {
+            let bomb = packed(line.repeat(24 << 20).as_bytes());
+            let came = u64::try_from(bomb.len()).unwrap();
+            let (bytes, exceeded) = unpacked(&bomb, 1);
+            let lines = bytes / u64::try_from(line.len()).unwrap();
+            assert!(exceeded && lines <= LEAST_LINES + LINES_OF_BYTE * came + 8192, "{lines}");
+        }
+        // As short as lines of any collector are.
+        let meminfo = "Hugepagesize:       2048 kB\n".repeat(2 << 20);
+        assert_eq!(unpacked(&packed(meminfo.as_bytes()), 1).1, false);
+    }
+
+    #[test]
+    fn places_beyond_the_most_are_counted_together() {
+        let mut left_out = LeftOut::default();
+        for place in 0..MOST_PLACES {
+            left_out.add(format!("{place}"), 1);
+        }
+        left_out.add("7".into(), 5);
+        let (place, said) = left_out.describe_files("why").unwrap();
+        let expected = "2005 files are left out here and in 1999 other places: why";
+        assert_eq!((place.as_str(), said.as_str()), ("7", expected));
+        left_out.add("x".into(), 5);
+        let (_, said) = left_out.describe_files("why").unwrap();
+        assert_eq!(said, "2010 files are left out here and in more than 2000 other places: why");
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(super) fn enclosing_folders(job: &ReadJob, entry: &str) -> Vec<String> {
         };
         Path::new(path).components().filter_map(normal).collect()
     };
-    let mut all = names(&job.label);
+    let mut all = names(&job.label());
     for inner in entry.split(':').filter(|inner| !inner.is_empty()) {
         if let Some(tar) = all.last_mut() {
             let stem = tar.split_once(".t").map(|(stem, _)| stem.to_owned());

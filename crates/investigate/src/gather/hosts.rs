@@ -37,14 +37,14 @@ pub(crate) struct SeriesPiece {
     /// The captured host around it.
     pub(crate) root: Option<String>,
     /// The series without rows.
-    pub(crate) hull: Series,
+    pub(crate) hull: Box<Series>,
     /// The first and the last moment, by its own clock.
     pub(crate) span: Option<(Moment, Moment)>,
     pub(crate) samples: usize,
     /// Bytes of its rows.
     pub(crate) weight: usize,
     /// With its rows, where there was room to keep them.
-    pub(crate) kept: Option<Series>,
+    pub(crate) kept: Option<Box<Series>>,
     /// The year of a log without years.
     pub(crate) year: Option<i16>,
 }
@@ -502,7 +502,7 @@ mod tests {
             folders: Vec::new(),
             group: None,
             root: None,
-            hull: series,
+            hull: Box::new(series),
             span: (rows > 0).then(|| (Moment(from), Moment(from + (rows - 1) * 600_000))),
             year: None,
             samples: usize::try_from(rows).unwrap(),

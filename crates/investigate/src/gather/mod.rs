@@ -21,10 +21,9 @@ use std::sync::{Mutex, PoisonError};
 
 use self::budget::{HOST_WORTH, LeftOut, MOST_FILES, MOST_FOUND, MOST_HOSTS, MOST_PCP};
 use self::hosts::{GatheredHost, PlacedPiece, SeriesPiece, TimeBounds};
-use self::places::{ReadJob, refused_source};
+use self::places::{ReadJob, Where, refused_source};
 use self::read_ahead::ReadAhead;
-use self::reading::{FileContents, FileOutcome};
-use self::scratch::ScratchSpace;
+use self::reading::{FileContents, FileOutcome, RunReading};
 use self::setup::Setup;
 use crate::rank::is_named;
 use crate::readers::Pasted;
@@ -44,15 +43,15 @@ pub(crate) struct Gathered {
 
 pub(crate) struct SourceFiles {
     jobs: Vec<ReadJob>,
-    scratch: ScratchSpace,
+    run: RunReading,
     ahead: ReadAhead,
 }
 
-/// Files in one folder or tar that nothing reads.
-#[derive(Clone, Copy, Debug, Default)]
-struct Passed {
-    unknown: usize,
-    packed: usize,
+/// Files that nothing reads.
+#[derive(Debug, Default)]
+struct PassedFiles {
+    unknown: LeftOut,
+    packed: LeftOut,
 }
 
 /// Reads everything, and sorts it by hosts; if `judged`, metrics that are only told are left out.
@@ -73,16 +72,15 @@ pub(crate) fn gather_sources(
     if found.is_empty() {
         return Err(Error::NoArchives(default_locations::list_default_locations()));
     }
-    let mut places = places::find_jobs(&found);
+    let places = places::find_jobs(&found);
     let pasted = parse_pasted_options(options, from)?;
-    places.jobs.iter_mut().for_each(|job| (job.pasted, job.judged) = (pasted, judged));
-    let scratch = ScratchSpace::default();
+    let run = RunReading { pasted, judged, ..RunReading::default() };
     let mut reading =
         GatherState { jobs: places.jobs, sources: places.refused, ..GatherState::default() };
-    reading.read(0, &scratch, progress);
+    reading.read(0, &run, progress);
     let first = reading.jobs.len();
     reading.queue_pcp_archives();
-    reading.read(first, &scratch, progress);
+    reading.read(first, &run, progress);
     reading.describe_left_out(&places.left_out);
     let GatherState { jobs, mut sources, pieces, setups, passed, .. } = reading;
 
@@ -95,11 +93,11 @@ pub(crate) fn gather_sources(
             .iter()
             .flat_map(|host| host.pieces.iter().map(|placed| describe_source(host, placed))),
     );
-    let sources = sort_sources(sources, &jobs, &found);
+    let sources = sort_sources(sources, &found);
     if sources.iter().all(|source| source.from.is_none()) {
         let captured = hosts.iter().find_map(|host| Some(host.facts.as_ref()?.source.as_str()));
         let mut why = explain_nothing_found(&sources, &found, paths.is_empty(), captured);
-        for packed in describe_packed_files(&passed) {
+        for packed in describe_packed_files(&passed.packed) {
             why.push_str(&format!("; {packed}"));
         }
         return Err(Error::Nothing(why));
@@ -111,8 +109,9 @@ pub(crate) fn gather_sources(
     });
     let ahead = ReadAhead::new(&hosts);
     let hosts = hosts.into_iter().zip(bounds).collect();
-    let passed_over = describe_passed_over(&passed, &places.links);
-    Ok(Gathered { sources, hosts, files: SourceFiles { jobs, scratch, ahead }, passed_over })
+    let mut passed_over = describe_passed_over(&passed);
+    passed_over.extend(places.passed_over);
+    Ok(Gathered { sources, hosts, files: SourceFiles { jobs, run, ahead }, passed_over })
 }
 
 fn parse_pasted_options(
@@ -164,7 +163,7 @@ struct GatherState {
     sources: Vec<InvestigatedSource>,
     pieces: Vec<SeriesPiece>,
     setups: Vec<(String, Setup)>,
-    passed: BTreeMap<String, Passed>,
+    passed: PassedFiles,
     /// Jobs that found parts of PCP's archives.
     parts: Vec<usize>,
     /// Files with samples or problems so far.
@@ -181,12 +180,12 @@ impl GatherState {
     fn read(
         &mut self,
         first: usize,
-        scratch: &ScratchSpace,
+        run: &RunReading,
         progress: &(dyn Fn(InvestigationProgress) + Sync),
     ) {
         let jobs = std::mem::take(&mut self.jobs);
         let state = Mutex::new((&mut *self, Vec::new()));
-        reading::read_jobs(&jobs, first, scratch, progress, &|mut found| {
+        reading::read_jobs(&jobs, first, run, progress, &|mut found| {
             let mut pieces = take_pieces(&mut found, &jobs);
             let mut state = lock_ignoring_poison(&state);
             let (state, all) = &mut *state;
@@ -217,11 +216,11 @@ impl GatherState {
             FileContents::Host(_) => HOST_WORTH,
             FileContents::Pcp if found.entry.is_empty() => return Some(found),
             FileContents::Packed => {
-                self.passed.entry(enclosing_place(&found, jobs)).or_default().packed += 1;
+                self.passed.packed.add(enclosing_place(&found, jobs), 1);
                 return None;
             }
             FileContents::Pcp | FileContents::Unknown => {
-                self.passed.entry(enclosing_place(&found, jobs)).or_default().unknown += 1;
+                self.passed.unknown.add(enclosing_place(&found, jobs), 1);
                 return None;
             }
             FileContents::LeftOut(count) => {
@@ -240,14 +239,13 @@ impl GatherState {
 
     /// Rows of a file too many are dropped as soon as they come.
     fn keep_rows(&mut self, piece: &mut SeriesPiece) {
-        let Some(series) = &mut piece.kept else { return };
+        let Some(series) = &piece.kept else { return };
         let kept =
             self.kept.saturating_add(piece.weight).saturating_add(series.estimate_overhead());
         if kept > MOST_KEPT {
             piece.kept = None;
         } else {
             self.kept = kept;
-            series.pack_columns();
         }
     }
 
@@ -280,19 +278,21 @@ impl GatherState {
 
     fn queue_pcp_archives(&mut self) {
         let mut seen: BTreeSet<PathBuf> = BTreeSet::new();
-        let files = reading::PcpFiles::new(&self.jobs);
-        for part in std::mem::take(&mut self.parts) {
+        let parts = std::mem::take(&mut self.parts);
+        let files = reading::PcpFiles::new(&self.jobs, &parts);
+        for part in parts {
             let Some(job) = self.jobs.get(part).cloned() else { continue };
             match files.find_archive(&job) {
-                Ok((.., base, label)) if seen.len() >= MOST_PCP && !seen.contains(&base) => {
-                    self.pcp_left_out.add(label, 1);
+                Ok((archive, base)) if seen.len() >= MOST_PCP && !seen.contains(&base) => {
+                    self.pcp_left_out.add(archive.label, 1);
                 }
-                Ok((at, base, label)) => {
+                Ok((archive, base)) => {
                     if seen.insert(base) {
-                        self.jobs.push(ReadJob { at, label, named: true, ..job });
+                        let at = Where::Pcp(Box::new(archive));
+                        self.jobs.push(ReadJob { at, named: true, ..job });
                     }
                 }
-                Err(why) => self.sources.push(refused_source(job.label, why.to_string())),
+                Err(why) => self.sources.push(refused_source(job.label(), why.to_string())),
             }
         }
     }
@@ -300,9 +300,9 @@ impl GatherState {
 
 /// The folder or tar that a file is in.
 fn enclosing_place(found: &FileOutcome, jobs: &[ReadJob]) -> String {
-    let label = jobs.get(found.job).map_or("", |job| job.label.as_str());
+    let label = jobs.get(found.job).map_or_else(String::new, ReadJob::label);
     if !found.entry.is_empty() {
-        return label.to_owned();
+        return label;
     }
     match label.rsplit_once('/') {
         Some((folder, _)) if !folder.is_empty() => folder.to_owned(),
@@ -331,9 +331,9 @@ fn take_pieces(found: &mut FileOutcome, jobs: &[ReadJob]) -> Vec<SeriesPiece> {
             series.samples().len()
         },
         weight: series.estimate_bytes(),
-        hull: series.clone_metadata(),
+        hull: Box::new(series.clone_metadata()),
         year: None,
-        kept: Some(series),
+        kept: Some(Box::new(series)),
     };
     all.into_iter().enumerate().map(piece).collect()
 }
@@ -362,7 +362,7 @@ impl SourceFiles {
     ) -> Vec<((String, usize), Series)> {
         let Some(job) = self.jobs.get(at) else { return Vec::new() };
         let found = Mutex::new(Vec::new());
-        reading::read_job(at, job, Some(entries), &self.scratch, &|one| {
+        reading::read_job(at, job, Some(entries), &self.run, &|one| {
             let FileContents::Series(all) = one.what else { return };
             let rows = all.into_iter().enumerate();
             lock_ignoring_poison(&found)
@@ -450,18 +450,18 @@ fn describe_source(host: &GatheredHost, placed: &PlacedPiece) -> InvestigatedSou
 
 fn sort_sources(
     mut sources: Vec<InvestigatedSource>,
-    jobs: &[ReadJob],
     paths: &[PathBuf],
 ) -> Vec<InvestigatedSource> {
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    for job in jobs {
-        places.entry(job.label.as_str()).or_insert(job.given);
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    for (place, path) in paths.iter().enumerate() {
+        let path = path.display().to_string();
+        places.entry(path.trim_end_matches('/').to_owned()).or_insert(place);
     }
-    let given: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+    // The first given path that it is, or lies in; behind a colon comes what is in a tar.
     let place = |path: &str| {
-        let of_job = places.get(path).copied();
-        let starts = || given.iter().position(|given| path.starts_with(given.as_str()));
-        of_job.or_else(starts).unwrap_or(usize::MAX)
+        let ends = path.match_indices(['/', ':']).map(|(at, _)| at).chain([path.len()]);
+        let within = ends.filter_map(|end| places.get(path.get(..end)?)).min();
+        within.copied().unwrap_or(usize::MAX)
     };
     sources.sort_by_cached_key(|source| (place(&source.path), source.path.clone(), source.from));
     sources
@@ -495,12 +495,10 @@ fn explain_nothing_found(
     format!("there is no collector's archive in {}{where_else}", paths.join(", "))
 }
 
-fn describe_packed_files(passed: &BTreeMap<String, Passed>) -> impl Iterator<Item = String> {
-    let packed = passed
-        .iter()
-        .map(|(folder, passed)| (folder, passed.packed))
-        .filter(|(_, packed)| *packed > 0);
-    packed.map(|(folder, packed)| {
+fn describe_packed_files(packed: &LeftOut) -> impl Iterator<Item = String> {
+    let elsewhere = packed.count_elsewhere();
+    let elsewhere = (elsewhere > 0).then_some(("further folders", elsewhere));
+    packed.places().chain(elsewhere).map(|(folder, packed)| {
         let files = if packed == 1 { "1 file".to_owned() } else { format!("{packed} files") };
         let be = if packed == 1 { "is" } else { "are each" };
         format!(
@@ -510,36 +508,13 @@ fn describe_packed_files(passed: &BTreeMap<String, Passed>) -> impl Iterator<Ite
     })
 }
 
-fn describe_passed_over(
-    passed: &BTreeMap<String, Passed>,
-    links: &BTreeMap<String, usize>,
-) -> Vec<String> {
+fn describe_passed_over(passed: &PassedFiles) -> Vec<String> {
     let mut lines = Vec::new();
-    let files = |count: usize| format!("{count} {}", if count == 1 { "file" } else { "files" });
-    let be = |count: usize| if count == 1 { "is" } else { "are" };
-    let unknown: usize = passed.values().map(|passed| passed.unknown).sum();
-    if unknown > 0 {
-        let most = passed
-            .iter()
-            .max_by_key(|(_, passed)| passed.unknown)
-            .map(|(folder, _)| folder.as_str());
-        let others = passed.values().filter(|passed| passed.unknown > 0).count() - 1;
-        let and = match others {
-            0 => String::new(),
-            1 => " and another place".into(),
-            _ => format!(" and {others} other places"),
-        };
-        lines.push(format!(
-            "{} in {}{and} {} in no known format",
-            files(unknown),
-            most.unwrap_or_default(),
-            be(unknown)
-        ));
+    if let Some((place, others)) = passed.unknown.find_fullest_place() {
+        let all = passed.unknown.count_files();
+        let (files, be) = if all == 1 { ("file", "is") } else { ("files", "are") };
+        lines.push(format!("{all} {files} in {place}{others} {be} in no known format"));
     }
-    lines.extend(describe_packed_files(passed));
-    for (folder, count) in links {
-        let links = if *count == 1 { "link" } else { "links" };
-        lines.push(format!("{count} {links} in {folder} {} not followed", be(*count)));
-    }
+    lines.extend(describe_packed_files(&passed.packed));
     lines
 }

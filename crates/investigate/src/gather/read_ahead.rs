@@ -75,9 +75,8 @@ impl ReadAhead {
         let mut absent: BTreeSet<String> = BTreeSet::new();
         let mut last = 0;
         for (key, number) in wanted {
-            if let Some((bytes, mut series)) = tar.rows.remove(key) {
+            if let Some((bytes, series)) = tar.rows.remove(key) {
                 self.held.fetch_sub(bytes, Ordering::Relaxed);
-                series.unpack_columns();
                 found.push((*number, series));
             } else {
                 absent.insert(key.0.clone());
@@ -95,13 +94,12 @@ impl ReadAhead {
             room = left;
             absent.insert(entry.clone());
         }
-        for (key, mut series) in read(&absent) {
+        for (key, series) in read(&absent) {
             if let Some(number) = wanted.get(&key) {
                 found.push((*number, series));
             } else if tar.places.get(&key).is_some_and(|place| *place >= last) {
                 let bytes = series.estimate_bytes().saturating_add(series.estimate_overhead());
                 self.held.fetch_add(bytes, Ordering::Relaxed);
-                series.pack_columns();
                 tar.rows.insert(key, (bytes, series));
             }
         }
@@ -131,7 +129,7 @@ mod tests {
             folders: Vec::new(),
             group: None,
             root: None,
-            hull: series.clone_metadata(),
+            hull: Box::new(series.clone_metadata()),
             span: series.span(),
             samples: 1,
             weight: 1 << 20,

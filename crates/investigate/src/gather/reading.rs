@@ -10,15 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use hugewise_host::compressed::{self, MAX_UNPACKED};
-use hugewise_host::source::files::{self, OpenFolder, OpenedPath};
+use hugewise_host::source::files::{self, OpenedPath};
 use hugewise_host::source::{ArchiveSource, FolderSource, tarred};
 
-use super::budget::{FileBudget, PROGRAM_WORTH};
-use super::places::{ReadJob, Where};
+use super::budget::{FileBudget, MOST_PCP, PROGRAM_WORTH};
+use super::places::{GivenFolder, PcpLocation, ReadJob, Where};
 use super::scratch::ScratchSpace;
 use super::setup::{self, Setup};
 use crate::readers::pcp::{self, PcpArchiveParts};
-use crate::readers::{self, HEAD, Promise};
+use crate::readers::{self, HEAD, Pasted, Promise};
 use crate::request::InvestigationProgress;
 use crate::{FileRefused, Series};
 
@@ -60,11 +60,20 @@ impl FileContents {
     }
 }
 
+/// How all files of a run are read.
+#[derive(Default)]
+pub(crate) struct RunReading {
+    pub(crate) scratch: ScratchSpace,
+    pub(crate) pasted: Pasted,
+    /// Whether metrics that are only told may be left out.
+    pub(crate) judged: bool,
+}
+
 /// Reads the jobs from the `first` on, on all processors, and hands on what comes, in no order.
 pub(crate) fn read_jobs(
     jobs: &[ReadJob],
     first: usize,
-    scratch: &ScratchSpace,
+    run: &RunReading,
     progress: &(dyn Fn(InvestigationProgress) + Sync),
     hand: &(dyn Fn(FileOutcome) + Sync),
 ) {
@@ -75,7 +84,7 @@ pub(crate) fn read_jobs(
     order.sort_by_key(|(_, job)| std::cmp::Reverse(job.size));
     let work = || {
         while let Some((at, job)) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-            read_job(*at, job, None, scratch, hand);
+            read_job(*at, job, None, run, hand);
             let read = done.fetch_add(1, Ordering::Relaxed) + 1;
             progress(InvestigationProgress { read, found: order.len() });
         }
@@ -92,8 +101,9 @@ pub(crate) fn read_jobs(
 struct JobReader<'a> {
     at: usize,
     job: &'a ReadJob,
+    label: String,
     wanted: Option<&'a BTreeSet<String>>,
-    scratch: &'a ScratchSpace,
+    run: &'a RunReading,
     hand: &'a (dyn Fn(FileOutcome) + Sync),
     budget: FileBudget,
 }
@@ -103,10 +113,11 @@ pub(crate) fn read_job(
     at: usize,
     job: &ReadJob,
     wanted: Option<&BTreeSet<String>>,
-    scratch: &ScratchSpace,
+    run: &RunReading,
     hand: &(dyn Fn(FileOutcome) + Sync),
 ) {
-    let reader = JobReader { at, job, wanted, scratch, hand, budget: FileBudget::default() };
+    let (label, budget) = (job.label(), FileBudget::default());
+    let reader = JobReader { at, job, label, wanted, run, hand, budget };
     let opened = match &job.at {
         Where::Given(path) => match files::open_path(path) {
             Ok(OpenedPath::File(file, _)) => Ok(file),
@@ -115,24 +126,24 @@ pub(crate) fn read_job(
             }
             Err(error) => Err(FileContents::unreadable(&error)),
         },
-        Where::Below(below, path) => {
-            below.open_file(path).map_err(|error| FileContents::unreadable(&error))
+        Where::Below(folder, path) => {
+            folder.opened.open_file(path).map_err(|error| FileContents::unreadable(&error))
         }
-        Where::Pcp(below, parts) => {
-            Err(FileContents::from_archive(reader.read_pcp_copy(below, parts)))
+        Where::Pcp(archive) => Err(FileContents::from_archive(reader.read_pcp_copy(archive))),
+        Where::Host(folder, path) => {
+            let opened = FolderSource::open(&folder.opened.descriptor_path().join(path));
+            Err(opened.map_or(FileContents::Unknown, |host| {
+                FileContents::Host(Box::new(setup::read(&host, &reader.label)))
+            }))
         }
-        Where::Host(below, path) => Err(FolderSource::open(&below.descriptor_path().join(path))
-            .map_or(FileContents::Unknown, |folder| {
-                FileContents::Host(Box::new(setup::read(&folder, &job.label)))
-            })),
     };
     match opened {
         Ok(file) => {
             let again = file.try_clone();
-            reader.read_any_file(reader.budget.count_input(file), again, "", &job.label, 0);
+            reader.read_any_file(reader.budget.count_input(file), again, "", &reader.label, 0);
             reader.report_excess();
         }
-        Err(what) => reader.report_outcome("", &job.label, job.root.clone(), what),
+        Err(what) => reader.report_outcome("", &reader.label, job.root_name(), what),
     }
 }
 
@@ -147,7 +158,7 @@ impl JobReader<'_> {
         if self.wanted.is_some() {
             return;
         }
-        let (label, root) = (&self.job.label, || self.job.root.clone());
+        let (label, root) = (&self.label, || self.job.root_name());
         if let Some(why) = self.budget.describe_excess() {
             self.report_outcome("", label, root(), FileContents::Refused(why));
         }
@@ -158,25 +169,25 @@ impl JobReader<'_> {
     }
 
     /// Copies a PCP archive's parts out of its folder: who reads them may not come near other files.
-    fn read_pcp_copy(&self, below: &OpenFolder, names: &[PathBuf]) -> Result<Series, FileRefused> {
+    fn read_pcp_copy(&self, archive: &PcpLocation) -> Result<Series, FileRefused> {
         let wrong = |error: io::Error| FileRefused(format!("cannot be read: {error}"));
-        let folder = self.scratch.create_folder().map_err(wrong)?;
+        let folder = self.run.scratch.create_folder().map_err(wrong)?;
         let mut bytes = 0;
         let copied = PcpArchiveParts::in_folder(folder.clone()).and_then(|parts| {
-            for name in names {
-                let packed = self.budget.count_input(below.open_file(name)?);
+            for name in &archive.parts {
+                let packed = self.budget.count_input(archive.folder.open_file(name)?);
                 let unpacked = self.budget.open_decompressed(packed)?;
                 parts.add(&name.to_string_lossy(), unpacked, |stream, file| {
-                    let filled = self.scratch.fill_file(stream, file);
+                    let filled = self.run.scratch.fill_file(stream, file);
                     bytes += file.metadata().map_or(0, |facts| facts.len());
                     filled
                 })?;
             }
             Ok(parts)
         });
-        let read = copied.map_err(wrong).and_then(|parts| parts.read(&self.job.label));
+        let read = copied.map_err(wrong).and_then(|parts| parts.read(&self.label));
         let _ = std::fs::remove_dir_all(folder);
-        self.scratch.release_bytes(bytes);
+        self.run.scratch.release_bytes(bytes);
         read
     }
 
@@ -189,7 +200,7 @@ impl JobReader<'_> {
         label: &str,
         depth: usize,
     ) {
-        let root = self.job.root.clone();
+        let root = self.job.root_name();
         let head = self
             .budget
             .open_decompressed(file)
@@ -227,13 +238,13 @@ impl JobReader<'_> {
             return FileContents::Unknown;
         }
         // Whoever says how far apart lines are says it of all files.
-        let may = named || self.job.pasted.interval.is_some();
+        let may = named || self.run.pasted.interval.is_some();
         match readers::read_as(
             Cursor::new(head).chain(rest),
             label,
             readers::ReadingMode {
-                pasted: may.then_some(self.job.pasted),
-                judged: self.job.judged,
+                pasted: may.then_some(self.run.pasted),
+                judged: self.run.judged,
                 budget: Some(&self.budget),
             },
         ) {
@@ -331,7 +342,7 @@ impl JobReader<'_> {
         unpacked: &mut BTreeMap<String, PcpArchiveParts>,
     ) -> io::Result<Option<File>> {
         let mut file = tempfile::tempfile()?;
-        self.scratch.fill_file(stream, &mut file)?;
+        self.run.scratch.fill_file(stream, &mut file)?;
         file.rewind()?;
         if let Some(base) = pcp::archive_base(path) {
             let first = compressed::open_decompressed(&mut file)
@@ -339,13 +350,14 @@ impl JobReader<'_> {
             file.rewind()?;
             if first.is_ok_and(|head| Promise::from_head(&head) == Promise::Part) {
                 if !unpacked.contains_key(base) && self.budget.claim_entries(PROGRAM_WORTH) {
-                    let parts = PcpArchiveParts::in_folder(self.scratch.create_folder()?)?;
+                    let parts = PcpArchiveParts::in_folder(self.run.scratch.create_folder()?)?;
                     unpacked.insert(base.to_owned(), parts);
                 }
                 if let Some(parts) = unpacked.get(base) {
                     let unpacked = self.budget.open_decompressed(file)?;
-                    parts
-                        .add(path, unpacked, |stream, file| self.scratch.fill_file(stream, file))?;
+                    parts.add(path, unpacked, |stream, file| {
+                        self.run.scratch.fill_file(stream, file)
+                    })?;
                 }
                 return Ok(None);
             }
@@ -441,48 +453,62 @@ pub(crate) enum NoArchive {
     Lost(#[from] io::Error),
 }
 
-/// The files of each PCP archive below a folder, by that folder and the archive's base.
-pub(crate) struct PcpFiles(BTreeMap<(usize, PathBuf), Vec<PathBuf>>);
+/// Below which folder an archive is, and its base.
+type PcpKey = (usize, PathBuf);
+
+/// The files of each PCP archive below a folder that parts were found of.
+pub(crate) struct PcpFiles(BTreeMap<PcpKey, Vec<PathBuf>>);
 
 fn pcp_base(path: &Path) -> Option<PathBuf> {
     path.to_str().and_then(pcp::archive_base).map(PathBuf::from)
 }
 
-fn folder_key(below: &Arc<OpenFolder>) -> usize {
-    Arc::as_ptr(below).addr()
+fn pcp_key(job: &ReadJob) -> Option<PcpKey> {
+    let Where::Below(folder, path) = &job.at else { return None };
+    Some((folder_key(folder), pcp_base(path)?))
+}
+
+fn folder_key(folder: &Arc<GivenFolder>) -> usize {
+    Arc::as_ptr(folder).addr()
 }
 
 impl PcpFiles {
-    pub(crate) fn new(jobs: &[ReadJob]) -> Self {
-        let mut files: BTreeMap<(usize, PathBuf), Vec<PathBuf>> = BTreeMap::new();
+    /// `parts` are the jobs that found one.
+    pub(crate) fn new(jobs: &[ReadJob], parts: &[usize]) -> Self {
+        let mut files: BTreeMap<PcpKey, Vec<PathBuf>> = BTreeMap::new();
+        for key in parts.iter().filter_map(|part| pcp_key(jobs.get(*part)?)) {
+            if files.len() < MOST_PCP {
+                files.entry(key).or_default();
+            }
+        }
+        if files.is_empty() {
+            return Self(files);
+        }
         for job in jobs {
-            if let Where::Below(below, path) = &job.at
-                && let Some(base) = pcp_base(path)
+            if let Where::Below(_, path) = &job.at
+                && let Some(all) = pcp_key(job).and_then(|key| files.get_mut(&key))
             {
-                files.entry((folder_key(below), base)).or_default().push(path.clone());
+                all.push(path.clone());
             }
         }
         Self(files)
     }
 
-    pub(crate) fn find_archive(
-        &self,
-        job: &ReadJob,
-    ) -> Result<(Where, PathBuf, String), NoArchive> {
-        let label = pcp::archive_base(&job.label).ok_or(NoArchive::Nameless)?.to_owned();
+    /// Where the archive is that a job found a part of, and its base.
+    pub(crate) fn find_archive(&self, job: &ReadJob) -> Result<(PcpLocation, PathBuf), NoArchive> {
+        let label = pcp::archive_base(&job.label()).ok_or(NoArchive::Nameless)?.to_owned();
         match &job.at {
             // Whoever gave a link meant its target.
             Where::Given(path) => {
                 let base = pcp_base(&path.canonicalize()?).ok_or(NoArchive::Nameless)?;
-                let (below, parts) = pcp::find_archive_parts(&base)?;
-                Ok((Where::Pcp(Arc::new(below), parts), base, label))
+                let (folder, parts) = pcp::find_archive_parts(&base)?;
+                Ok((PcpLocation { folder: Arc::new(folder), parts, label }, base))
             }
-            Where::Below(below, path) => {
-                let base = pcp_base(path).ok_or(NoArchive::Nameless)?;
-                let key = (folder_key(below), base);
+            Where::Below(folder, _) => {
+                let key = pcp_key(job).ok_or(NoArchive::Nameless)?;
                 let parts = self.0.get(&key).cloned().unwrap_or_default();
-                let at = Where::Pcp(Arc::clone(below), parts);
-                Ok((at, below.real_path()?.join(key.1), label))
+                let base = folder.opened.real_path()?.join(&key.1);
+                Ok((PcpLocation { folder: Arc::clone(&folder.opened), parts, label }, base))
             }
             Where::Pcp(..) | Where::Host(..) => Err(NoArchive::Nameless),
         }

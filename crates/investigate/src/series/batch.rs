@@ -70,21 +70,21 @@ impl Series {
     pub(crate) fn flush_batch(&mut self, batch: &mut SeriesBatch) {
         let base = self.samples.len().saturating_sub(batch.rows);
         batch.rows = 0;
-        if self.columns.is_empty() {
-            self.columns.resize_with(Metric::ALL.len(), MetricColumn::default);
-        }
-        for (index, values) in batch.metrics.iter_mut().enumerate() {
+        for (metric, values) in Metric::ALL.iter().zip(&mut batch.metrics) {
             let present = std::mem::take(&mut values.present);
             let rows = ROWS - present.leading_zeros() as usize;
+            if rows == 0 {
+                continue;
+            }
             let growth = self
                 .columns
-                .get(index)
-                .map_or(0, |column| column.growth_at((base + rows).saturating_sub(1)));
-            if rows == 0 || !self.claim_room(growth) {
+                .get(*metric)
+                .map_or(base + rows, |column| column.growth_at((base + rows).saturating_sub(1)));
+            if !self.claim_room(growth) {
                 continue;
             }
             if let (Some(column), Some(values)) =
-                (self.columns.get_mut(index), values.values.get(..rows))
+                (self.columns.get_or_add(*metric), values.values.get(..rows))
             {
                 column.append_batch(base, present, values);
             }

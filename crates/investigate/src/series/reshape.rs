@@ -15,8 +15,7 @@ impl Series {
 
     /// About how many bytes its rows take.
     pub fn estimate_bytes(&self) -> usize {
-        let packed = self.packed.iter().map(|(_, column)| column);
-        let columns = self.columns.iter().chain(packed).chain(self.commands.values());
+        let columns = self.columns.iter().chain(self.commands.values());
         let values: usize = columns.map(|column| column.values.len() + column.present.len()).sum();
         let words = |mark: &Mark| match &mark.kind {
             MarkKind::Event(event) => event.what.len(),
@@ -27,37 +26,11 @@ impl Series {
         values * size_of::<f64>() + self.samples.len() * size_of::<SeriesSample>() + marks
     }
 
-    /// Gives back what columns without values take, most of a file of a few rows, until
-    /// [`Self::unpack_columns`].
-    pub(crate) fn pack_columns(&mut self) {
-        let columns = std::mem::take(&mut self.columns).into_iter().enumerate();
-        self.packed.extend(columns.filter(|(_, column)| column.rows > 0));
-        self.packed.shrink_to_fit();
-        for (_, column) in &mut self.packed {
-            column.values.shrink_to_fit();
-            column.present.shrink_to_fit();
-        }
-        self.samples.shrink_to_fit();
-        self.marks.shrink_to_fit();
-    }
-
-    pub(crate) fn unpack_columns(&mut self) {
-        let packed = std::mem::take(&mut self.packed);
-        if !packed.is_empty() && self.columns.is_empty() {
-            self.columns.resize_with(Metric::ALL.len(), MetricColumn::default);
-        }
-        for (place, column) in packed {
-            if let Some(empty) = self.columns.get_mut(place) {
-                *empty = column;
-            }
-        }
-    }
-
-    /// About how many bytes it takes with packed columns, beyond its rows.
+    /// About how many bytes it takes beyond its rows.
     pub(crate) fn estimate_overhead(&self) -> usize {
-        let columns = self.columns.iter().filter(|column| column.rows > 0).count();
         size_of::<Self>()
-            + (columns + self.commands.len()) * 2 * size_of::<MetricColumn>()
+            + Metric::ALL.len()
+            + (self.columns.iter().count() + self.commands.len()) * 2 * size_of::<MetricColumn>()
             + self.source.len()
     }
 

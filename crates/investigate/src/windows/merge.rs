@@ -16,7 +16,7 @@ pub(super) fn merge_windows(host: &GatheredHost, mut all: Vec<Series>) -> Vec<Se
             }
         }
     }
-    let mut all = join_collectors(all);
+    let mut all = join_collectors(all.into_iter().map(Box::new));
     rename_after_files(host, &mut all);
     let mut of_format: BTreeMap<SourceFormat, Vec<Problem>> = BTreeMap::new();
     for (format, problem) in problems {
@@ -61,13 +61,15 @@ fn name_after_files(series: &Series, ends: Option<(FileBegin<'_>, FileBegin<'_>)
 }
 
 /// One series a collector, also for those without a host's name: here all are of one host.
-pub(super) fn join_collectors(mut parts: Vec<Series>) -> Vec<Series> {
-    parts.retain(|part| part.span().is_some() || !part.marks.is_empty());
-    let name = parts.iter().find_map(|part| part.host.clone());
-    for part in &mut parts {
+pub(super) fn join_collectors(parts: impl Iterator<Item = Box<Series>>) -> Vec<Series> {
+    let mut name = None;
+    let mut kept = Vec::new();
+    for mut part in parts.filter(|part| part.span().is_some() || !part.marks.is_empty()) {
+        name = name.or_else(|| part.host.clone());
         part.host.get_or_insert_default();
+        kept.push(part);
     }
-    let mut series = rotation::join_rotated_files(parts);
+    let mut series = rotation::join_rotated_files(kept);
     series.iter_mut().for_each(|series| series.host.clone_from(&name));
     series
 }

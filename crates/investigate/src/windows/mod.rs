@@ -40,7 +40,7 @@ pub(crate) fn build_histories(
 }
 
 /// Rows of a piece that were kept, and how many windows still have to look at them.
-type RetainedPiece = Mutex<(usize, Option<Series>)>;
+type RetainedPiece = Mutex<(usize, Option<Box<Series>>)>;
 
 struct Looked {
     left: usize,
@@ -185,12 +185,12 @@ fn load_window_series(
         }
     }
     if !absent.is_empty() {
+        let loaded = load(&absent).into_iter();
         parts.extend(
-            load(&absent).into_iter().filter_map(|(at, series)| Some((*absent.get(at)?, series))),
+            loaded.filter_map(|(at, series)| Some((*absent.get(at)?, Box::new(series)))),
         );
     }
-    let on_clock = |(placed, mut series): (&PlacedPiece, Series)| {
-        series.unpack_columns();
+    let on_clock = |(placed, mut series): (&PlacedPiece, Box<Series>)| {
         if let Some(year) = placed.piece.year {
             series.shift_moments(|at, _| clock::in_year(at, year));
         }
@@ -202,7 +202,7 @@ fn load_window_series(
         series.clip_to_window(from, to);
         series
     };
-    join_collectors(parts.into_iter().map(on_clock).collect())
+    join_collectors(parts.into_iter().map(on_clock))
 }
 
 #[derive(Debug)]
@@ -287,11 +287,11 @@ mod tests {
                 folders: Vec::new(),
                 group: None,
                 root: None,
-                hull: series.clone_metadata(),
+                hull: Box::new(series.clone_metadata()),
                 span: series.span(),
                 samples: series.total_rows(),
                 weight: series.estimate_bytes(),
-                kept: keep.then_some(series),
+                kept: keep.then_some(series).map(Box::new),
                 year: None,
             }
         });

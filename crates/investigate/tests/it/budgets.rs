@@ -237,6 +237,25 @@ fn folders_take_time_by_their_number() {
     assert_eq!((many.sources, many.left_out), (MANY / 4, false));
 }
 
+/// As many files as are read in one run, and more: what is kept of each is little, and of the rest a
+/// count.
+#[test]
+fn files_without_end_take_little() {
+    let cost = cost_of_bytes(&tar_of(45_000, |at| (format!("sar{at}"), sar_text("db7", at))));
+    assert!(cost.left_out && cost.memory < MOST_MEMORY, "in a tar: {cost:?}");
+    let folder = tempfile::tempdir().unwrap();
+    for at in 0..100_000 {
+        let inner = folder.path().join(format!("{}", at % 20_000));
+        if at < 20_000 {
+            fs::create_dir(&inner).unwrap();
+        }
+        let text = if at < 45_000 { sar_text("db7", at) } else { b"nothing\n".to_vec() };
+        fs::write(inner.join(format!("sar{at}")), text).unwrap();
+    }
+    let cost = cost_of(folder.path());
+    assert!(cost.left_out && cost.memory < MOST_MEMORY, "in folders: {cost:?}");
+}
+
 /// More files than a tar of its size can have are left out, and said.
 #[test]
 fn files_beyond_those_that_are_read_are_told() {
@@ -270,6 +289,23 @@ fn what_unpacks_to_nothing_takes_little() {
     let twice = packed(&packed(&vec![b'\n'; 512 << 20]));
     let cost = cost_of_bytes(&twice);
     assert!(twice.len() < 16 << 10 && cost.memory < 100 << 10, "{} {cost:?}", twice.len());
+}
+
+/// Lines cost time by their number, however few bytes of a compressed file they are.
+#[test]
+fn short_lines_are_read_by_what_came() {
+    let meminfo = b"Sat Nov 21 22:47:35 UTC 2026\nMemTotal: 1 kB\nMemFree: 1 kB\n";
+    for (what, begin, line) in [
+        ("vmstat", &vmstat_text(0)[..], "\n"),
+        ("sar", &sar_text("db1", 0), "a\n"),
+        ("meminfo", meminfo, "1\n"),
+    ] {
+        let mut bytes = begin.to_vec();
+        bytes.extend_from_slice(line.repeat(8 << 20).as_bytes());
+        let cost = cost_of_bytes(&packed(&bytes));
+        assert!(cost.left_out && cost.sources > 0, "{line:?} behind {what}: {cost:?}");
+        assert!(cost.memory < 100 << 10, "{line:?} behind {what}: {cost:?}");
+    }
 }
 
 /// PCP's own programs read an archive by its path, so its parts are unpacked into a folder.
