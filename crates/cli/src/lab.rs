@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use hugewise_host::source::RawSource as _;
+use hugewise_host::source::output_place::create_output_folder;
 use hugewise_host::{FactReader, kernel};
 use hugewise_lab::budget::ResourceGauge;
 use hugewise_lab::cancel::Cancel;
@@ -277,14 +278,8 @@ fn save_report(folder: &Path, report: &LabReport<'_>) -> Result<(), CommandFailu
     Ok(())
 }
 
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the user named the folder; nothing of the host is read"
-)]
 fn make_folder(folder: &Path) -> Result<(), CommandFailure> {
-    // A path that ends in `.` cannot be created; without it, it can.
-    let folder: PathBuf = folder.components().collect();
-    std::fs::create_dir_all(&folder).map_err(|error| CommandFailure::for_path(&folder, error))
+    create_output_folder(folder).map_err(|error| CommandFailure::for_path(folder, error))
 }
 
 fn print_report(common: &Common, report: &LabReport<'_>) -> Result<(), CommandFailure> {

@@ -6,8 +6,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use hugewise_host::Source;
+use hugewise_host::source::output_place::{OutputPlace, open_output_file};
 use hugewise_report::screen::Spans;
 use hugewise_report::{UnnamedFile, plain};
+use rustix::fs::{FileType, Mode, OFlags, Stat};
 
 use crate::hints::PathKind;
 use crate::terminal;
@@ -121,13 +123,13 @@ fn cannot_write(path: &Path, error: &io::Error) -> CommandFailure {
 
 /// Fails early, without changing an existing file.
 pub(crate) fn check_writable(path: &Path) -> Result<(), CommandFailure> {
-    let opened = open_ours(path, std::fs::OpenOptions::new().append(true).create(true));
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND;
+    let opened = open_output_file(path, flags, READABLE);
     opened.map(drop).map_err(|error| cannot_write(path, &error))
 }
 
 pub(crate) fn write_file(path: &Path, text: &[u8]) -> Result<(), CommandFailure> {
-    let opened =
-        open_ours(path, std::fs::OpenOptions::new().write(true).create(true).truncate(true));
+    let opened = open_output_file(path, REWRITTEN, READABLE);
     let written = opened.and_then(|mut file| file.write_all(text));
     written.map_err(|error| cannot_write(path, &error))
 }
@@ -139,47 +141,26 @@ pub(crate) fn replace_file(path: &Path, text: &[u8]) -> Result<(), CommandFailur
 }
 
 fn try_replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
-    use rustix::fs::{FileType, lstat};
-    let is_other =
-        |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile;
-    if lstat(path).is_ok_and(is_other) {
+    let place = OutputPlace::find(path)?;
+    let is_other = |stat: Stat| FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile;
+    if place.stat().is_ok_and(is_other) {
         return Err(io::Error::other(
             "is not a regular file, and hugewise would have to replace it; name another file",
         ));
     }
-    let (unnamed, mut file) = UnnamedFile::create(path, 0o600)?;
+    let (unnamed, mut file) = UnnamedFile::create_at(place, 0o600)?;
     file.write_all(text)?;
     unnamed.rename_to_target(&file)
 }
 
 pub(crate) fn create_file(path: &Path) -> Result<io::BufWriter<std::fs::File>, CommandFailure> {
-    use std::os::unix::fs::OpenOptionsExt;
-    let opened = open_ours(
-        path,
-        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600),
-    );
+    let opened = open_output_file(path, REWRITTEN, Mode::RUSR | Mode::WUSR);
     opened.map(io::BufWriter::new).map_err(|error| cannot_write(path, &error))
 }
 
-/// Follows no link that another user has put there, as everybody may in /tmp.
-fn open_ours(path: &Path, options: &mut std::fs::OpenOptions) -> io::Result<std::fs::File> {
-    use std::os::unix::fs::OpenOptionsExt;
-
-    use rustix::fs::{FileType, OFlags, lstat};
-    let link =
-        lstat(path).ok().filter(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Symlink);
-    match link {
-        Some(link) if link.st_uid != 0 && link.st_uid != rustix::process::geteuid().as_raw() => {
-            Err(io::Error::other(format!(
-                "is a link that belongs to user {}, so hugewise does not follow it",
-                link.st_uid
-            )))
-        }
-        Some(_) => options.open(path),
-        // Nor one that appears between the two calls.
-        None => options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path),
-    }
-}
+const REWRITTEN: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::TRUNC);
+/// Less the umask.
+const READABLE: Mode = Mode::from_raw_mode(0o666);
 
 /// Escapes what others named.
 pub(crate) fn print_clean(text: &str) -> Result<(), CommandFailure> {

@@ -2,7 +2,6 @@
 
 pub(crate) mod command_line;
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -13,10 +12,12 @@ use hugewise_diagnose::sizing::{self, Request, SizeError, Sizing};
 use hugewise_diagnose::{Diagnosis, DiagnosisOptions, target, untrusted};
 use hugewise_engines::instance_names;
 use hugewise_host::Source;
+use hugewise_host::source::output_place::OutputPlace;
 use hugewise_model::escape::shell;
 use hugewise_model::{Host, Instance, PageCount, PageSize, Reason, Unread};
 use hugewise_report::{PlanReport, formats};
 use hugewise_system::Unfit;
+use rustix::fs::Mode;
 
 use crate::argument::Wrong;
 use crate::captured_system::CapturedSystem;
@@ -462,7 +463,6 @@ pub(crate) fn same_host(plan: &Plan, system: &dyn System) -> Result<(), CommandF
 
 /// Only its owner may read the new file, as it has contents of the host's files.
 fn save_plan(path: &Path, plan: &Plan) -> Result<(), CommandFailure> {
-    use std::os::unix::fs::OpenOptionsExt;
     let failed = |error: io::Error| {
         let advice = if error.kind() == io::ErrorKind::AlreadyExists {
             "; --out names a new file"
@@ -471,12 +471,12 @@ fn save_plan(path: &Path, plan: &Plan) -> Result<(), CommandFailure> {
         };
         CommandFailure::new(format!("cannot write {}: {error}{advice}", path.display()))
     };
-    let mut file =
-        File::options().write(true).create_new(true).mode(0o600).open(path).map_err(failed)?;
+    let place = OutputPlace::find(path).map_err(failed)?;
+    let mut file = place.create_file(Mode::RUSR | Mode::WUSR).map_err(failed)?;
     let written = file.write_all(plan.to_json().as_bytes()).and_then(|()| file.sync_all());
     written.map_err(|error| {
         // Removes what would be half a plan.
-        let _ = std::fs::remove_file(path);
+        let _ = place.remove_file();
         failed(error)
     })
 }

@@ -8,15 +8,14 @@ mod arguments;
 mod boot_loader;
 mod forms;
 mod line_filter;
+mod new_files;
 mod processes;
 mod redact;
 mod settings;
 pub mod shape;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, symlink};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use hugewise_model::Observed;
@@ -26,6 +25,7 @@ pub use forms::{Forms, KeepsArguments, KeepsFile, KeepsValue};
 use hugewise_source::RawSource as _;
 use hugewise_source::RecordingSource;
 use hugewise_source::captured::{NOTE, Note, PAGE_SIZES, SCHEMA};
+use hugewise_source::output_place::OutputPlace;
 use hugewise_source::recording::RecordedAnswers;
 use hugewise_source::tree::Tree;
 
@@ -205,26 +205,15 @@ pub fn write(
     if name.is_empty() {
         return Err(failed(io::ErrorKind::InvalidInput.into()));
     }
-    let temporary = target.with_file_name(format!(".{name}.{}.partial", std::process::id()));
-    let tar = name.ends_with(".tar.gz") || name.ends_with(".tgz");
-    let done = if tar {
-        let file = new_file(&temporary).map_err(failed)?;
-        write_tar(&content, file)
-            .and_then(|file| file.sync_all())
-            .and_then(|()| place_file(&temporary, target))
+    let place = OutputPlace::find(target).map_err(failed)?;
+    let temporary = place.beside(format!(".{name}.{}.partial", std::process::id()));
+    let temporary = temporary.map_err(failed)?;
+    if name.ends_with(".tar.gz") || name.ends_with(".tgz") {
+        new_files::write_new_tar(&content, &temporary, &place)
     } else {
-        std::fs::DirBuilder::new().mode(0o700).create(&temporary).map_err(failed)?;
-        // An empty folder that is there gives way, by the kernel's own rule.
-        write_folder(&content, &temporary).and_then(|()| std::fs::rename(&temporary, target))
-    };
-    if let Err(error) = done {
-        // What went wrong first is what matters.
-        drop(match tar {
-            true => std::fs::remove_file(&temporary),
-            false => std::fs::remove_dir_all(&temporary),
-        });
-        return Err(failed(error));
+        new_files::write_new_folder(&content, &temporary, &place)
     }
+    .map_err(failed)?;
     Ok(WrittenCapture {
         target: target.to_owned(),
         files: content.files.len(),
@@ -519,44 +508,6 @@ fn write_tar<W: io::Write>(content: &CaptureFileSet, stream: W) -> io::Result<W>
         tar.append_data(&mut header, format!("{TOP}{path}"), io::empty())?;
     }
     tar.into_inner()?.finish()
-}
-
-fn new_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
-
-fn write_folder(content: &CaptureFileSet, root: &Path) -> io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.mode(0o700).recursive(true);
-    let below = |path: &str| root.join(path.trim_start_matches('/'));
-    let make_way = |path: &str| -> io::Result<PathBuf> {
-        let path = below(path);
-        path.parent().map_or(Ok(()), |folder| builder.create(folder))?;
-        Ok(path)
-    };
-    for folder in &content.folders {
-        builder.create(below(folder))?;
-    }
-    for (path, bytes) in &content.files {
-        new_file(&make_way(path)?)?.write_all(bytes)?;
-    }
-    for (path, target) in &content.links {
-        symlink(target, make_way(path)?)?;
-    }
-    Ok(())
-}
-
-/// Never in place of another.
-fn place_file(temporary: &Path, target: &Path) -> io::Result<()> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    match renameat_with(CWD, temporary, CWD, target, RenameFlags::NOREPLACE) {
-        // File systems without this: a link takes no other's place either.
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-            std::fs::hard_link(temporary, target)?;
-            std::fs::remove_file(temporary)
-        }
-        done => Ok(done?),
-    }
 }
 
 #[cfg(test)]

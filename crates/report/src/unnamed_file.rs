@@ -3,33 +3,42 @@
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use hugewise_host::source::output_place::OutputPlace;
+use rustix::fs::Mode;
 
 /// A file under a hidden name beside its own, so that readers see the previous file or this one,
 /// never a part. Dropped before it got its name, it is removed.
 pub struct UnnamedFile {
-    temporary: PathBuf,
-    target: PathBuf,
+    temporary: OutputPlace,
+    target: OutputPlace,
 }
 
 impl UnnamedFile {
     /// Begins a file of that mode, whatever the umask is.
     ///
     /// # Errors
-    /// Where the folder takes no file.
+    /// Where the folder takes no file, or the way to it is another user's link.
     pub fn create(target: &Path, mode: u32) -> io::Result<(Self, File)> {
-        let not_a_name = || io::Error::new(io::ErrorKind::InvalidInput, "is not a file name");
-        let name = target.file_name().ok_or_else(not_a_name)?;
+        Self::create_at(OutputPlace::find(target)?, mode)
+    }
+
+    /// The same at a place that was found.
+    ///
+    /// # Errors
+    /// Where the folder takes no file.
+    pub fn create_at(target: OutputPlace, mode: u32) -> io::Result<(Self, File)> {
         let mut last = None;
         for attempt in 0..100_u32 {
             let mut hidden = OsString::from(".");
-            hidden.push(name);
+            hidden.push(target.name());
             hidden.push(format!(".{}-{attempt}.part", std::process::id()));
-            let temporary = target.with_file_name(hidden);
-            match File::options().write(true).create_new(true).mode(mode).open(&temporary) {
+            let temporary = target.beside(hidden)?;
+            match temporary.create_file(Mode::from_raw_mode(mode)) {
                 Ok(file) => {
-                    let unnamed = Self { temporary, target: target.to_owned() };
+                    let unnamed = Self { temporary, target };
                     file.set_permissions(Permissions::from_mode(mode))?;
                     return Ok((unnamed, file));
                 }
@@ -46,13 +55,13 @@ impl UnnamedFile {
     /// Where the disk is full, or the name cannot be taken; nothing is left then.
     pub fn rename_to_target(self, written: &File) -> io::Result<()> {
         written.sync_all()?;
-        std::fs::rename(&self.temporary, &self.target)
+        self.temporary.rename_to(&self.target)
     }
 }
 
 impl Drop for UnnamedFile {
     fn drop(&mut self) {
         // Fails after the rename, when nothing is left to remove.
-        let _ = std::fs::remove_file(&self.temporary);
+        let _ = self.temporary.remove_file();
     }
 }

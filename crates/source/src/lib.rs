@@ -15,6 +15,7 @@ pub mod map;
 mod memoized;
 mod minute_cache;
 mod openat2;
+pub mod output_place;
 pub mod overlay;
 mod own_root;
 pub mod owner;

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Calls that make or change a file.
-const WRITES: [&str; 7] = [
+const WRITES: [&str; 9] = [
     "fs::write(",
     ".write(true)",
     ".append(true)",
@@ -15,16 +15,18 @@ const WRITES: [&str; 7] = [
     "OFlags::WRONLY",
     "OFlags::RDWR",
     "OFlags::CREATE",
+    ".create_file(",
+    "open_output_file(",
 ];
 
 /// Files that have one, and what it writes.
-const OF_THEIR_OWN: [(&str, &str); 17] = [
+const OF_THEIR_OWN: [(&str, &str); 18] = [
     ("cli/src/investigate.rs", "series that are handed out"),
     ("cli/src/outcome.rs", "logs and reports that the command line names"),
     ("cli/src/plan.rs", "the plan"),
     ("cli/src/record/export.rs", "what was recorded, as a file that the command line names"),
     ("fleet/src/lake.rs", "tables, in a folder that the command line names"),
-    ("host/src/capture.rs", "a capture"),
+    ("host/src/capture/new_files.rs", "a capture"),
     ("investigate/src/readers/pcp/mod.rs", "an archive unpacked, in a folder of its own"),
     ("lab/src/experiments/cluster.rs", "a database cluster in a folder of its own"),
     ("lab/src/fake_server/server.rs", "that the kernel is to kill this process first"),
@@ -45,6 +47,7 @@ const OF_THEIR_OWN: [(&str, &str); 17] = [
         "a file without a name, which takes its own only once it is whole",
     ),
     ("serve/src/textfile.rs", "a file for node_exporter"),
+    ("source/src/output_place.rs", "what the command line names, for all of these"),
 ];
 
 #[test]

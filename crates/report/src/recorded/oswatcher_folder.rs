@@ -5,14 +5,15 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use hugewise_host::source::output_place::OutputPlace;
 use hugewise_model::calendar::civil_time;
 use hugewise_record::ring::{RingEntry, read_in_order};
 use hugewise_record::{HostSample, status};
 use jiff::civil::DateTime;
-use rustix::fs::{CWD, Mode, OFlags, fstat, mkdirat, openat};
+use rustix::fs::{Mode, OFlags, openat};
 
 use super::ExportSpan;
 use super::export::export_error;
@@ -34,10 +35,11 @@ const HOURS_A_BLOCK: usize = 2;
 pub fn export_oswatcher(ring: &Path, span: ExportSpan, folder: &Path) -> io::Result<()> {
     let file = status::open_ring(ring)?;
     let most = hours_allowed(&file)?;
-    let folder = create_folder(CWD, folder)?;
+    let folder = OutputPlace::find(folder)?.create_folder()?;
+    let create_inner = |name: &str| OutputPlace::below(folder.try_clone()?, name).create_folder();
     let mut tools = [
-        HourlyFiles::new(create_folder(&folder, "oswmeminfo")?, "meminfo", most),
-        HourlyFiles::new(create_folder(&folder, "oswvmstat")?, "vmstat", most),
+        HourlyFiles::new(create_inner("oswmeminfo")?, "meminfo", most),
+        HourlyFiles::new(create_inner("oswvmstat")?, "vmstat", most),
     ];
     let mut before: Option<(u64, Box<HostSample>)> = None;
     let mut failed = Ok(());
@@ -102,19 +104,6 @@ fn to_file_name(host: &str) -> String {
 fn sample_hour(sample: &HostSample) -> Option<(String, DateTime)> {
     let time = civil_time(sample.wall)?;
     Some((time.strftime("%y.%m.%d.%H00").to_string(), time))
-}
-
-/// Makes a new folder and opens it.
-fn create_folder(below: impl AsFd, path: impl rustix::path::Arg + Copy) -> io::Result<OwnedFd> {
-    mkdirat(&below, path, Mode::RWXU)?;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = openat(&below, path, flags, Mode::empty())?;
-    if fstat(&folder)?.st_uid != rustix::process::geteuid().as_raw() {
-        return Err(export_error(
-            "another user put a folder in the place of the one that was made",
-        ));
-    }
-    Ok(folder)
 }
 
 fn write(

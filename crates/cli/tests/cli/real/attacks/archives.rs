@@ -231,6 +231,11 @@ fn a_folder_of_traps_is_gone_through() {
         said(&output)
     );
     assert!(!said(&output).contains("root:"), "{}", said(&output));
+    assert!(
+        said(&output).contains("are pipes, sockets or devices, and not opened"),
+        "{}",
+        said(&output)
+    );
 }
 
 /// Links in the place of what is written, in folders that everybody may write to.
@@ -273,4 +278,42 @@ fn planted_links_are_not_written_through() {
     let left: Vec<_> =
         fs::read_dir(&shared).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.len() <= 4, "{left:?}");
+}
+
+/// A link of a user's in the place of a folder, which the kernel follows in his own folders.
+#[test]
+fn no_folder_of_a_path_that_is_written_is_a_link_of_another_users() {
+    let attacker = require!(Attacker::new());
+    let folder = harness::folder();
+    let victim = folder.path().join("victim");
+    fs::create_dir(&victim).unwrap();
+    attacker.link("out", &victim);
+    let out = attacker.path("out");
+    let sar = fixture("two-freezes.sar");
+    let (series, report) = (out.join("series.csv"), out.join("report.html"));
+    let written = |name: &str| out.join(name).into_os_string().into_string().unwrap();
+    let writes: [&[&str]; 8] = [
+        &["capture", "-o", &written("capture.tar.gz")],
+        &["capture", "-o", &written("capture")],
+        &["serve", "--once", "--textfile", &written("hugewise.prom")],
+        &["run", "--report", "--format", "json", "--out", &written("run.json"), "--", "/bin/true"],
+        &["plan", "--out", &written("plan.json")],
+        &["report", "--output", report.to_str().unwrap()],
+        &["investigate", "--series", series.to_str().unwrap(), sar.to_str().unwrap()],
+        &["collect", "--out", &written("lake"), sar.to_str().unwrap()],
+    ];
+    for arguments in writes {
+        let output = Command::new(HUGEWISE).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", said(&output));
+        assert!(said(&output).contains("user 4242"), "{arguments:?}: {}", said(&output));
+        assert_eq!(fs::read_dir(&victim).unwrap().count(), 0, "{arguments:?}");
+    }
+    // An administrator's own link, and a user's folder itself, are what they say.
+    let own = folder.path().join("own");
+    std::os::unix::fs::symlink(&victim, &own).unwrap();
+    for place in [&own, &attacker.folder("mine")] {
+        let path = place.join("capture.tar.gz");
+        harness::must(Command::new(HUGEWISE).args(["capture", "-o"]).arg(&path));
+        assert!(path.exists());
+    }
 }
