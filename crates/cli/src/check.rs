@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use hugewise_diagnose::{Diagnosis, DiagnosisOptions};
 use hugewise_model::{Instance, InstanceId, Level};
-use hugewise_report::{CheckOutcome, CheckReport};
+use hugewise_report::{CheckOutcome, CheckReport, CountedServers};
 
 use crate::failover_instances::Also;
 use crate::format::PageFormat;
@@ -79,11 +79,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome, CommandFailur
     let checked = CheckReport::from_diagnosis(&diagnosis, arguments.root.as_deref());
     let text = arguments.format.render(&checked, arguments.color, arguments.verbose)?;
     outcome::print_output(&text)?;
-    Ok(check_outcome(&checked, arguments.fail_on))
+    let counted = match arguments.instance {
+        Some(_) => CountedServers::Named,
+        None => CountedServers::VouchedFor,
+    };
+    Ok(check_outcome(&checked, arguments.fail_on, counted))
 }
 
-fn check_outcome(checked: &CheckReport<'_>, fail_on: FailOn) -> CommandOutcome {
-    match checked.decide_outcome(fail_on.level()) {
+fn check_outcome(
+    checked: &CheckReport<'_>,
+    fail_on: FailOn,
+    counted: CountedServers,
+) -> CommandOutcome {
+    match checked.decide_outcome(fail_on.level(), counted) {
         CheckOutcome::Fine => CommandOutcome::Fine,
         CheckOutcome::Found => CommandOutcome::Found,
         CheckOutcome::Incomplete => CommandOutcome::Incomplete,
@@ -153,6 +161,7 @@ mod tests {
         check_outcome(
             &CheckReport { host: &host, instances: &[], assessment, unread, root: None },
             fail_on,
+            CountedServers::VouchedFor,
         )
     }
 
@@ -195,7 +204,10 @@ mod tests {
             unread: &[],
             root: None,
         };
-        assert_eq!(check_outcome(&checked, FailOn::Warn), CommandOutcome::Incomplete);
+        assert_eq!(
+            check_outcome(&checked, FailOn::Warn, CountedServers::VouchedFor),
+            CommandOutcome::Incomplete
+        );
         // What a file is called says nothing of why it is not known.
         let odd = assessment(&[], &[("/etc/sysctl.d/x: absent", Reason::Denied)]);
         assert_eq!(outcome(true, &odd, &[], FailOn::Warn), CommandOutcome::Incomplete);
@@ -205,5 +217,30 @@ mod tests {
                 Some(InstanceId { engine: hugewise_model::Engine::Oracle, name: "PROD".into() });
         });
         assert_eq!(outcome(false, &no_maps, &[], FailOn::Warn), CommandOutcome::Incomplete);
+    }
+
+    /// Anybody can start a program under a server's name of which nothing can be read.
+    #[test]
+    fn what_is_not_known_of_a_stranger_counts_where_he_is_asked_for() {
+        let mut stranger = Instance { name: "15/main".into(), ..Instance::default() };
+        let mut hidden = assessment(&[], &[("/proc/9/maps", Reason::Denied)]);
+        hidden.unknown.iter_mut().for_each(|verdict| verdict.instance = Some(stranger.id()));
+        let host = Host { live: true, processes: Observed::Known(Vec::new()), ..Host::default() };
+        let outcome_of = |stranger: &Instance, counted| {
+            let instances = std::slice::from_ref(stranger);
+            let checked = CheckReport {
+                host: &host,
+                instances,
+                assessment: &hidden,
+                unread: &[],
+                root: None,
+            };
+            check_outcome(&checked, FailOn::Warn, counted)
+        };
+        let (vouched, named) = (CountedServers::VouchedFor, CountedServers::Named);
+        assert_eq!(outcome_of(&stranger, vouched), CommandOutcome::Fine);
+        assert_eq!(outcome_of(&stranger, named), CommandOutcome::Incomplete);
+        stranger.trusted_by = vec![hugewise_model::trusted_by::TrustReason::Unit];
+        assert_eq!(outcome_of(&stranger, vouched), CommandOutcome::Incomplete);
     }
 }

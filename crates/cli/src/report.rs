@@ -10,7 +10,7 @@ use hugewise_host::Source;
 use hugewise_investigate::{Investigation, Options};
 use hugewise_model::escape::shell;
 use hugewise_model::{Host, Instance, Unread};
-use hugewise_report::{CheckOutcome, CheckReport, HostReport, SizeReport, Stop};
+use hugewise_report::{CheckOutcome, CheckReport, CountedServers, HostReport, SizeReport, Stop};
 
 use crate::captured_system::CapturedSystem;
 use crate::check::FailOn;
@@ -227,7 +227,7 @@ fn write(arguments: &Arguments, report: &HostReport<'_>) -> Result<(), CommandFa
 
 /// Findings win over what could not be read or planned.
 fn report_outcome(report: &HostReport<'_>, fail_on: FailOn) -> CommandOutcome {
-    let answer = report.checked.decide_outcome(fail_on.level());
+    let answer = report.checked.decide_outcome(fail_on.level(), CountedServers::VouchedFor);
     let told = report.investigation;
     let incident = told.is_some_and(|investigation| {
         investigation.hosts.iter().any(|history| !history.incidents.is_empty())

@@ -11,6 +11,7 @@ use hugewise_host::{Source, directory};
 use hugewise_model::{Host, Instance, Level, Remedy, Unread};
 
 use crate::case::{DiagnosedCase, group_into_cases};
+use crate::left_out_accounts::explain_left_out_accounts;
 use crate::{Assessment, assess_host, remedy};
 
 /// How a host is diagnosed.
@@ -100,6 +101,10 @@ impl Diagnosis {
         session_activity::measure_session_activity(&host, source, &mut instances, before);
         let engines_stage = clock.end_stage("engines", unread.len());
 
+        if host.hidden.is_none() {
+            let explain = |unread: &[Unread]| explain_left_out_accounts(&host, &instances, unread);
+            host.hidden = explain(&host.unread).or_else(|| explain(&unread));
+        }
         let assessment = assess_host(&host, &instances);
         let rules_stage = clock.end_stage("rules", assessment.unknown.len());
         unread.extend_from_slice(&host.unread);

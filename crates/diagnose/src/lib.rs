@@ -19,6 +19,7 @@ pub mod forecast;
 pub mod growth;
 mod idle;
 pub mod ipc_privileges;
+mod left_out_accounts;
 pub mod login;
 pub mod memlock_charges;
 mod memlock_witness;
@@ -134,7 +135,11 @@ fn run_rules(facts: &RuleFacts<'_>, asleep: &[Instance]) -> (Vec<Finding>, Vec<U
         };
         let (about, missing) = run_all_rules(facts);
         findings.extend(about.into_iter().filter(|finding| is_stranger(&finding.instance)));
-        unknown.extend(missing.into_iter().filter(|verdict| is_stranger(&verdict.instance)));
+        // A fact that the host lacks stays the host's.
+        let known: BTreeSet<String> =
+            unknown.iter().map(|verdict| verdict.missing.clone()).collect();
+        let missing = missing.into_iter().filter(|verdict| is_stranger(&verdict.instance));
+        unknown.extend(missing.filter(|verdict| !known.contains(&verdict.missing)));
     }
     (findings, unknown)
 }

@@ -145,6 +145,13 @@ pub enum Reason {
     Malformed(String),
     /// Left out, so that the reading stays within its limits.
     Skipped(String),
+    /// The processes or files of one user beyond what is read of his.
+    LeftOut {
+        /// The user.
+        user: u32,
+        /// What is beyond which limit.
+        why: String,
+    },
     /// Nobody looked, what was seen does not tell, or there was no answer.
     Untold(Cow<'static, str>),
 }
@@ -173,6 +180,7 @@ impl fmt::Display for Reason {
             Self::Denied => f.write_str("denied"),
             Self::Malformed(why) => write!(f, "malformed: {why}"),
             Self::Skipped(why) => write!(f, "skipped: {why}"),
+            Self::LeftOut { why, .. } => f.write_str(why),
             Self::Untold(why) => f.write_str(why),
         }
     }

@@ -45,7 +45,7 @@ mod testing;
 
 pub use hugewise_model::escape::plain;
 
-pub use check_outcome::CheckOutcome;
+pub use check_outcome::{CheckOutcome, CountedServers};
 pub use host_report::{HostReport, Stop, VERSION};
 pub use lab::LabReport;
 pub use palette::Palette;

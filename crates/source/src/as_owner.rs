@@ -129,7 +129,8 @@ impl Budgets {
         let spent = self.spent.borrow();
         let over = spent.iter().filter_map(|(uid, spent)| Some((uid, spent.over.clone()?)));
         over.map(|(uid, why)| {
-            Unread::new(format!("files of user {uid}'s servers"), Reason::from_text(why))
+            let what = format!("files of user {uid}'s servers");
+            Unread::new(what, Reason::LeftOut { user: *uid, why })
         })
         .collect()
     }

@@ -87,7 +87,7 @@ impl UserBudget {
                 1 => format!("/proc/{pid}/{file}"),
                 _ => format!("/proc/PID/{file} of {count} processes of user {uid}"),
             };
-            Unread::new(what, Reason::Malformed(why))
+            Unread::new(what, Reason::LeftOut { user: uid, why })
         })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hugewise_diagnose::coverage::Coverage;
 use hugewise_diagnose::prediction::PredictionStage;
-use hugewise_model::{Host, Instance, InstanceId, Level, Observed, Reason, Unread};
+use hugewise_model::{Host, Instance, Level, Observed, Reason, Unread};
 
 use super::{cases, counted_noun};
 use crate::CheckReport;
@@ -72,24 +72,25 @@ pub(crate) fn list_undecided(checked: &CheckReport<'_>) -> Vec<String> {
 
 /// Moments of instances that cannot be told, and that no rule explains.
 pub(crate) fn open_moments(checked: &CheckReport<'_>) -> Vec<String> {
+    checked.instances.iter().filter_map(|instance| find_open_moment(checked, instance)).collect()
+}
+
+pub(crate) fn find_open_moment(checked: &CheckReport<'_>, instance: &Instance) -> Option<String> {
     let assessment = checked.assessment;
-    let explained = |id: &InstanceId| {
-        assessment.unknown.iter().any(|verdict| verdict.instance.as_ref() == Some(id))
+    let is_explained = assessment
+        .unknown
+        .iter()
+        .any(|verdict| verdict.instance.as_ref().is_some_and(|id| instance.has_id(id)));
+    let moments = assessment.situation.forecasts_for(instance).filter(|_| !is_explained)?;
+    // Of a stopped server, only the boot counts.
+    let asked =
+        |moment: &&PredictionStage| !instance.is_stopped() || **moment == PredictionStage::Boot;
+    let open = |moment: &&PredictionStage| {
+        asked(moment) && moments.at_stage(**moment).coverage == Coverage::Unknown
     };
-    let silent = checked.instances.iter().filter(|instance| !explained(&instance.id()));
-    let moments = silent.filter_map(|instance| {
-        let moments = assessment.situation.forecasts_for(instance)?;
-        // Of a stopped server, only the boot counts.
-        let asked =
-            |moment: &&PredictionStage| !instance.is_stopped() || **moment == PredictionStage::Boot;
-        let open = |moment: &&PredictionStage| {
-            asked(moment) && moments.at_stage(**moment).coverage == Coverage::Unknown
-        };
-        let moment = PredictionStage::ALL.iter().find(open)?;
-        let why = moments.at_stage(*moment).why.as_deref().unwrap_or("not told");
-        Some(format!("{} of {} ({why})", moment.as_str(), instance.title()))
-    });
-    moments.collect()
+    let moment = PredictionStage::ALL.iter().find(open)?;
+    let why = moments.at_stage(*moment).why.as_deref().unwrap_or("not told");
+    Some(format!("{} of {} ({why})", moment.as_str(), instance.title()))
 }
 
 /// The same file of many processes is one entry.

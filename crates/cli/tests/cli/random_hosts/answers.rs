@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hugewise_diagnose::coverage::{Coverage, measure_coverage};
 use hugewise_model::{Instance, Level};
 use hugewise_report::Report;
-use hugewise_report::{CheckOutcome, CheckReport, TextLayout, Verified};
+use hugewise_report::{CheckOutcome, CheckReport, CountedServers, TextLayout, Verified};
 
 use crate::random_hosts::judge::{Seen, is_out_of_sight};
 use crate::random_hosts::servers::{Kind, Policy, Server, Settings, State};
@@ -29,8 +29,8 @@ fn exit_codes(world: &World, seen: &Seen, moments: &BTreeMap<usize, Moments>) ->
         unread: &[],
         root: None,
     };
-    let (plain, grave) =
-        (checked.decide_outcome(Some(Level::Warn)), checked.decide_outcome(Some(Level::Error)));
+    let outcome_of = |level| checked.decide_outcome(Some(level), CountedServers::VouchedFor);
+    let (plain, grave) = (outcome_of(Level::Warn), outcome_of(Level::Error));
     let open = seen
         .instances
         .iter()

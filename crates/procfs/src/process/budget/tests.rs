@@ -101,7 +101,7 @@ impl RawSource for CountingSource {
     }
 }
 
-const WHY: &str = "malformed: left out: together this user's processes have too many mappings";
+const WHY: &str = "left out: together this user's processes have too many mappings";
 
 #[test]
 fn one_users_mappings_take_nothing_from_others() {
