@@ -53,7 +53,7 @@ mod tests {
     fn what_a_stranger_leaves_out_hides_no_server_and_an_accounts_may() {
         let mut host = Host::default();
         for (uid, name) in [(26, "postgres"), (1000, "mallory")] {
-            let user = User { name: name.into(), ..User::default() };
+            let user = User { name: name.into(), gid: uid, home: None };
             host.accounts.users.insert(uid, user);
         }
         let unread = |user| {

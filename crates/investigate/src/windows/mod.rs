@@ -186,9 +186,7 @@ fn load_window_series(
     }
     if !absent.is_empty() {
         let loaded = load(&absent).into_iter();
-        parts.extend(
-            loaded.filter_map(|(at, series)| Some((*absent.get(at)?, Box::new(series)))),
-        );
+        parts.extend(loaded.filter_map(|(at, series)| Some((*absent.get(at)?, Box::new(series)))));
     }
     let on_clock = |(placed, mut series): (&PlacedPiece, Box<Series>)| {
         if let Some(year) = placed.piece.year {

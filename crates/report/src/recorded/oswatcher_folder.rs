@@ -235,7 +235,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let precious = folder.path().join("precious");
         fs::write(&precious, "precious").unwrap();
-        let sub = create_folder(CWD, &folder.path().join("osw")).unwrap();
+        let sub = OutputPlace::find(&folder.path().join("osw")).unwrap().create_folder().unwrap();
         let mut hours = HourlyFiles::new(sub, "meminfo", 9);
         symlink(&precious, folder.path().join("osw/db1_meminfo_26.01.01.0000.dat")).unwrap();
         fs::hard_link(&precious, folder.path().join("osw/db1_meminfo_26.01.01.0100.dat")).unwrap();
@@ -261,7 +261,8 @@ mod tests {
         );
         assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
         symlink(folder.path(), folder.path().join("link")).unwrap();
-        assert!(create_folder(CWD, &folder.path().join("link")).is_err());
+        let link = OutputPlace::find(&folder.path().join("link"));
+        assert!(link.and_then(|place| place.create_folder()).is_err());
     }
 
     proptest::proptest! {
