@@ -227,7 +227,18 @@ pub(crate) fn explain_limit_to_asking(
     let asks = demand::asks_now(instance)
         || demand::predict_next_start(facts.host, instance).asks_for_huge_pages();
     let demand = demand::find_demand(facts.host, instance).filter(|_| !asks)?;
-    let short = facts.situation.limits().shortage_of(instance, &demand).ok()??;
+    let limits = facts.situation.limits();
+    let short = limits.shortage_of(instance, &demand).ok()??;
+    // Pages of another size that its cgroup allows it may be asked for all the same.
+    let is_named = (EngineKind::for_engine(instance.engine).page_size.can_be_named)(instance);
+    let is_allowed = |page: PageSize| {
+        let other = limits.shortage_of(instance, &demand.with_page_size(page));
+        page != demand.page_size && other.is_ok_and(|short| short.is_none())
+    };
+    let mut pools = facts.host.pools.as_known().into_iter().flatten();
+    if is_named && pools.any(|pool| is_allowed(pool.page_size)) {
+        return None;
+    }
     let then = if short.at_fault { "SIGBUS would kill it" } else { "it would get none" };
     Some(format!(
         "leave {} as it is, or first raise the hugetlb limit of {} from {} to {}: below that {then}",

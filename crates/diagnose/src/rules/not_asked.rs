@@ -193,7 +193,14 @@ mod tests {
             case.postgresql("15/main", gib(6)).asked = HugePageMode::No;
             case.pool(pool, pool);
             let limit = hugewise_model::Limit::At(hugewise_model::Bytes::ZERO);
-            case.host.hugetlb_cgroups = vec![crate::testing::cgroup("/system.slice", limit)];
+            let of_size = |page_size| hugewise_model::host::HugetlbCgroup {
+                page_size,
+                ..crate::testing::cgroup("/system.slice", limit)
+            };
+            case.host.hugetlb_cgroups =
+                [hugewise_model::PageSize::MIB_2, hugewise_model::PageSize::GIB_1]
+                    .map(of_size)
+                    .into();
             let findings = case.assess().findings;
             let asking = [Remedy::SetSetting(case.instances[0].id())];
             let told = findings.iter().flat_map(|finding| &finding.remedies);
