@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hugewise_engines::EngineKind;
+use hugewise_model::instance::Mechanism;
 use hugewise_model::trusted_by::TrustReason;
 use hugewise_model::{
     Bytes, Demand, DemandSource, Engine, Host, HugePageMode, HugePageUse, Instance, InstanceId,
@@ -188,6 +189,11 @@ pub fn on_base_pages(instance: &Instance) -> Option<Bytes> {
 
 pub(crate) const fn asks_now(instance: &Instance) -> bool {
     matches!(instance.asked, HugePageMode::Try | HugePageMode::Must | HugePageMode::Raises)
+}
+
+/// Whether what starts a server mounts its hugetlbfs and makes its pages, and takes them away again.
+pub(crate) fn makes_own_pages(instance: &Instance) -> bool {
+    instance.asked == HugePageMode::Raises && instance.mechanism == Mechanism::Hugetlbfs
 }
 
 /// Whether an instance maps pages of that size, or would ask for them.

@@ -5,13 +5,16 @@ use hugewise_model::host::HugetlbfsMount;
 use hugewise_model::{Host, Instance, Remedy};
 
 use crate::wording::{boot_name, shell_word};
-use crate::{Missing, require_known};
+use crate::{Missing, demand, require_known};
 
 /// The mount that a server has files in, and that no file has the boot make.
 pub(crate) fn find_unpersisted_mount<'a>(
     host: &'a Host,
     instance: &Instance,
 ) -> Result<Option<&'a HugetlbfsMount>, Missing> {
+    if demand::makes_own_pages(instance) {
+        return Ok(None);
+    }
     let kept = require_known(&host.configuration.hugetlbfs, "/etc/fstab");
     let mounts = host.hugetlbfs_mounts.as_known().into_iter().flatten();
     let mut at_stake = mounts
@@ -116,6 +119,30 @@ mod tests {
 
     fn mount(path: &str, page_size: Observed<PageSize>, options: &str) -> HugetlbfsMount {
         HugetlbfsMount { path: path.into(), page_size, options: options.into() }
+    }
+
+    /// Proxmox VE mounts the hugetlbfs of a guest and makes its pages before each start: no file has
+    /// to keep either, and a pool for good is taken from others.
+    #[test]
+    fn whose_pages_are_made_at_its_start_needs_none_from_the_boot() {
+        use hugewise_model::instance::Mechanism;
+        use hugewise_model::{HugePageMode, PageCount};
+        let told = |asked| {
+            let mut case = crate::testing::quiet();
+            let server =
+                crate::testing::all_huge(case.postgresql("15/main", crate::testing::gib(4)));
+            (server.asked, server.mechanism) = (asked, Mechanism::Hugetlbfs);
+            case.pool(2048, 0);
+            case.host.configuration.sysctl = Observed::Known(Vec::new());
+            let assessment = case.assess();
+            let goal = assessment.target.pool(PageSize::MIB_2).unwrap();
+            let codes: Vec<&str> =
+                assessment.findings.iter().map(|finding| finding.code.as_str()).collect();
+            let at_boot = goal.pages_at_boot(&case.host, &case.instances);
+            (at_boot, codes.contains(&"HW601") || codes.contains(&"HW603"))
+        };
+        assert_eq!(told(HugePageMode::Must), (PageCount(2048), true));
+        assert_eq!(told(HugePageMode::Raises), (PageCount::ZERO, false));
     }
 
     #[test]

@@ -37,14 +37,18 @@ pub(crate) fn at_other_default(host: &Host, instance: &Instance) -> Option<(Page
     Some((then, pages_on_size(instance, asked.at_most().pages.to_bytes(now), then)))
 }
 
-/// Whether somebody asks for pages of a size, and everybody who does asks for another at the boot.
+/// Whether somebody asks for pages of a size, and everybody who does asks for another at the boot, or
+/// makes its own.
 pub(crate) fn all_leave(host: &Host, instances: &[Instance], page: PageSize) -> bool {
     let asks = |instance: &&Instance| {
         demand::page_size(host, instance) == Some(page)
             && predict_next_start(host, instance).asks_for_huge_pages()
     };
     let mut asking = instances.iter().filter(asks).peekable();
-    asking.peek().is_some() && asking.all(|instance| at_other_default(host, instance).is_some())
+    asking.peek().is_some()
+        && asking.all(|instance| {
+            demand::makes_own_pages(instance) || at_other_default(host, instance).is_some()
+        })
 }
 
 /// Pages of a size that servers ask for at the next boot because it is its default, and who does.

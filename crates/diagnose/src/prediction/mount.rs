@@ -11,7 +11,7 @@ use super::default_size;
 use super::stages::{Obstacle, StageForecast};
 use super::start::{StartFit, coverage_without_pages};
 use crate::coverage::Coverage;
-use crate::demand::predict_next_start;
+use crate::demand::{self, predict_next_start};
 use crate::mounts::why_lost;
 
 struct Mounted<'a> {
@@ -81,6 +81,9 @@ pub(super) fn fit_booted_mounts(
     let Some(folder) = hugetlbfs_folder(booted, instance) else {
         return default_size::at_boot(booted, instance, start);
     };
+    if demand::makes_own_pages(instance) {
+        return StartFit::Fits;
+    }
     let Some(mounts) = booted.configuration.hugetlbfs.as_known() else {
         let why = booted.configuration.hugetlbfs.reason_text().unwrap_or_default();
         return StartFit::Ends(StageForecast::unknown(format_args!("/etc/fstab: {why}")));

@@ -55,11 +55,17 @@ impl PoolGoal {
     /// Pages that the next boot is to bring: what is there afterwards.
     pub fn pages_at_boot(&self, host: &Host, instances: &[Instance]) -> PageCount {
         // Surplus pages that servers hold are gone with the boot, and have to be had on demand.
-        let held: PageCount =
-            instances.iter().map(|instance| demand::pages_held(instance, self.page_size)).sum();
+        // What starts some makes their pages then.
+        let (made, kept): (Vec<&Instance>, Vec<&Instance>) =
+            instances.iter().partition(|instance| demand::makes_own_pages(instance));
+        let pages_of = |instances: Vec<&Instance>| -> PageCount {
+            let held = instances.into_iter();
+            held.map(|instance| demand::pages_held(instance, self.page_size)).sum()
+        };
+        let (made, held) = (pages_of(made), pages_of(kept));
         let pool = host.find_pool(self.page_size);
         let on_demand = pool.and_then(|pool| pool.overcommit.get()).unwrap_or_default();
-        let pages = self.kept.unwrap_or(self.goal);
+        let pages = self.kept.unwrap_or(self.goal).saturating_sub(made);
         if on_demand > PageCount::ZERO { pages } else { pages.max(held) }
     }
 

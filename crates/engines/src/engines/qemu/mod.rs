@@ -141,6 +141,12 @@ impl Backend {
         }
     }
 
+    /// Proxmox VE mounts this hugetlbfs itself, and makes the pages of a guest before each start
+    /// (`hugepages_mount` and `hugepages_allocate` of PVE/QemuServer/Memory.pm).
+    fn is_made_by_proxmox(&self) -> bool {
+        self.get("mem-path").is_some_and(|path| path.starts_with("/run/hugepages/kvm/"))
+    }
+
     fn page_size(&self, mounts: &GuestMounts<'_>) -> Option<PageSize> {
         if let Some(size) = self.get("hugetlbsize").and_then(|text| parse_size(text, 1)) {
             return PageSize::new(size.get());
@@ -291,7 +297,9 @@ fn build_instance(scene: &EngineContext<'_>, process: &Process) -> Instance {
         .get(decides)
         .cloned()
         .or_else(|| process.command.is_known().then(by_default));
+    let makes_pages = main.is_some_and(|backend| huge && backend.is_made_by_proxmox());
     instance.asked = match (huge, process.command.is_known() && !hides_backends(arguments)) {
+        (true, _) if makes_pages => HugePageMode::Raises,
         (true, _) => HugePageMode::Must,
         (false, true) => HugePageMode::No,
         (false, false) => HugePageMode::Unknown,

@@ -35,11 +35,15 @@ fn only(process: Process) -> Instance {
     let host = Host {
         base_page: Observed::Known(PageSize::KIB_4),
         default_huge_page: Observed::Known(PageSize::MIB_2),
-        hugetlbfs_mounts: Observed::Known(vec![HugetlbfsMount {
-            path: "/mnt/huge1g".into(),
-            page_size: Observed::Known(PageSize::GIB_1),
-            options: String::new(),
-        }]),
+        hugetlbfs_mounts: Observed::Known(
+            ["/mnt/huge1g", "/run/hugepages/kvm/1048576kB"]
+                .map(|path| HugetlbfsMount {
+                    path: path.into(),
+                    page_size: Observed::Known(PageSize::GIB_1),
+                    options: String::new(),
+                })
+                .into(),
+        ),
         processes: testing::known([process]),
         ..Host::default()
     };
@@ -80,6 +84,21 @@ fn libvirt_writes_json_and_files() {
     assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(4)));
     assert_eq!(instance.huge_pages, HugePageUse::All);
     assert!(instance.settings.values().all(|setting| !setting.value.contains("masterKey")));
+}
+
+/// A guest of Proxmox VE 8 with `hugepages: 1024`: its manager makes the pages before each start.
+#[test]
+fn a_guest_of_proxmox_has_its_pages_made() {
+    let folder = "/run/hugepages/kvm/1048576kB";
+    let command = format!(
+        "/usr/bin/kvm -id 106 -name worker,debug-threads=on -m 4096 -object \
+         memory-backend-file,id=ram-node0,size=4096M,mem-path={folder},share=on,prealloc=yes -numa \
+         node,nodeid=0,cpus=0-3,memdev=ram-node0"
+    );
+    let ram = mapping(4096, &format!("{folder}/qemu_back_mem.x"), true, PageSize::GIB_1);
+    let instance = only(guest(&command, vec![ram]));
+    assert_eq!((instance.asked, instance.mechanism), (HugePageMode::Raises, Mechanism::Hugetlbfs));
+    assert_eq!(instance.huge_pages, HugePageUse::All);
 }
 
 #[test]
