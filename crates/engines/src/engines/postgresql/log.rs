@@ -169,7 +169,7 @@ fn explain_refused_segment(message: &str, size: Bytes) -> String {
     } else {
         "kernel.shmmax, kernel.shmall or kernel.shmmni"
     };
-    format!("the kernel refused it a System V segment of {size}: {limit}; hugewise rules HW304")
+    format!("the kernel refused it a System V segment of {size}: {limit}")
 }
 
 fn classify_record(record: &PostgresqlLogRecord) -> Option<StartupLogEvent> {
