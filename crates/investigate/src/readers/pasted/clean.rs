@@ -1,5 +1,7 @@
 //! Removes what text brings along from mails, tickets, editors and terminals.
 
+use std::collections::BTreeSet;
+
 use super::super::proc_log;
 use super::super::sysstat::text::{count_time_words, is_heading, is_number, is_word};
 use super::super::vmstat;
@@ -162,9 +164,10 @@ fn strip_container_names(lines: &mut [String]) {
         let is_name = !name.is_empty() && name.bytes().all(known);
         is_name.then(|| (name, rest.strip_prefix(' ').unwrap_or(rest)))
     }
-    if filled_lines(lines).next().is_none()
-        || !filled_lines(lines).all(|line| split(line).is_some())
-    {
+    // Those of several containers are told apart by what reads servers' logs.
+    let names: BTreeSet<Option<&str>> =
+        filled_lines(lines).map(|line| split(line).map(|(name, _)| name)).collect();
+    if names.len() != 1 || names.contains(&None) {
         return;
     }
     for line in lines {
