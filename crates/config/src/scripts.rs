@@ -110,8 +110,13 @@ struct BootScriptWrite {
 
 /// The lines that write a pool or THP's switch, as the files stand now.
 pub fn read(door: &mut FactReader<'_>) -> Writers {
-    let mut look =
-        BootScriptScan { door, found: Vec::new(), seen: BTreeSet::new(), order: BootOrder::Last };
+    let mut look = BootScriptScan {
+        door,
+        found: Vec::new(),
+        seen: BTreeSet::new(),
+        programs: BTreeMap::new(),
+        order: BootOrder::Last,
+    };
     look.scan_rc_local();
     look.scan_init_scripts();
     look.scan_cron();
@@ -306,6 +311,8 @@ struct BootScriptScan<'a, 'b> {
     door: &'a mut FactReader<'b>,
     found: Vec<BootScriptWrite>,
     seen: BTreeSet<String>,
+    /// Names in folders of programs.
+    programs: BTreeMap<&'static str, Vec<String>>,
     order: BootOrder,
 }
 

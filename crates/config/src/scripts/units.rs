@@ -209,19 +209,30 @@ impl BootScriptScan<'_, '_> {
 
     /// Whether the program of a command is in the other of /bin and /usr/bin, on a host that has
     /// both: systemd fails to start it (203/EXEC).
-    fn lacks_program(&self, command: &str) -> bool {
+    fn lacks_program(&mut self, command: &str) -> bool {
         let Some((folder, name)) = program_of(command).rsplit_once('/') else { return false };
-        let other = match folder {
-            "/usr/bin" => "/bin",
-            "/bin" => "/usr/bin",
-            "/usr/sbin" => "/sbin",
-            "/sbin" => "/usr/sbin",
+        let (folder, other) = match folder {
+            "/usr/bin" => ("/usr/bin", "/bin"),
+            "/bin" => ("/bin", "/usr/bin"),
+            "/usr/sbin" => ("/usr/sbin", "/sbin"),
+            "/sbin" => ("/sbin", "/usr/sbin"),
             _ => return false,
         };
-        let is_link = |folder: &str| self.door.source.read_link(folder).is_known();
-        let (here, there) = (self.list_names(folder), self.list_names(other));
         let has = |names: &[String]| names.iter().any(|file| file == name);
-        !here.is_empty() && !has(&here) && has(&there) && !is_link(folder) && !is_link(other)
+        let is_there = has(self.list_programs(other));
+        let here = self.list_programs(folder);
+        is_there && !here.is_empty() && !has(here)
+    }
+
+    /// The programs of a folder that is no link, listed once.
+    fn list_programs(&mut self, folder: &'static str) -> &[String] {
+        let source = self.door.source;
+        self.programs.entry(folder).or_insert_with(|| {
+            if source.read_link(folder).is_known() {
+                return Vec::new();
+            }
+            source.list_folder(folder).into_known().unwrap_or_default()
+        })
     }
 }
 
