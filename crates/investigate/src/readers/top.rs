@@ -10,8 +10,12 @@ pub(super) const THREADS: &[(&str, Metric)] = &[
     ("khugepaged", Metric::KhugepagedCpu),
 ];
 
-/// Part by which a percentage differs from that since the boot, of the larger one.
-const APART: f64 = 0.3;
+/// Percent by which a percentage differs from another, and the part of the larger one.
+const LEAST_APART: f64 = 0.3;
+const APART: f64 = 0.25;
+/// How threads of the kernel are called that begin with it.
+const FROM_BOOT: &[&str] =
+    &["kswapd", "kcompactd", "khugepaged", "ksoftirqd", "rcu_", "migration", "arc_"];
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pass {
@@ -154,10 +158,7 @@ impl Pass {
         self.listed += 1.0;
         self.least = Some(self.least.map_or(share, |least| least.min(share)));
         if let Some((used, uptime)) = used.zip(self.uptime.filter(|uptime| *uptime > 0.0)) {
-            // Since the boot, each would have what its time used says.
-            let since_boot = used / uptime * 100.0;
-            let most = share.max(since_boot);
-            self.of_interval |= most >= 5.0 && (share - since_boot).abs() > APART * most;
+            self.of_interval |= is_of_now(command, share, used / uptime * 100.0);
         }
         let command = command.trim_start_matches('[');
         for (((name, _), sum), seen) in THREADS.iter().zip(&mut self.threads).zip(&mut self.seen) {
@@ -168,9 +169,8 @@ impl Pass {
         }
     }
 
-    /// Whether its percentages are of an interval, although it is the first pass: a first pass counts
-    /// since the boot, and some process has far more or less than it took since then. Where nothing
-    /// says when that was, it is what a running top shows.
+    /// Whether its percentages are of an interval, although it is the first pass, as some process tells.
+    /// Where nothing says when the boot was, it is what a running top shows.
     pub(super) const fn is_of_interval(&self) -> bool {
         self.of_interval || self.uptime.is_none()
     }
@@ -205,6 +205,15 @@ struct PassColumns {
     command: usize,
     /// Processor time used, if it is shown.
     used: Option<usize>,
+}
+
+/// Whether a percentage is not what the process took since it began, which a first pass shows: it is
+/// less than it took since the boot, or the process began with the kernel and it is more.
+fn is_of_now(command: &str, share: f64, since_boot: f64) -> bool {
+    let least = LEAST_APART.max(APART * share.max(since_boot));
+    let command = command.trim_start_matches('[');
+    let from_boot = FROM_BOOT.iter().any(|name| command.starts_with(name));
+    (share - since_boot).abs() > least && (from_boot || share < since_boot)
 }
 
 /// Seconds of `up 11 days, 11:51,`, `up 16:38,`, `up 45 min,`.

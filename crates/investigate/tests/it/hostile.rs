@@ -329,7 +329,8 @@ fn a_file_that_says_it_is_longer_than_it_is_is_read_as_far_as_it_goes() {
         "/proc/self/mem",
     ] {
         if let Ok(investigation) = looked_at(&[Path::new(path)]) {
-            assert_eq!(samples(&investigation), 0, "{path}");
+            // One reading of meminfo is one sample.
+            assert!(samples(&investigation) <= usize::from(path == "/proc/meminfo"), "{path}");
         }
     }
 }

@@ -48,7 +48,7 @@ fn one_message_of_the_kernel_is_an_incident_as_sure_as_it_proves() {
             OutOfMemory,
             High,
         ),
-        ("swapper: page allocation failure. order:0, mode:0x20", ReclaimStorm, Low),
+        ("java: page allocation failure. order:0, mode:0xd0", ReclaimStorm, Low),
         ("java: page allocation stalls for 11332ms, order:0, mode:0x1", ReclaimStorm, Low),
         (KILL, OutOfMemory, High),
         (
