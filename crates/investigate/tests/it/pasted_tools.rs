@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use hugewise_investigate::{
-    IncidentVerdict, Investigation, Metric, Options, Series, investigate, readers,
+    Confidence, IncidentVerdict, Investigation, Metric, Options, Series, investigate, readers,
 };
 
 fn read(text: &str, name: &str) -> Series {
@@ -161,6 +161,74 @@ fn one_top_tells_what_threads_of_the_kernel_take() {
     assert_eq!(told.hosts[0].incidents.len(), 0, "{told:#?}");
 }
 
+/// In a first pass each process has what it took since it began, which is no less than since the boot:
+/// 92 minutes of 5 days are 1.3 %, so that 0.3 % are of now, and so is what stands above.
+#[test]
+fn one_top_whose_rows_are_of_now_tells_what_the_processors_did() {
+    let text = |processors: &str, share: &str| {
+        format!(
+            "top - 17:03:41 up 5 days, 18 min,  1 user,  load average: 2.06, 1.79, 1.74\n\
+             Tasks:  92 total,   2 running,  90 sleeping,   0 stopped,   0 zombie\n\
+             Cpu(s): {processors}\n\
+             Mem:   3843220k total,  1521580k used,  2321640k free,     2572k buffers\n\
+             Swap:        0k total,        0k used,        0k free,   956288k cached\n\n  \
+             PID USER      PR  NI  VIRT  RES  SHR S %CPU %MEM    TIME+  COMMAND\n\
+             3035 root      20   0  339m  68m 3640 S  {share}  1.8  92:07.65 fleet\n"
+        )
+    };
+    let told = |processors: &str, share: &str| {
+        let told = investigate_file("top.txt", &text(processors, share), &from("2014-07-14"));
+        single_verdict(&told.unwrap())
+    };
+    let stolen = " 0.0%us,  0.0%sy,  0.0%ni, 35.5%id,  0.0%wa, 10.3%hi,  0.0%si, 54.3%st";
+    assert_eq!(told(stolen, "0.3"), Some(IncidentVerdict::Steal));
+    let kernel = " 0.1%us, 49.8%sy,  0.0%ni, 40.0%id, 10.1%wa,  0.0%hi,  0.0%si,  0.0%st";
+    assert_eq!(told(kernel, "0.3"), Some(IncidentVerdict::KernelCpu));
+    // Since the boot, or quiet.
+    assert_eq!(told(kernel, "1.3"), None);
+    let quiet = " 2.1%us,  1.8%sy,  0.0%ni, 96.0%id,  0.1%wa,  0.0%hi,  0.0%si,  0.0%st";
+    assert_eq!(told(quiet, "0.3"), None);
+}
+
+/// Of 917 MiB 56 are available without swap, and processors wait for disks in three quarters of the
+/// time: what kswapd0 takes back is read again.
+#[test]
+fn a_top_without_its_first_line_and_one_of_old_systems_tell_reclaim() {
+    let headless = "Tasks: 181 total,   2 running, 129 sleeping,   0 stopped,   0 zombie\n\
+        %Cpu(s):  0.1 us, 18.9 sy,  0.0 ni,  5.8 id, 75.2 wa,  0.0 hi,  0.0 si,  0.0 st\n\
+        KiB Mem :   938748 total,    46416 free,   839752 used,    52580 buff/cache\n\
+        KiB Swap:        0 total,        0 free,        0 used.    57068 avail Mem\n\n  \
+        PID USER      PR  NI    VIRT    RES    SHR S  %CPU %MEM     TIME+ COMMAND\n   \
+        49 root      20   0       0      0      0 R  66.1  0.0   2:23.56 kswapd0\n";
+    // Old systems say of no memory that it is available: swap is full, and 74 MiB of 63 GiB are free.
+    let old = "top - 12:16:11 up 23 days, 23:46, 19 users,  load average: 28.84, 25.69, 23.19\n\
+        Tasks: 970 total,   3 running, 967 sleeping,   0 stopped,   0 zombie\n\
+        Cpu(s):  9.3%us, 13.0%sy,  0.0%ni, 36.0%id, 40.6%wa,  0.1%hi,  1.0%si,  0.0%st\n\
+        Mem:  66068664k total, 65992772k used,    75892k free,    43168k buffers\n\
+        Swap:  2096472k total,  2096472k used,        0k free, 40782300k cached\n\n \
+        PID USER      PR  NI  VIRT  RES  SHR S %CPU %MEM    TIME+  COMMAND\n \
+        1068 root      20  -5     0    0    0 R 76.0  0.0 566:03.07 [kswapd5]\n \
+        1070 root      10  -5     0    0    0 D 21.6  0.0 925:57.03 [kswapd7]\n";
+    for text in [headless, old] {
+        let told = investigate_file("top.txt", text, &from("2019-12-15 12:00")).unwrap();
+        assert_eq!(single_verdict(&told), Some(IncidentVerdict::ReclaimStorm), "{text}");
+    }
+    // kswapd is as busy where disks are read fast and there is memory.
+    let plenty = headless.replace("57068 avail", "557068 avail");
+    let told = investigate_file("top.txt", &plenty, &from("2019-12-15 12:00")).unwrap();
+    assert_eq!(single_verdict(&told), None);
+}
+
+#[test]
+fn one_meminfo_needs_no_interval() {
+    let text = "MemTotal:        1048576 kB\nMemFree:          560000 kB\nSlab: 30000 kB\nPageTables:       \
+                315343 kB\nHugePages_Total:       0\nHugepagesize:       2048 kB\n";
+    let told = investigate_file("meminfo.txt", text, &Options::default()).unwrap();
+    assert_eq!(values(&told.hosts[0].series[0], Metric::PageTables), [Some(315_343.0 * 1024.0)]);
+    let twice = investigate_file("meminfo.txt", &text.repeat(2), &Options::default()).unwrap_err();
+    assert!(twice.contains("--interval"), "{twice}");
+}
+
 fn meminfo(lines: &str) -> String {
     let block = |minute: u32| {
         format!(
@@ -254,4 +322,49 @@ fn a_disk_that_does_nothing_but_swap_is_a_swap_storm() {
     // The disks do other work, or nothing comes back: tasks wait for them.
     assert_ne!(told([600, 700], [4000, 4000], 93), Some(IncidentVerdict::SwapStorm));
     assert_ne!(told([0, 1300], [100, 1400], 93), Some(IncidentVerdict::SwapStorm));
+}
+
+fn verdict_of_log(name: &str, text: &str) -> Option<(IncidentVerdict, Confidence)> {
+    let told = investigate_file(name, text, &Options::default()).unwrap();
+    let [history] = &told.hosts[..] else { panic!("{told:?}") };
+    assert!(history.incidents.len() <= 1, "{history:#?}");
+    history.incidents.first().map(|incident| (incident.verdict, incident.confidence))
+}
+
+/// An order of 4 is 64 KiB in one piece; 0x2040d0 may wait (__GFP_WAIT, 0x10), 0x20 may not.
+#[test]
+fn pages_in_a_row_that_several_tasks_do_not_get_are_memory_in_pieces() {
+    let told = |tasks: [&str; 3], mode: &str| {
+        let line = |(at, task): (usize, &str)| {
+            format!(
+                "kernel: [855{at}1.010995] {task}: page allocation failure: order:4, mode:{mode}\n"
+            )
+        };
+        let text: String = tasks.into_iter().enumerate().map(line).collect();
+        verdict_of_log("messages", &text)
+    };
+    let several = ["sh", "crond", "postgres"];
+    let in_pieces = Some((IncidentVerdict::CompactionStall, Confidence::Low));
+    assert_eq!(told(several, "0x2040d0"), in_pieces);
+    // A driver that asks for too much, and who may not wait.
+    assert_eq!(told(["sh"; 3], "0x2040d0"), None);
+    assert_eq!(told(several, "0x20"), None);
+}
+
+#[test]
+fn a_server_that_is_refused_memory_again_and_again_is_an_incident() {
+    let line = |second: u32| {
+        format!(
+            "2022-07-13 07:32:0{second}.922 CEST [58398]: LOG:  could not fork new process for \
+             connection: Cannot allocate memory\n"
+        )
+    };
+    let refused = |times: u32| -> String { (0..times).map(line).collect() };
+    let told = verdict_of_log("postgresql.log", &refused(3));
+    assert_eq!(told, Some((IncidentVerdict::OutOfMemory, Confidence::Low)));
+    assert_eq!(verdict_of_log("postgresql.log", &refused(2)), None);
+    let swapped = "Tue Jul 08 10:21:44 2014\nWARNING: Heavy swapping observed on system in last 5 \
+                   mins.\npct of memory swapped in [2.70%] pct of memory swapped out [0.00%].\n";
+    let told = verdict_of_log("alert_ORCL.log", swapped);
+    assert_eq!(told, Some((IncidentVerdict::SwapStorm, Confidence::Low)));
 }

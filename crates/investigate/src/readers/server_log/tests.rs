@@ -721,5 +721,64 @@ fn ends_without_a_time_are_told_too() {
     for quiet in ["LOG:  could not fork autovacuum worker process: Cannot allocate memory\n", "\n"]
     {
         assert_eq!(read_untimed(quiet, "log", None), None, "{quiet}");
+/// What Compose puts before each line, and what servers write without a time.
+#[test]
+fn what_supervisors_and_web_pages_leave_of_logs_is_read() {
+    let told = |text: &str| {
+        let pasted = Some(crate::readers::Pasted::default());
+        let mode = crate::readers::ReadingMode { pasted, ..Default::default() };
+        let all = crate::readers::read_as(text.as_bytes(), "x", mode).unwrap();
+        let events = all.iter().flat_map(crate::Series::events);
+        events.map(|(_, event)| event.kind).collect::<Vec<_>>()
+    };
+    for (text, kinds) in [
+        (
+            "redis_1  | 1:M 29 Feb 2024 13:34:45.007 # Out Of Memory allocating 29998 bytes!\n",
+            vec![LogEventKind::ServerFailed],
+        ),
+        (
+            "db_1 | 150305 23:19:49 InnoDB: Initializing buffer pool, size = 512.0M\ndb_1 | InnoDB: \
+             mmap(549453824 bytes) failed; errno 12\n",
+            vec![LogEventKind::ServerRefused],
+        ),
+        (
+            "2016-09-12T16:55:09.276663Z 0 [ERROR] InnoDB: mmap(137428992 bytes) failed; errno 12\n",
+            vec![LogEventKind::ServerRefused],
+        ),
+        (
+            "2021-09-09 18:15:08 UTC [560567]:db: LOG: server process (PID 2351983) was terminated by \
+             signal 9: Killed\n",
+            vec![LogEventKind::ServerFailed],
+        ),
+        (
+            "[1] LOG:  server process (PID 24643) was terminated by signal 9: Killed\n",
+            vec![LogEventKind::ServerFailed],
+        ),
+        (
+            " There is insufficient memory for the Java Runtime Environment to continue.\n Native \
+             memory allocation (mmap) failed to map 8589934592 bytes\n",
+            vec![LogEventKind::ServerFailed],
+        ),
+        (
+            "(demo) Failed to start: virError(Code=1, Message='internal error: 2017-09-29T12:54:42Z \
+             qemu-system-x86_64: cannot set up guest memory 'pc.ram': Cannot allocate memory')\n",
+            vec![LogEventKind::ServerRefused],
+        ),
+        (
+            "Tue Jul 08 10:21:44 2014\nWARNING: Heavy swapping observed on system in last 5 mins.\n",
+            vec![LogEventKind::HostSwapped],
+        ),
+        (
+            "2022-07-13 07:32:04.922 CEST [58398]: [49-1] LOG:  could not fork new process for \
+             connection: Cannot allocate memory\n",
+            vec![LogEventKind::MemoryRefused],
+        ),
+        (
+            "2022-07-13 07:32:04.922 CEST [58398]: [49-1] LOG:  could not fork new process for \
+             connection: Resource temporarily unavailable\n",
+            vec![LogEventKind::ServerTrouble],
+        ),
+    ] {
+        assert_eq!(told(text), kinds, "{text}");
     }
 }

@@ -217,6 +217,24 @@ fn a_report_behind_a_prefix_that_nobody_knows_is_read_whole() {
         assert!(events[0].memory.is_some(), "{before}: {events:?}");
         assert!(series.without_year, "{before}");
     }
+    // The first line of a quotation may be the only one that is marked, and no time is there at all.
+    for (first, next) in [
+        ("> Jun 14 18:01:00 db1 kernel: ", "Jun 14 18:01:00 db1 kernel: "),
+        ("kernel: ", "kernel: "),
+    ] {
+        let rest: String = REPORT.lines().map(|line| format!("{next}{line}\n")).collect();
+        let series = read_any(&format!("{first}{INVOKED}\n{rest}"), None);
+        let (_, event) = series.events().next().unwrap();
+        assert!(event.what.starts_with("killed java (pid 29410"), "{first}: {}", event.what);
+        assert!(!event.what.contains("asked for more"), "{first}: {}", event.what);
+    }
+    let waited = "Jun 12 06:39:16: mem avail:    19 of   950 MiB ( 2.10%), swap free:  153 of 1023 MiB\n\
+                  Jun 12 06:39:16: low memory! at or below SIGTERM limits: mem 10.00%, swap 15.00%\n\
+                  Jun 12 06:39:16: sending SIGTERM to process 696 uid 1001 \"ipfs\": badness 757, \
+                  VmRSS 637 MiB\n";
+    let series = read_any(waited, None);
+    assert_eq!(kinds(&series).len(), 1);
+    assert_eq!(series.events().next().unwrap().1.kind, LogEventKind::UserspaceKill);
     // A text that only speaks of it is none.
     let story =
         "Yesterday the kernel said that java invoked oom-killer: what now?\nI do not know.\n";

@@ -246,6 +246,12 @@ fn whoever_kills_before_the_kernel_is_named() {
             "systemd-oomd killed processes of a.scope before memory was exhausted",
         ),
         (
+            "systemd-oomd[70]",
+            "oomd attempting to kill 113 with KILL",
+            LogEventKind::UserspaceKill,
+            "systemd-oomd killed pid 113",
+        ),
+        (
             "earlyoom[700]",
             "sending SIGTERM to process 4711 uid 1000 \"java\": badness 900, VmRSS 6000 MiB",
             LogEventKind::UserspaceKill,
@@ -276,4 +282,86 @@ fn whoever_kills_before_the_kernel_is_named() {
     let started = "Nov 21 22:47:35 db7 systemd[1]: Started systemd-oomd.service - Userspace \
                    Out-Of-Memory (OOM) Killer.\n";
     assert_eq!(events(started), []);
+}
+
+const ASKED: &str = "java invoked oom-killer: gfp_mask=0xd0, order=0, oom_score_adj=0\n";
+const CONTAINER: &str =
+    "java cpuset=5929cf05bc9e561b7c33ffbc217250af1b94c70017743658b2558a02a1ab1424 mems_allowed=0\n";
+
+/// From 3.12 to 4.18 the call trace alone tells a limit before the kill: mm/memcontrol.c calls
+/// oom_kill_process(), and no Mem-Info comes.
+#[test]
+fn a_trace_through_cgroups_tells_a_limit() {
+    let kind_of = |text: &str| only_event(&of_kernel(text)).kind;
+    for (trace, kind) in [
+        (
+            " [<ffffffff8116cdde>] oom_kill_process+0x24e/0x3b0\n [<ffffffff811d3a85>] \
+             mem_cgroup_oom_synchronize+0x555/0x580",
+            LogEventKind::CgroupOutOfMemory,
+        ),
+        (
+            " [<ffffffff8112cdd8>] ? mem_cgroup_oom_synchronize+0x4e8/0x550",
+            LogEventKind::CgroupOutOfMemory,
+        ),
+        (" [<ffffffff811afed8>] ? mem_cgroup_margin+0xa8/0xc0", LogEventKind::CgroupOutOfMemory),
+        // A page fault asks the cgroup first, and what it left on the stack is no proof.
+        (
+            " [<ffffffff8112cdd8>] ? mem_cgroup_oom_synchronize+0x4e8/0x550\n [<ffffffff8adbae46>] \
+             out_of_memory+0x4b6/0x4f0",
+            LogEventKind::OomCutOff,
+        ),
+        (" [<ffffffff8b35e36e>] __alloc_pages_slowpath+0x5d6/0x724", LogEventKind::OomCutOff),
+    ] {
+        assert_eq!(kind_of(&format!("{ASKED}{CONTAINER}{trace}")), kind, "{trace}");
+    }
+    // The kernel's words count before its trace.
+    let said = format!(
+        "{ASKED} [<0>] ? mem_cgroup_oom_synchronize+0x4e8/0x550\nOut of memory: Killed process 7 \
+         (java) total-vm:1kB"
+    );
+    assert_eq!(kind_of(&said), LogEventKind::OutOfMemory);
+    // A page fault that a limit of kernel memory refused.
+    let fault = "python3 invoked oom-killer: gfp_mask=0x0(), order=0, oom_score_adj=0\nMem-Info:\n\
+                 Out of memory: Killed process 7 (python3) total-vm:1kB";
+    assert_eq!(kind_of(fault), LogEventKind::CgroupOutOfMemory);
+    let slab = "  cache: kmalloc-256(255:2cb79029be5b5466fd679edb12b9130c8c9e64b33b7a4807464a472aef70161f), \
+                object size: 256, buffer size: 256, default order: 1, min order: 0";
+    let event = only_event(&of_kernel(slab));
+    assert_eq!(event.kind, LogEventKind::CgroupOutOfMemory);
+    assert!(event.what.starts_with("had no kmalloc-256 for 2cb79029be5b: "), "{}", event.what);
+    let host = "  cache: kmalloc-256, object size: 256, buffer size: 256, default order: 1";
+    assert_eq!(events(&of_kernel(host)), []);
+}
+
+#[test]
+fn a_report_that_is_cut_off_is_like_the_one_before_of_the_same_program() {
+    let killed = "Memory cgroup out of memory: Kill process 7 (java) score 0 or sacrifice child\n\
+                  Killed process 7 (java) total-vm:1kB, anon-rss:1kB, file-rss:1kB\n";
+    let kinds = |text: &str| -> Vec<LogEventKind> {
+        events(&of_kernel(text)).iter().map(|(_, kind, _)| *kind).collect()
+    };
+    let limit = LogEventKind::CgroupOutOfMemory;
+    assert_eq!(kinds(&format!("{ASKED}{killed}{ASKED}")), [limit, limit]);
+    // Its table, and whom the kernel chose, name the program too.
+    let table = "Tasks state (memory values in pages):\n";
+    assert_eq!(kinds(&format!("{table}{killed}{ASKED}")), [limit, limit]);
+    let other = ASKED.replace("java", "mysqld");
+    assert_eq!(kinds(&format!("{ASKED}{killed}{other}")), [limit, LogEventKind::OomCutOff]);
+    assert_eq!(
+        kinds(&format!("{ASKED}{killed}{ASKED}Mem-Info:\n")),
+        [limit, LogEventKind::OomCutOff]
+    );
+    // The table alone: a kill, and nobody knows for whose memory.
+    let rows =
+        format!("{table}[  pid  ]   uid  tgid total_vm      rss name\n[   7]  0  7  1  2 java\n");
+    assert_eq!(kinds(&rows), [LogEventKind::UnitKilled]);
+}
+
+#[test]
+fn a_panic_over_a_kill_that_somebody_ordered_is_no_shortage() {
+    let text = "SysRq : Manual OOM execution\nKernel panic - not syncing: Out of memory: compulsory \
+                panic_on_oom is enabled";
+    let event = only_event(&of_kernel(text));
+    assert_eq!(event.kind, LogEventKind::Panic);
+    assert!(event.what.contains("not for a lack of memory"), "{}", event.what);
 }
