@@ -11,7 +11,7 @@ pub(super) const THREADS: &[(&str, Metric)] = &[
 ];
 
 /// Percent by which a percentage differs from another, and the part of the larger one.
-const LEAST_APART: f64 = 0.3;
+const LEAST_APART: f64 = 2.0;
 const APART: f64 = 0.25;
 /// How threads of the kernel are called that begin with it.
 const FROM_BOOT: &[&str] =

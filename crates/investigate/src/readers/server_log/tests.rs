@@ -280,7 +280,7 @@ Time: Sat Nov 21 22:47:35 2026 UTC elapsed time: 0.018 seconds (0d 0h 0m 0s)
         [(
             0,
             LogEventKind::ServerRefused,
-            "a JVM was refused 1 GiB of memory, and did not start".to_owned()
+            "a JVM was refused 1.0 GiB of memory, and did not start".to_owned()
         )]
     );
 }
@@ -721,6 +721,9 @@ fn ends_without_a_time_are_told_too() {
     for quiet in ["LOG:  could not fork autovacuum worker process: Cannot allocate memory\n", "\n"]
     {
         assert_eq!(read_untimed(quiet, "log", None), None, "{quiet}");
+    }
+}
+
 /// What Compose puts before each line, and what servers write without a time.
 #[test]
 fn what_supervisors_and_web_pages_leave_of_logs_is_read() {
@@ -743,7 +746,7 @@ fn what_supervisors_and_web_pages_leave_of_logs_is_read() {
         ),
         (
             "2016-09-12T16:55:09.276663Z 0 [ERROR] InnoDB: mmap(137428992 bytes) failed; errno 12\n",
-            vec![LogEventKind::ServerRefused],
+            vec![LogEventKind::MemoryRefused],
         ),
         (
             "2021-09-09 18:15:08 UTC [560567]:db: LOG: server process (PID 2351983) was terminated by \
