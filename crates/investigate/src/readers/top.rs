@@ -11,8 +11,10 @@ pub(super) const THREADS: &[(&str, Metric)] = &[
 ];
 
 /// Percent by which a percentage differs from another, and the part of the larger one.
-const LEAST_APART: f64 = 2.0;
+const LEAST_APART: f64 = 0.3;
 const APART: f64 = 0.25;
+/// Percent since the boot of a process that is not often idle.
+const OF_SOMEBODY_BUSY: f64 = 2.0;
 /// How threads of the kernel are called that begin with it.
 const FROM_BOOT: &[&str] =
     &["kswapd", "kcompactd", "khugepaged", "ksoftirqd", "rcu_", "migration", "arc_"];
@@ -208,12 +210,14 @@ struct PassColumns {
 }
 
 /// Whether a percentage is not what the process took since it began, which a first pass shows: it is
-/// less than it took since the boot, or the process began with the kernel and it is more.
+/// less than it took since the boot, or the process began with the kernel and it is more. None at all
+/// proves less: procps 4 begins with an instant in which most processes do nothing.
 fn is_of_now(command: &str, share: f64, since_boot: f64) -> bool {
     let least = LEAST_APART.max(APART * share.max(since_boot));
     let command = command.trim_start_matches('[');
     let from_boot = FROM_BOOT.iter().any(|name| command.starts_with(name));
-    (share - since_boot).abs() > least && (from_boot || share < since_boot)
+    let is_less = share < since_boot && (share > 0.0 || since_boot >= OF_SOMEBODY_BUSY);
+    (share - since_boot).abs() > least && (is_less || from_boot && share > 0.0)
 }
 
 /// Seconds of `up 11 days, 11:51,`, `up 16:38,`, `up 45 min,`.

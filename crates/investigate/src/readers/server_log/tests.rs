@@ -749,11 +749,6 @@ fn what_supervisors_and_web_pages_leave_of_logs_is_read() {
             vec![LogEventKind::MemoryRefused],
         ),
         (
-            "2021-09-09 18:15:08 UTC [560567]:db: LOG: server process (PID 2351983) was terminated by \
-             signal 9: Killed\n",
-            vec![LogEventKind::ServerFailed],
-        ),
-        (
             "[1] LOG:  server process (PID 24643) was terminated by signal 9: Killed\n",
             vec![LogEventKind::ServerFailed],
         ),

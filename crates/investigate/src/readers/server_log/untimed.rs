@@ -59,8 +59,12 @@ fn read_untimed_lines(
 ) -> Option<Series> {
     let mut reader = ServerLogReader::new(source, engine);
     let at = LineTimestamp::at_wall_clock(began.unwrap_or_default());
-    for line in text.lines() {
-        reader.push_passed_line(Some(at.clone()), line.trim());
+    // PostgreSQL's log_line_prefix may be anything.
+    let without_prefix =
+        |line| postgresql::split_at_level(line).map_or(line, |(_, message)| message);
+    for line in text.lines().map(str::trim) {
+        let line = if engine == Engine::PostgreSql { without_prefix(line) } else { line };
+        reader.push_passed_line(Some(at.clone()), line);
     }
     let mut series = reader.into_series().ok()?;
     let count = |kinds: &[LogEventKind]| {
