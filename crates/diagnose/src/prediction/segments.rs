@@ -109,7 +109,7 @@ pub(super) fn ask_again(
         asked.iter_mut().filter(|own| own.page_size == page).for_each(|own| own.pages = taken);
         match asked.iter_mut().find(|own| own.page_size == smaller) {
             Some(own) => own.pages = own.pages + pages,
-            None => asked.push(Demand { page_size: smaller, pages, source: demand.source.clone() }),
+            None => asked.push(Demand { page_size: smaller, pages, source: demand.source }),
         }
     }
     asked.retain(|demand| demand.pages > PageCount::ZERO);

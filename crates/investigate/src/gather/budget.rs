@@ -271,7 +271,7 @@ mod tests {
         }
         // As short as lines of any collector are.
         let meminfo = "Hugepagesize:       2048 kB\n".repeat(2 << 20);
-        assert_eq!(unpacked(&packed(meminfo.as_bytes()), 1).1, false);
+        assert!(!unpacked(&packed(meminfo.as_bytes()), 1).1);
     }
 
     #[test]
