@@ -48,7 +48,24 @@ pub(super) fn claims_by_size(host: &Host, instances: &[Instance]) -> BTreeMap<Pa
             }
         }
     }
+    for (page, claim) in &mut claims {
+        claim.pages = claim.pages + pages_mapped_without_promise(host, instances, *page);
+    }
     claims
+}
+
+/// Pages that running programs have mapped, have not touched, and were not promised (MAP_NORESERVE,
+/// as Cloud Hypervisor maps a machine's memory): they lie free and are somebody's.
+fn pages_mapped_without_promise(host: &Host, instances: &[Instance], page: PageSize) -> PageCount {
+    let promised = host.find_pool(page).and_then(|pool| pool.reserved.get()).unwrap_or_default();
+    let untouched: PageCount = instances
+        .iter()
+        .filter_map(|instance| {
+            let touched = page.pages_for(instance.touched_bytes.get()?);
+            Some(demand::pages_mapped(instance, page).saturating_sub(touched))
+        })
+        .sum();
+    untouched.saturating_sub(promised)
 }
 
 /// Nobody takes pages from under a stranger, as it may be a server that could not be told from one.

@@ -232,8 +232,8 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
 mod tests {
     use hugewise_model::instance::NextStart;
     use hugewise_model::{
-        Demand, DemandSource, Engine, HugePageMode, HugePageUse, Observed, PageCount, PageSize,
-        Remedy,
+        Bytes, Demand, DemandSource, Engine, HugePageMode, HugePageUse, Observed, PageCount,
+        PageSize, Remedy,
     };
 
     use crate::testing::{Case, all_huge, gib, hidden, pool, quiet};
@@ -295,6 +295,19 @@ mod tests {
         );
         case.instances[0].next = next(HugePageMode::Must, &[(PageSize::MIB_2, 600)]);
         assert!(gives_back(&case), "nobody asks for pages of 1 GiB");
+    }
+
+    /// 512 pages are mapped, 100 touched: of 600 the other 412 lie free until they are.
+    #[test]
+    fn pages_that_are_mapped_without_a_promise_are_not_idle() {
+        let mut case = quiet();
+        let machine = all_huge(case.postgresql("15/main", gib(1)));
+        machine.engine = Engine::Other;
+        machine.touched_bytes = Observed::Known(Bytes::from_mib(200));
+        case.pool(600, 500);
+        assert!(!gives_back(&case), "{:?}", case.assess().findings);
+        case.pool(1100, 1000);
+        assert!(gives_back(&case), "500 more are nobody's");
     }
 
     #[test]

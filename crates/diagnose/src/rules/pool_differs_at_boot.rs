@@ -99,7 +99,7 @@ fn describe_loss(
 ) -> Option<(Level, String, char)> {
     // Pages that nobody asks for are said to be idle; that they are gone with the boot is no loss.
     let idle = idle_pool::find_spare_pages(facts, pool).ok().flatten().unwrap_or_default();
-    if idle > PageCount::ZERO && now.saturating_sub(idle) <= next {
+    if (idle > PageCount::ZERO && now.saturating_sub(idle) <= next) || is_nobodys(facts, pool) {
         return None;
     }
     let brings = if next == PageCount::ZERO { "none".to_owned() } else { next.to_string() };
@@ -109,6 +109,15 @@ fn describe_loss(
     }
     let short = format!("{short}: its server raises it by the others, if it finds them");
     Some((Level::Info, short, ';'))
+}
+
+/// Whether no page of a pool is used, and no server that something vouches for could take one: what
+/// a stranger would like to have is no reason to keep a pool.
+fn is_nobodys(facts: &RuleFacts<'_>, pool: &Pool) -> bool {
+    let counts = demand::read_pool_counts(pool).ok().flatten();
+    let is_unused = counts.is_some_and(|counts| counts.available() == counts.total);
+    let mut servers = facts.instances.iter().chain(facts.asleep);
+    is_unused && !servers.any(|one| demand::uses_page_size(facts.host, one, pool.page_size))
 }
 
 fn describe_contradiction(

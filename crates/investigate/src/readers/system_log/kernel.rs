@@ -85,8 +85,9 @@ fn parse_allocation_stall(message: &str) -> Option<LogEvent> {
 }
 
 /// `  cache: kmalloc-256(255:2cb79029be5b), object size: 256, ...` behind `SLUB: Unable to allocate
-/// memory`: the cache of a cgroup is named after it, and only its limit refuses it a slab so.
-fn parse_slab_of_group(message: &str) -> Option<LogEvent> {
+/// memory`: the cache of a cgroup is named after it. Its limit refuses it a slab, where the host has
+/// memory.
+pub(super) fn parse_slab_of_group(message: &str) -> Option<LogEvent> {
     let (cache, _) = message.trim_start().strip_prefix("cache: ")?.split_once(", object size: ")?;
     let (name, group) = cache.strip_suffix(')')?.split_once('(')?;
     let (number, group) = group.split_once(':')?;

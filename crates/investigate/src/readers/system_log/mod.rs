@@ -228,6 +228,9 @@ fn parse_journal_export(line: &str) -> Option<String> {
     Some(format!("{}.{:06} {host} {tag}{number}: {message}", at / 1_000_000, at % 1_000_000))
 }
 
+/// Milliseconds within which an OOM of the host explains a slab that a cgroup did not get.
+const BESIDE_OOM: i64 = 60_000;
+
 /// A warning on a terminal whose message comes in the next line: its time, and its host.
 type Announcement = (LogLineTime, Option<String>);
 
@@ -237,6 +240,8 @@ struct SystemLogReader {
     timeline: LogTimeline,
     settings: LogSettings,
     announced: Option<Announcement>,
+    /// Which marks are slabs that a cgroup did not get.
+    slabs: Vec<usize>,
     left_out: usize,
 }
 
@@ -248,6 +253,7 @@ impl SystemLogReader {
             timeline: LogTimeline::new(settings.began),
             settings,
             announced: None,
+            slabs: Vec::new(),
             left_out: 0,
         }
     }
@@ -301,9 +307,31 @@ impl SystemLogReader {
     fn push_kernel_message(&mut self, at: Moment, message: &str) {
         // What a report says comes behind the event that it is of.
         self.kernel.amend_event(message, self.series.marks.last_mut());
+        let before = self.series.marks.len();
         for (at, event) in self.kernel.parse_events(at, message) {
             self.push_event(at, event);
         }
+        if kernel::parse_slab_of_group(message).is_some() {
+            self.slabs.extend(before..self.series.marks.len());
+        }
+    }
+
+    /// A cgroup gets no slab where the host has no memory, either.
+    fn drop_slabs_beside_oom(&mut self) {
+        let slabs = std::mem::take(&mut self.slabs);
+        let ooms =
+            self.series.events().filter(|(_, event)| event.kind == LogEventKind::OutOfMemory);
+        let mut ooms: Vec<i64> = ooms.map(|(at, _)| at.0).collect();
+        ooms.sort_unstable();
+        let is_near = |at: i64| {
+            let next = ooms.partition_point(|oom| *oom < at.saturating_sub(BESIDE_OOM));
+            ooms.get(next).is_some_and(|oom| *oom <= at.saturating_add(BESIDE_OOM))
+        };
+        let mut index = 0..;
+        self.series.marks.retain(|mark| {
+            let is_slab = index.next().is_some_and(|index| slabs.binary_search(&index).is_ok());
+            !(is_slab && is_near(mark.at.0))
+        });
     }
 
     fn push_event(&mut self, at: Moment, event: LogEvent) {
@@ -321,6 +349,7 @@ impl SystemLogReader {
         if let Some((at, event)) = self.kernel.take_cut_report() {
             self.push_event(at, event);
         }
+        self.drop_slabs_beside_oom();
         let Self { mut series, timeline, left_out, .. } = self;
         timeline.finish(&mut series);
         if series.span().is_none() {

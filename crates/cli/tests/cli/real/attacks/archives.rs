@@ -287,8 +287,8 @@ fn no_folder_of_a_path_that_is_written_is_a_link_of_another_users() {
     let folder = harness::folder();
     let victim = folder.path().join("victim");
     fs::create_dir(&victim).unwrap();
-    attacker.link("out", &victim);
-    let out = attacker.path("out");
+    let out = attacker.link("out", &victim);
+    std::os::unix::fs::lchown(&out, Some(4242), Some(4242)).unwrap();
     let sar = fixture("two-freezes.sar");
     let (series, report) = (out.join("series.csv"), out.join("report.html"));
     let written = |name: &str| out.join(name).into_os_string().into_string().unwrap();

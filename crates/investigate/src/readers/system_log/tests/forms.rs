@@ -241,3 +241,24 @@ fn a_report_behind_a_prefix_that_nobody_knows_is_read_whole() {
     let mode = ReadingMode { pasted, ..ReadingMode::default() };
     assert!(read_as(story.as_bytes(), "mail", mode).is_err(), "{story}");
 }
+
+/// A kernel of 4.14, a minute after its boot: the page allocator itself called the killer.
+#[test]
+fn a_slab_that_a_cgroup_did_not_get_beside_an_oom_is_the_hosts() {
+    let slab = "[   64.647345] SLUB: Unable to allocate memory on node -1, gfp=0x15004c0(GFP_KERNEL_ACCOUNT)\n\
+        [   64.647347]   cache: kmalloc-256(351:web.service), object size: 256, buffer size: 256, default \
+        order: 1, min order: 0\n";
+    let whole = format!("{INVOKED}\n{REPORT}")
+        .lines()
+        .map(|line| format!("[   65.342797] {line}\n"))
+        .collect::<String>();
+    let kinds = |text: &str| {
+        let series = read_any(text, None);
+        series.events().map(|(_, event)| event.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(slab), [LogEventKind::CgroupOutOfMemory]);
+    assert_eq!(kinds(&format!("{slab}{whole}")), [LogEventKind::OutOfMemory]);
+    let later = whole.replace("[   65.", "[  165.");
+    let both = [LogEventKind::CgroupOutOfMemory, LogEventKind::OutOfMemory];
+    assert_eq!(kinds(&format!("{slab}{later}")), both);
+}
