@@ -6,7 +6,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::{Observed, Reason, Unread};
-use hugewise_source::Owner;
+use hugewise_source::{Owner, is_too_large};
 
 /// Limits of one kind of fact, in units of its own.
 #[derive(Debug)]
@@ -74,7 +74,9 @@ impl UserBudget {
     /// Notes a fact that is not kept.
     pub(super) fn note_left_out<T>(&mut self, pid: u32, uid: u32, fact: &Observed<T>) {
         if let Observed::Malformed(why) = fact {
-            let key = (Owner::user_behind(uid), why.clone());
+            let is_limit = why == self.limits.why || is_too_large(fact);
+            let why = if is_limit { why.clone() } else { format!("malformed: {why}") };
+            let key = (Owner::user_behind(uid), why);
             self.left_out.entry(key).or_insert((0, pid)).0 += 1;
         }
     }

@@ -146,7 +146,7 @@ mod tests {
         let too_many = "a\0".repeat(20_000);
         assert_eq!(
             kept(&source(&[(7, 5, &too_many)])).2,
-            ["/proc/7/cmdline: more than 16384 arguments"]
+            ["/proc/7/cmdline: malformed: more than 16384 arguments"]
         );
     }
 }
