@@ -319,8 +319,8 @@ impl SystemLogReader {
     /// A cgroup gets no slab where the host has no memory, either.
     fn drop_slabs_beside_oom(&mut self) {
         let slabs = std::mem::take(&mut self.slabs);
-        let ooms =
-            self.series.events().filter(|(_, event)| event.kind == LogEventKind::OutOfMemory);
+        let is_oom = |kind| matches!(kind, LogEventKind::OutOfMemory | LogEventKind::OomCutOff);
+        let ooms = self.series.events().filter(|(_, event)| is_oom(event.kind));
         let mut ooms: Vec<i64> = ooms.map(|(at, _)| at.0).collect();
         ooms.sort_unstable();
         let is_near = |at: i64| {

@@ -258,6 +258,8 @@ fn a_slab_that_a_cgroup_did_not_get_beside_an_oom_is_the_hosts() {
     };
     assert_eq!(kinds(slab), [LogEventKind::CgroupOutOfMemory]);
     assert_eq!(kinds(&format!("{slab}{whole}")), [LogEventKind::OutOfMemory]);
+    let head = format!("[   65.342797] {INVOKED}\n[   65.342801] java cpuset=/ mems_allowed=0\n");
+    assert_eq!(kinds(&format!("{slab}{head}")), [LogEventKind::OomCutOff]);
     let later = whole.replace("[   65.", "[  165.");
     let both = [LogEventKind::CgroupOutOfMemory, LogEventKind::OutOfMemory];
     assert_eq!(kinds(&format!("{slab}{later}")), both);
