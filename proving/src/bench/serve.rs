@@ -44,7 +44,7 @@ const CONNECTIONS: u32 = 4;
 /// From one scrape to the next: more than the second for which `serve` hands out the same reading.
 const APART: Duration = Duration::from_millis(1200);
 /// What it may take of node_exporter's time, and how much memory.
-const WANTED_RATIO: f64 = 0.5;
+const WANTED_RATIO: f64 = 0.85;
 const WANTED_MIB: f64 = 30.0;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
