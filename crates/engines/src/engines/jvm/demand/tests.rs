@@ -237,7 +237,7 @@ fn openjdk_25_0_3_takes_these() {
     }
 }
 
-/// What the kernel had committed for Temurin's 17.0.9, 21.0.8, 25.0.2 and 25.0.3.
+/// What Temurin's 17.0.9, 21.0.8, 25.0.2 and 25.0.3 asked for, counted at their calls of mmap and shmget.
 #[test]
 fn updates_and_releases_differ() {
     const VERSIONS: [&str; 4] = ["17.0.9", "21.0.8", "25.0.2", "25.0.3"];
