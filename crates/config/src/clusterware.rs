@@ -156,7 +156,7 @@ mod tests {
         found.memlock.as_known().map(|(limit, place)| (limit.to_string(), place.to_string()))
     }
 
-    fn told(limit: &str, place: &str) -> Option<(String, String)> {
+    fn known_limit(limit: &str, place: &str) -> Option<(String, String)> {
         Some((limit.into(), place.into()))
     }
 
@@ -165,13 +165,13 @@ mod tests {
         let script = "#!/bin/sh\nCRS_LIMIT_MEMLOCK=4194304\nstart()\n{\n  # ulimit -l 1\n  ulimit -l $CRS_LIMIT_MEMLOCK\n}\n";
         let source =
             MapSource::new().with_file(LOCATION, HOME).with_file("/etc/init.d/ohasd", script);
-        assert_eq!(memlock(&source), told("4.0 GiB", "/etc/init.d/ohasd:2"));
+        assert_eq!(memlock(&source), known_limit("4.0 GiB", "/etc/init.d/ohasd:2"));
         let quiet = source.clone().with_file(ENVIRONMENT, "CRS_LIMIT_STACK=2048\nTZ=UTC\n");
-        assert_eq!(memlock(&quiet), told("4.0 GiB", "/etc/init.d/ohasd:2"));
+        assert_eq!(memlock(&quiet), known_limit("4.0 GiB", "/etc/init.d/ohasd:2"));
         assert_eq!(read(&mut FactReader::new(&quiet)).unwrap().file.as_deref(), Some(ENVIRONMENT));
         let environment =
             source.with_file(ENVIRONMENT, "CRS_LIMIT_STACK=2048\nCRS_LIMIT_MEMLOCK=unlimited\n");
-        assert_eq!(memlock(&environment), told("unlimited", &format!("{ENVIRONMENT}:2")));
+        assert_eq!(memlock(&environment), known_limit("unlimited", &format!("{ENVIRONMENT}:2")));
     }
 
     #[test]

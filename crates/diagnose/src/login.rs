@@ -186,7 +186,7 @@ mod tests {
         case
     }
 
-    fn told(rules: &str) -> (Limit, String) {
+    fn find_limit(rules: &str) -> (Limit, String) {
         let mut case = old();
         case.host.configuration.limits =
             Observed::Known(limits::parse("/etc/security/limits.conf", rules.as_bytes()));
@@ -217,7 +217,7 @@ mod tests {
             ("@:54322 - memlock unlimited\n", kib(64), default),
             ("postgres - memlock unlimited\n", kib(64), default),
         ] {
-            let (found, at) = told(rules);
+            let (found, at) = find_limit(rules);
             assert_eq!(found, limit, "{rules}");
             assert!(at.ends_with(place), "{rules}: {at}");
         }

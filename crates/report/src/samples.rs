@@ -91,7 +91,7 @@ impl Sample {
     }
 
     /// A report with all that there is to say; of a host without servers, one without a plan.
-    pub(crate) fn whole(
+    pub(crate) fn with_whole_report(
         &self,
         archives: Option<&Investigation>,
         show: impl FnOnce(&HostReport<'_>),

@@ -73,7 +73,7 @@ impl Player {
         }
         machine.must(story.found)?;
         let cluster = machine.must(CLUSTER)?;
-        let before = Snapshot::take(&mut machine)?;
+        let before = Snapshot::record(&mut machine)?;
         Ok(Self { machine, before, story, cluster, verbose })
     }
 
@@ -169,10 +169,10 @@ impl Player {
                 }
             }
             Then::Noted => {
-                self.before = Snapshot::take(&mut self.machine)?;
+                self.before = Snapshot::record(&mut self.machine)?;
                 Ok(())
             }
-            Then::AsBefore => Snapshot::take(&mut self.machine)?.must_be(&self.before),
+            Then::AsBefore => Snapshot::record(&mut self.machine)?.must_be(&self.before),
             Then::Holds(script) => self.machine.must(script).map(|_| ()),
         }
     }

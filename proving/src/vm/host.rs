@@ -25,7 +25,7 @@ pub(crate) struct Snapshot(Vec<String>);
 
 impl Snapshot {
     /// Of this machine, now.
-    pub(crate) fn take(machine: &mut Machine) -> Result<Self, Failure> {
+    pub(crate) fn record(machine: &mut Machine) -> Result<Self, Failure> {
         let text = machine.must(SNAPSHOT)?;
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         // A snapshot of nothing would be equal to any other.

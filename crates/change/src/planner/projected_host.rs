@@ -206,7 +206,7 @@ impl ProjectedPoolCounts {
 mod tests {
     use super::*;
 
-    fn kept(
+    fn kept_counts(
         (total, free, surplus): (u64, u64, u64),
         pages: u64,
         available: u64,
@@ -224,12 +224,12 @@ mod tests {
     #[test]
     fn what_is_written_to_a_pool_is_what_stays_of_it() {
         // All 8051 are surplus and in use: 3851 of them become the pool's own, and none is added.
-        assert_eq!(kept((8051, 0, 8051), 3851, 0), (8051, 0, 4200));
-        assert_eq!(kept((8051, 0, 8051), 8060, 0), (8060, 9, 0));
+        assert_eq!(kept_counts((8051, 0, 8051), 3851, 0), (8051, 0, 4200));
+        assert_eq!(kept_counts((8051, 0, 8051), 8060, 0), (8060, 9, 0));
         // 300, of which 150 are free and 50 of those promised; with none to stay the 200 become
         // surplus.
-        assert_eq!(kept((300, 150, 0), 0, 100), (200, 50, 200));
-        assert_eq!(kept((300, 150, 0), 250, 100), (250, 100, 0));
-        assert_eq!(kept((300, 150, 0), 320, 100), (320, 170, 0));
+        assert_eq!(kept_counts((300, 150, 0), 0, 100), (200, 50, 200));
+        assert_eq!(kept_counts((300, 150, 0), 250, 100), (250, 100, 0));
+        assert_eq!(kept_counts((300, 150, 0), 320, 100), (320, 170, 0));
     }
 }

@@ -171,7 +171,7 @@ fn split_field(line: &str) -> Option<(&'static str, &str)> {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> Vec<(i64, LogEventKind, String)> {
+    fn list_events(text: &str) -> Vec<(i64, LogEventKind, String)> {
         let series = read(&mut text.as_bytes(), "kubectl.txt", None).unwrap();
         series.events().map(|(at, event)| (at.0, event.kind, event.what.clone())).collect()
     }
@@ -184,7 +184,7 @@ mod tests {
             56m         Warning   OOMKilling   node/db04    Memory cgroup out of memory: Killed \
             process 967771 (postgres) total-vm:4300000kB, anon-rss:2048kB, file-rss:0kB, \
             shmem-rss:0kB, UID:999 pgtables:0kB oom_score_adj:979\n";
-        let [system, group] = &told(text)[..] else { panic!() };
+        let [system, group] = &list_events(text)[..] else { panic!() };
         assert_eq!(system.1, LogEventKind::OutOfMemory);
         assert!(system.2.starts_with("killed postgres, pid: 967770: the host"), "{}", system.2);
         assert_eq!(group.1, LogEventKind::CgroupOutOfMemory);
@@ -198,7 +198,7 @@ mod tests {
                      Kill process 16711 (stress) score 205 or sacrifice child Killed process 16711 \
                      (stress) total-vm:1kB\n";
         // `date -u -d 2020-11-27T19:01:27+08:00 +%s`
-        let [(at, kind, what)] = &told(dated)[..] else { panic!() };
+        let [(at, kind, what)] = &list_events(dated)[..] else { panic!() };
         assert_eq!((*at, *kind), (1_606_474_887_000, LogEventKind::OutOfMemory));
         assert!(what.starts_with("killed stress (pid 16711)"), "{what}");
     }
@@ -221,7 +221,11 @@ mod tests {
             // `date -u -d 2023-09-15T07:56:17Z +%s`
             let what =
                 format!("a container{of} was killed for memory, as Kubernetes says (OOMKilled)");
-            assert_eq!(told(text), [(1_694_764_577_000, LogEventKind::UnitKilled, what)], "{text}");
+            assert_eq!(
+                list_events(text),
+                [(1_694_764_577_000, LogEventKind::UnitKilled, what)],
+                "{text}"
+            );
         }
         let cut = "    Last State:     Terminated\n      Reason:       OOMKilled\n";
         let series = read(&mut cut.as_bytes(), "pod.txt", None).unwrap();

@@ -164,9 +164,9 @@ mod tests {
     use crate::samples;
     use crate::testing::sample_investigations;
 
-    fn told(sample: &samples::Sample) -> Value {
+    fn render_sample(sample: &samples::Sample) -> Value {
         let mut out = Vec::new();
-        sample.whole(Some(&sample_investigations::hostile_investigation()), |report| {
+        sample.with_whole_report(Some(&sample_investigations::hostile_investigation()), |report| {
             report.write_json(&mut out).unwrap()
         });
         serde_json::from_slice(&out).unwrap()
@@ -180,7 +180,7 @@ mod tests {
         for sample in
             [samples::prod(), samples::hostile(), samples::empty(), samples::unprivileged()]
         {
-            let report = told(&sample);
+            let report = render_sample(&sample);
             let errors: Vec<String> =
                 validator.iter_errors(&report).map(|error| error.to_string()).collect();
             assert!(errors.is_empty(), "{errors:?}");
@@ -190,12 +190,12 @@ mod tests {
 
     #[test]
     fn what_is_left_out_has_its_reason() {
-        let report = told(&samples::empty());
+        let report = render_sample(&samples::empty());
         assert_eq!((&report["size"], &report["plan"]), (&Value::Null, &Value::Null));
         assert!(report["size_reason"].as_str().unwrap().starts_with("nothing to size"), "{report}");
         assert_eq!(report["plan_reason"], "the host is half changed");
         assert_eq!(report["made_at"], "2023-11-14T22:13:20Z");
-        let report = told(&samples::prod());
+        let report = render_sample(&samples::prod());
         assert_eq!((&report["size_reason"], &report["plan_reason"]), (&Value::Null, &Value::Null));
         // 20,000 pages are there, of which nobody needs all.
         assert_eq!(report["target"][0]["page_bytes"], 2_097_152);
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_plan_shows_the_lines_that_change_and_none_around_them() {
-        let report = told(&samples::prod());
+        let report = render_sample(&samples::prod());
         let changes = report["plan"]["steps"]
             .as_array()
             .unwrap()

@@ -226,7 +226,7 @@ mod tests {
     use crate::Report;
     use crate::testing::sample_investigations;
 
-    fn told(investigation: &incident::Investigation) -> Value {
+    fn render_investigation(investigation: &incident::Investigation) -> Value {
         let mut out = Vec::new();
         investigation.write_json(&mut out).unwrap();
         serde_json::from_slice(&out).unwrap()
@@ -242,7 +242,7 @@ mod tests {
             sample_investigations::hostile_investigation(),
             incident::Investigation::default(),
         ] {
-            let report = told(&investigation);
+            let report = render_investigation(&investigation);
             let errors: Vec<String> =
                 validator.iter_errors(&report).map(|error| error.to_string()).collect();
             assert!(errors.is_empty(), "{errors:?}");
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn times_are_in_the_hosts_own_offset_and_a_wall_clock_has_none() {
-        let report = told(&sample_investigations::storm_investigation());
+        let report = render_investigation(&sample_investigations::storm_investigation());
         let incident = &report["incidents"][0];
         assert_eq!(
             [&incident["host"], &incident["clock"], &incident["from"], &incident["to"]],
@@ -266,7 +266,7 @@ mod tests {
             [&Value::Null, &json!("not read")]
         );
 
-        let wall = told(&sample_investigations::quiet_investigation());
+        let wall = render_investigation(&sample_investigations::quiet_investigation());
         assert_eq!(
             (&wall["incidents"], &wall["sources"][0]["clock"]),
             (&json!([]), &json!("wall"))

@@ -115,7 +115,7 @@ mod tests {
 
     fn text(sample: &samples::Sample, width: usize) -> String {
         let mut out = Vec::new();
-        sample.whole(Some(&sample_investigations::hostile_investigation()), |report| {
+        sample.with_whole_report(Some(&sample_investigations::hostile_investigation()), |report| {
             report.write_text(&mut out, TextLayout::plain_text(width)).unwrap()
         });
         String::from_utf8(out).unwrap()

@@ -60,7 +60,7 @@ pub(super) fn fragment(stage: &Stage, machine: &mut Machine) -> Result<(), Failu
 /// The kernel does not give the pool: apply says so, says what to do instead, and takes everything
 /// back.
 pub(super) fn falls_short(stage: &Stage, machine: &mut Machine) -> Result<(), Failure> {
-    let before = Snapshot::take(machine)?;
+    let before = Snapshot::record(machine)?;
     let said = machine.run("hugewise apply --yes")?;
     let text = format!("{}{}", said.out, said.err);
     stage.show("apply", &text);
@@ -71,7 +71,7 @@ pub(super) fn falls_short(stage: &Stage, machine: &mut Machine) -> Result<(), Fa
     ensure(short.contains("reserve them at boot"), || {
         format!("apply does not say what to do instead:\n{text}")
     })?;
-    Snapshot::take(machine)?.must_be(&before)?;
+    Snapshot::record(machine)?.must_be(&before)?;
     stage.report("all of it was taken back");
     Ok(())
 }

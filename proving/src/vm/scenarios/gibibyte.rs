@@ -34,7 +34,7 @@ fn run(stage: &Stage) -> Result<(), Failure> {
     // With less there is no gibibyte free in one piece even as the kernel starts.
     let mut machine = stage.boot(&disk, Hardware { memory_mib: 4096, ..Hardware::default() })?;
     machine.must(ASKED)?;
-    let before = Snapshot::take(&mut machine)?;
+    let before = Snapshot::record(&mut machine)?;
     // Memory would do, and has no gibibyte in one piece.
     fragment(stage, &mut machine)?;
     falls_short(stage, &mut machine)?;
@@ -67,7 +67,7 @@ runuser -u postgres -- psql -Atc 'show huge_page_size' -c 'show shared_memory_si
     })?;
     undo(stage, &mut machine)?;
     let mut machine = stage.reboot(machine)?;
-    Snapshot::take(&mut machine)?.must_be(&before)?;
+    Snapshot::record(&mut machine)?.must_be(&before)?;
     stage.report("after undo and reboot every file and value is as before");
     machine.power_off()
 }
@@ -76,10 +76,10 @@ fn without(stage: &Stage) -> Result<(), Failure> {
     let disk = stage.disk(Image::Plain)?;
     let mut machine =
         stage.boot(&disk, Hardware { cpu: "max,la57=off,pdpe1gb=off", ..Hardware::default() })?;
-    let before = Snapshot::take(&mut machine)?;
+    let before = Snapshot::record(&mut machine)?;
     refused(stage, &mut machine, "hugewise plan --page-size 1G")?;
     refused(stage, &mut machine, "hugewise apply --yes --page-size 1G")?;
-    Snapshot::take(&mut machine)?.must_be(&before)?;
+    Snapshot::record(&mut machine)?.must_be(&before)?;
     machine.power_off()
 }
 

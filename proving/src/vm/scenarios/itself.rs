@@ -15,11 +15,11 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn run(stage: &Stage) -> Result<(), Failure> {
     let disk = stage.disk(Image::Plain)?;
     let mut machine = stage.boot(&disk, Hardware::default())?;
-    let before = Snapshot::take(&mut machine)?;
+    let before = Snapshot::record(&mut machine)?;
     let failed = machine.must("systemctl --failed --plain --no-legend")?;
     ensure(failed.trim().is_empty(), || format!("units failed: {failed}"))?;
     let mut machine = stage.reboot(machine)?;
-    Snapshot::take(&mut machine)?.must_be(&before)?;
+    Snapshot::record(&mut machine)?.must_be(&before)?;
     for (change, back) in [
         ("touch /etc/new", "rm /etc/new"),
         ("chmod 600 /etc/fstab", "chmod 644 /etc/fstab"),
@@ -27,7 +27,7 @@ fn run(stage: &Stage) -> Result<(), Failure> {
         ("sysctl -q vm.nr_hugepages=3", "sysctl -q vm.nr_hugepages=0"),
     ] {
         machine.must(change)?;
-        let seen = Snapshot::take(&mut machine)?.must_be(&before).is_err();
+        let seen = Snapshot::record(&mut machine)?.must_be(&before).is_err();
         ensure(seen, || format!("`{change}` is not seen"))?;
         machine.must(back)?;
     }
@@ -36,6 +36,6 @@ fn run(stage: &Stage) -> Result<(), Failure> {
         format!("what takes all memory ended with {}: {}", said.code, said.err)
     })?;
     machine.must("dmesg | grep -q 'Out of memory: Killed process'")?;
-    Snapshot::take(&mut machine)?.must_be(&before)?;
+    Snapshot::record(&mut machine)?.must_be(&before)?;
     machine.power_off()
 }

@@ -15,7 +15,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn run(stage: &Stage) -> Result<(), Failure> {
     let disk = stage.disk(Image::Plain)?;
     let mut machine = stage.boot(&disk, Hardware::default())?;
-    let before = Snapshot::take(&mut machine)?;
+    let before = Snapshot::record(&mut machine)?;
     stage.report(&format!(
         "a snapshot of {} files and {} values of the kernel",
         before.files(),
@@ -39,7 +39,7 @@ fn run(stage: &Stage) -> Result<(), Failure> {
 
     undo(stage, &mut machine)?;
     let mut machine = stage.reboot(machine)?;
-    Snapshot::take(&mut machine)?.must_be(&before)?;
+    Snapshot::record(&mut machine)?.must_be(&before)?;
     stage.report("after undo and reboot every file and value is as before");
     let server = postgresql(&mut machine)?;
     ensure(server.huge == 0, || format!("PostgreSQL still has {} MiB on huge pages", server.huge))?;

@@ -53,7 +53,7 @@ fn run(stage: &Stage) -> Result<(), Failure> {
     let disk = stage.disk(Image::Plain)?;
     let mut machine = stage.boot(&disk, Hardware::default())?;
     machine.must(SERVICE)?;
-    let before = Snapshot::take(&mut machine)?;
+    let before = Snapshot::record(&mut machine)?;
     let found = check(&mut machine)?;
     must_find(stage, &found, "HW201")?;
     let of_prod = prod(&found)?;
@@ -84,7 +84,7 @@ fn run(stage: &Stage) -> Result<(), Failure> {
     })?;
     undo(stage, &mut machine)?;
     let mut machine = stage.reboot(machine)?;
-    Snapshot::take(&mut machine)?.must_be(&before)?;
+    Snapshot::record(&mut machine)?.must_be(&before)?;
     stage.report("after undo and reboot every file and value is as before");
     machine.power_off()
 }

@@ -16,7 +16,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn run(stage: &Stage) -> Result<(), Failure> {
     let disk = stage.disk(Image::Plain)?;
     let mut machine = stage.boot(&disk, Hardware::default())?;
-    let before = Snapshot::take(&mut machine)?;
+    let before = Snapshot::record(&mut machine)?;
 
     let begun = "[ -n \"$(ls /var/lib/hugewise/journal 2>/dev/null)\" ]";
     let mut machine = cut(stage, machine, "as the journal begins", begun)?;
@@ -53,7 +53,7 @@ fn run(stage: &Stage) -> Result<(), Failure> {
 /// As the host was, but for what only a boot brings back.
 fn as_before(stage: &Stage, machine: &mut Machine, before: &Snapshot) -> Result<(), Failure> {
     let line = "value /proc/cmdline";
-    Snapshot::take(machine)?.without(line).must_be(&before.without(line))?;
+    Snapshot::record(machine)?.without(line).must_be(&before.without(line))?;
     stage.report("every file and value is as before");
     Ok(())
 }

@@ -15,7 +15,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn run(stage: &Stage) -> Result<(), Failure> {
     let disk = stage.disk(Image::Tuned)?;
     let mut machine = stage.boot(&disk, Hardware::default())?;
-    let before = Snapshot::take(&mut machine)?;
+    let before = Snapshot::record(&mut machine)?;
     let old = profile(&mut machine)?;
     must_find(stage, &check(&mut machine)?, "HW501")?;
     stage.report(&format!("before: {old}, THP {}", thp(&mut machine)?));
@@ -33,7 +33,7 @@ fn run(stage: &Stage) -> Result<(), Failure> {
     undo(stage, &mut machine)?;
     ensure(profile(&mut machine)? == old, || format!("the active profile is not {old}"))?;
     let mut machine = stage.reboot(machine)?;
-    Snapshot::take(&mut machine)?.must_be(&before)?;
+    Snapshot::record(&mut machine)?.must_be(&before)?;
     stage.report(&format!(
         "after undo and reboot: {}, every file and value as before",
         profile(&mut machine)?

@@ -63,9 +63,9 @@ fn parse_json_line(line: &str) -> Option<(LineTimestamp, String)> {
     let get = |name: &str| members.get(name)?.as_str();
     let (level, message) = (get("s").filter(|level| is_level(level))?, get("msg")?);
     // WiredTiger's own words, as text or as an object with them.
-    let told = members.get("attr").and_then(|attributes| attributes.get("message"));
-    let told = told.and_then(|told| told.as_str().or_else(|| told.get("msg")?.as_str()));
-    Some((stamp, format!("{level} {message}: {}", told.unwrap_or_default())))
+    let inner = members.get("attr").and_then(|attributes| attributes.get("message"));
+    let inner = inner.and_then(|inner| inner.as_str().or_else(|| inner.get("msg")?.as_str()));
+    Some((stamp, format!("{level} {message}: {}", inner.unwrap_or_default())))
 }
 
 pub(super) fn parse_mongodb_event(message: &str) -> Option<LogEvent> {
@@ -87,7 +87,7 @@ pub(super) fn parse_mongodb_event(message: &str) -> Option<LogEvent> {
 mod tests {
     use super::*;
 
-    fn told(line: &str) -> Option<(LogEventKind, String)> {
+    fn parse_single_event(line: &str) -> Option<(LogEventKind, String)> {
         let (_, message) = parse_mongodb_line(line)?;
         parse_mongodb_event(&message).map(|event| (event.kind, event.what))
     }
@@ -126,7 +126,7 @@ mod tests {
             ),
             ("2016-05-21T22:31:40.013-0400 I Cannot allocate memory", None),
         ] {
-            assert_eq!(told(line), event, "{line}");
+            assert_eq!(parse_single_event(line), event, "{line}");
         }
     }
 }

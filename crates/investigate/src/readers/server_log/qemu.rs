@@ -50,7 +50,7 @@ mod tests {
     use super::*;
     use crate::event::LogEventKind;
 
-    fn told(line: &str) -> Option<LogEventKind> {
+    fn find_event_kind(line: &str) -> Option<LogEventKind> {
         let (_, message) = parse_qemu_line(line)?;
         interpret_message(Engine::Qemu, message).map(|event| event.kind)
     }
@@ -80,7 +80,7 @@ mod tests {
             ("2017-09-29T12:54:42Z qemu-kvm: terminating on signal 15 from pid 1", None),
             ("2017-09-29T12:54:42Z kubelet: cannot set up guest memory", None),
         ] {
-            assert_eq!(told(line), kind, "{line}");
+            assert_eq!(find_event_kind(line), kind, "{line}");
         }
         let daemon = "internal error: process exited while connecting to monitor: \
                       2017-09-29T12:54:42.748222Z qemu-system-x86_64: cannot set up guest memory \

@@ -8,7 +8,7 @@ use crate::testing::sample_investigations;
 
 fn shown(sample: &Sample, archives: Option<&Investigation>) -> String {
     let mut shown = String::new();
-    sample.whole(archives, |report| shown = render_host_report_page(report));
+    sample.with_whole_report(archives, |report| shown = render_host_report_page(report));
     shown
 }
 

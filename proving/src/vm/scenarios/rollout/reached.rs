@@ -77,7 +77,7 @@ impl Host {
 
     /// Notes how it is now.
     pub(super) fn note(&mut self) -> Result<(), Failure> {
-        self.noted = Some(Snapshot::take(&mut self.machine)?);
+        self.noted = Some(Snapshot::record(&mut self.machine)?);
         self.note_start()
     }
 
@@ -88,13 +88,13 @@ impl Host {
     }
 
     pub(super) fn must_be_as_noted(&mut self) -> Result<(), Failure> {
-        let now = Snapshot::take(&mut self.machine)?;
+        let now = Snapshot::record(&mut self.machine)?;
         self.compare(&now, "")
     }
 
     /// The same but for the pools, which keep what a server holds.
     pub(super) fn must_have_files_as_noted(&mut self) -> Result<(), Failure> {
-        let now = Snapshot::take(&mut self.machine)?;
+        let now = Snapshot::record(&mut self.machine)?;
         self.compare(&now, "value ")
     }
 
