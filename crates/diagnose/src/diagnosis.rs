@@ -76,7 +76,11 @@ impl Diagnosis {
         let before = earlier.map(|earlier| {
             let last = earlier.last.filter(|_| earlier.reuses_processes);
             let processes = last.map(|(host, _)| PreviousProcesses::from_host(host));
-            PreviousReading { processes: processes.unwrap_or_default(), files: &earlier.files.host }
+            PreviousReading {
+                processes: processes.unwrap_or_default(),
+                files: &earlier.files.host,
+                kernel: &earlier.files.kernel,
+            }
         });
         let mut host = hugewise_host::read_after(&memoized, before);
         let host_stage = clock.end_stage("host", host.unread.len());

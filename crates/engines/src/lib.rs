@@ -156,6 +156,8 @@ pub fn find_instances(host: &Host, source: &dyn Source) -> FoundInstances {
 pub struct EngineFileCache {
     /// Files of the host.
     pub host: hugewise_host::config::HostConfigCache,
+    /// Files of the kernel.
+    pub kernel: hugewise_host::kernel::KernelFactCache,
     asleep: stopped::StoppedServerCache,
     last_starts: oracle::last_start::LastStarts,
 }

@@ -27,6 +27,8 @@ pub struct PreviousReading<'a> {
     pub processes: PreviousProcesses<'a>,
     /// What configuration files said within the last minute.
     pub files: &'a HostConfigCache,
+    /// What rarely changes of the kernel's own files, likewise.
+    pub kernel: &'a kernel::KernelFactCache,
 }
 
 /// The same for who reads one host again and again.
@@ -46,7 +48,10 @@ pub fn read_after(source: &dyn Source, before: Option<PreviousReading<'_>>) -> H
     };
     host.processors.tlb = machine.tlb;
     let files = before.map(|before| before.files);
-    let mounts = kernel::read(&mut door, &mut host);
+    let mounts = match before {
+        Some(before) => kernel::read_after(&mut door, &mut host, before.kernel),
+        None => kernel::read(&mut door, &mut host),
+    };
     if host.live {
         host.hidden = hidepid::by_mount(source, &mounts);
     }

@@ -24,13 +24,32 @@ pub mod thp;
 pub mod vmstat;
 pub mod zoneinfo;
 
+use hugewise_model::host::ThpSize;
 use hugewise_model::{Host, Observed, PageSize};
 
-use hugewise_source::FactReader;
+use hugewise_source::{ConfigCache, FactReader};
+
+/// What changes by an administrator's hand at most, or is long to read: the log, THP sizes,
+/// processors.
+#[derive(Debug, Default)]
+pub struct KernelFactCache {
+    log: ConfigCache<(), Observed<Vec<String>>>,
+    thp_sizes: ConfigCache<&'static str, Vec<ThpSize>>,
+    processors: ConfigCache<(), (Observed<u64>, Observed<cpuinfo::Cpuinfo>)>,
+}
 
 /// Reads what the kernel's files tell of the host as a whole, and returns the mounts. Architecture
 /// and base page are inferred only where [`Machine`](hugewise_source::Machine) did not know them.
 pub fn read(door: &mut FactReader<'_>, host: &mut Host) -> Observed<Vec<mounts::Mount>> {
+    read_after(door, host, &KernelFactCache::default())
+}
+
+/// The same for repeated readings: takes from `facts` what is less than a minute old.
+pub fn read_after(
+    door: &mut FactReader<'_>,
+    host: &mut Host,
+    facts: &KernelFactCache,
+) -> Observed<Vec<mounts::Mount>> {
     // Only a capture has the output of commands.
     let kept =
         if host.live { Observed::Absent } else { door.parse(settings::SYSCTL, settings::parse) };
@@ -38,7 +57,7 @@ pub fn read(door: &mut FactReader<'_>, host: &mut Host) -> Observed<Vec<mounts::
         .or_else_absent(|| door.parse(release::VERSION, release::parse));
     host.command_line = door.parse(cmdline::PATH, cmdline::parse);
     host.kernel_settings = settings::read(door, &kept);
-    host.kernel_log = log::read(door);
+    host.kernel_log = facts.log.read(door, (), log::read);
 
     let meminfo = meminfo::read(door);
     read_memory(door, host, &meminfo);
@@ -56,8 +75,8 @@ pub fn read(door: &mut FactReader<'_>, host: &mut Host) -> Observed<Vec<mounts::
         door.note_unknown("mounts", &host.hugetlbfs_mounts);
     }
     host.sysv_segments = door.parse(sysvipc_shm::PATH, sysvipc_shm::parse);
-    host.thp = thp::read(door);
-    read_processors(door, host);
+    host.thp = thp::read(door, &facts.thp_sizes);
+    read_processors(door, host, facts);
 
     if host.architecture.is_absent() {
         host.architecture = infer_architecture(host).into();
@@ -80,9 +99,10 @@ fn read_memory(door: &mut FactReader<'_>, host: &mut Host, meminfo: &Observed<me
     host.memory.swaps = door.parse(swaps::PATH, swaps::parse);
 }
 
-fn read_processors(door: &mut FactReader<'_>, host: &mut Host) {
-    let online = door.parse(online::PATH, online::parse);
-    let cpuinfo = door.parse(cpuinfo::PATH, cpuinfo::parse);
+fn read_processors(door: &mut FactReader<'_>, host: &mut Host, facts: &KernelFactCache) {
+    let (online, cpuinfo) = facts.processors.read(door, (), |door| {
+        (door.parse(online::PATH, online::parse), door.parse(cpuinfo::PATH, cpuinfo::parse))
+    });
     let cpuinfo = cpuinfo.as_ref();
     host.processors.online =
         online.or_else_absent(|| cpuinfo.clone().and_then(|all| all.processors.clone()));

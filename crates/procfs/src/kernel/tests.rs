@@ -2,7 +2,7 @@
 
 use hugewise_model::{Bytes, Host, Observed, PageCount, PageSize, Reason};
 
-use super::read;
+use super::{KernelFactCache, read, read_after};
 use hugewise_source::FactReader;
 use hugewise_source::MapSource;
 
@@ -14,6 +14,23 @@ fn read_into(mut host: Host, source: &MapSource) -> (Host, Vec<String>) {
     let mut door = FactReader::new(source);
     read(&mut door, &mut host);
     (host, door.unread.into_iter().map(|unread| unread.to_string()).collect())
+}
+
+#[test]
+fn repeated_readings_see_the_thp_switch_at_once_and_that_of_a_size_within_a_minute() {
+    const THP: &str = "/sys/kernel/mm/transparent_hugepage";
+    let facts = KernelFactCache::default();
+    let read_with = |choice: &str| {
+        let mut host = Host::default();
+        let source = MapSource::new()
+            .with_file(&format!("{THP}/enabled"), choice)
+            .with_file(&format!("{THP}/hugepages-64kB/enabled"), choice);
+        read_after(&mut FactReader::new(&source), &mut host, &facts);
+        [host.thp.enabled, host.thp.sizes[0].enabled.clone()]
+    };
+    let [always, never] = ["always", "never"].map(|word| Observed::Known(word.to_owned()));
+    assert_eq!(read_with("[always] never"), [always.clone(), always.clone()]);
+    assert_eq!(read_with("always [never]"), [never, always]);
 }
 
 #[test]

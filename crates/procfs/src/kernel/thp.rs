@@ -4,7 +4,7 @@ use hugewise_model::PageSize;
 use hugewise_model::host::{THP_FOLDERS, Thp, ThpSize};
 
 use super::{hugepages, number};
-use hugewise_source::{FactReader, ParseError};
+use hugewise_source::{ConfigCache, FactReader, ParseError};
 
 /// The choice in brackets: `always [madvise] never`. Fails without a single one.
 pub fn parse(bytes: &[u8]) -> Result<String, ParseError> {
@@ -15,6 +15,11 @@ pub fn parse(bytes: &[u8]) -> Result<String, ParseError> {
         (Some(word), None) if !word.is_empty() => Ok(word.to_owned()),
         _ => Err(ParseError::whole_file("no choice in brackets")),
     }
+}
+
+/// The choice of a switch, and all its words.
+fn parse_switch(bytes: &[u8]) -> Result<(String, Vec<String>), ParseError> {
+    Ok((parse(bytes)?, parse_choices(bytes)))
 }
 
 /// All words, without the brackets.
@@ -32,21 +37,20 @@ fn parse_khugepaged(bytes: &[u8]) -> Result<u64, ParseError> {
     }
 }
 
-/// Reads the switches of the host.
-pub fn read(door: &mut FactReader<'_>) -> Thp {
+/// Reads the switches of the host; those of each size from `sizes` where they are there.
+pub fn read(door: &mut FactReader<'_>, sizes: &ConfigCache<&'static str, Vec<ThpSize>>) -> Thp {
     let [usual, old] = THP_FOLDERS;
-    let mut thp = Thp { enabled: door.parse(&format!("{usual}/enabled"), parse), ..Thp::default() };
-    if thp.enabled.is_absent() {
-        let there = door.parse(&format!("{old}/enabled"), parse);
+    let mut thp = Thp::default();
+    let mut switch = door.parse(&format!("{usual}/enabled"), parse_switch);
+    if switch.is_absent() {
+        let there = door.parse(&format!("{old}/enabled"), parse_switch);
         if !there.is_absent() {
-            (thp.of_rhel_6, thp.enabled) = (true, there);
+            (thp.of_rhel_6, switch) = (true, there);
         }
     }
+    thp.choices = switch.as_known().map(|(_, words)| words.clone()).unwrap_or_default();
+    thp.enabled = switch.map(|(choice, _)| choice);
     let folder = thp.sysfs_folder();
-    if thp.enabled.is_known() {
-        let text = door.read(&format!("{folder}/enabled")).into_known();
-        thp.choices = text.map(|bytes| parse_choices(&bytes)).unwrap_or_default();
-    }
     thp.defrag = door.parse(&format!("{folder}/defrag"), parse);
     thp.shmem_enabled = door.parse(&format!("{folder}/shmem_enabled"), parse);
     let pmd = format!("{folder}/hpage_pmd_size");
@@ -58,14 +62,21 @@ pub fn read(door: &mut FactReader<'_>) -> Thp {
         let value = door.parse(&format!("{folder}/khugepaged/{name}"), parse_khugepaged);
         thp.khugepaged.insert(name, value);
     }
+    thp.sizes = sizes.read(door, folder, |door| read_sizes(door, folder));
+    thp
+}
+
+/// The switches of each size, smallest first.
+fn read_sizes(door: &mut FactReader<'_>, folder: &str) -> Vec<ThpSize> {
+    let mut sizes = Vec::new();
     for name in door.list_folder(folder).into_known().unwrap_or_default() {
         let Ok(page_size) = hugepages::parse(name.as_bytes()) else { continue };
         let enabled = door.parse(&format!("{folder}/{name}/enabled"), parse);
         let shmem_enabled = door.parse(&format!("{folder}/{name}/shmem_enabled"), parse);
-        thp.sizes.push(ThpSize { page_size, enabled, shmem_enabled });
+        sizes.push(ThpSize { page_size, enabled, shmem_enabled });
     }
-    thp.sizes.sort_by_key(|size| size.page_size);
-    thp
+    sizes.sort_by_key(|size| size.page_size);
+    sizes
 }
 
 #[cfg(test)]
