@@ -1,5 +1,7 @@
 //! `cargo xtask test`: what the tests need from Debian and the package registry, then all tests.
 
+mod test_binaries;
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -59,21 +61,19 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if !root {
         println!("not root: tests that change the host's pools are skipped");
     }
+    let program = || match std::env::var_os("HUGEWISE_BINARY") {
+        Some(program) => Ok(program.into()),
+        None => fast_program(),
+    };
+    if arguments.is_empty() {
+        return test_binaries::run_all(&program()?, root);
+    }
     let mut test = shell::cargo();
     test.arg("test");
     if !names_packages(arguments) {
-        let program = match std::env::var_os("HUGEWISE_BINARY") {
-            Some(program) => program.into(),
-            None => fast_program()?,
-        };
-        test.args(["--workspace", "--no-fail-fast"]).env("HUGEWISE_BINARY", program);
+        test.args(["--workspace", "--no-fail-fast"]).env("HUGEWISE_BINARY", program()?);
     }
-    shell::run(test.args(arguments))?;
-    if root && arguments.is_empty() {
-        // Meanwhile nothing else on the host can read /proc.
-        shell::run(test.args(["--test", "cli", "--", "--ignored", "--test-threads=1"]))?;
-    }
-    Ok(())
+    shell::run(test.args(arguments))
 }
 
 fn names_packages(arguments: &[String]) -> bool {
