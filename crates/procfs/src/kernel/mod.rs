@@ -111,13 +111,15 @@ fn read_processors(door: &mut FactReader<'_>, host: &mut Host, facts: &KernelFac
     host.processors.gib_pages = cpuinfo.and_then(|all| all.gib_pages.clone());
 }
 
-/// Without `uname -m`: distributions end the release with it, and only x86 has `flags`.
+/// Without `uname -m`: distributions end the release with it, only x86 has `flags`, and only arm64
+/// has pages of 32 or 512 MiB (arch/arm64/mm/hugetlbpage.c).
 fn infer_architecture(host: &Host) -> Option<String> {
     const NAMED: [&str; 4] = ["x86_64", "aarch64", "ppc64le", "s390x"];
     let release = host.kernel.as_known().map_or("", |kernel| kernel.text.as_str());
     let named = NAMED.into_iter().find(|name| release.ends_with(&format!(".{name}")));
     let x86 = host.processors.gib_pages.is_known().then_some("x86_64");
-    named.or(x86).map(str::to_owned)
+    let arm64 = || arm64_base_page(host).map(|_| "aarch64");
+    named.or(x86).or_else(arm64).map(str::to_owned)
 }
 
 /// x86-64 has one size; on arm64 a page of 8-byte entries maps `page / 8` pages, which makes the
@@ -125,15 +127,32 @@ fn infer_architecture(host: &Host) -> Option<String> {
 fn base_page(host: &Host) -> Option<PageSize> {
     match host.architecture.as_known()?.as_str() {
         "x86_64" => Some(PageSize::KIB_4),
-        "aarch64" => {
-            let pmd = host.thp.pmd_size.get()?;
-            [4_u64, 16, 64]
+        "aarch64" => match host.thp.pmd_size.get() {
+            Some(pmd) => [4_u64, 16, 64]
                 .into_iter()
                 .filter_map(PageSize::from_kib)
-                .find(|page| page.bytes().saturating_mul(page.bytes().get() / 8) == pmd.bytes())
-        }
+                .find(|page| page.bytes().saturating_mul(page.bytes().get() / 8) == pmd.bytes()),
+            None => arm64_base_page(host),
+        },
         _ => None,
     }
+}
+
+/// The base page by the sizes of pools that no other one has.
+fn arm64_base_page(host: &Host) -> Option<PageSize> {
+    let pools = host.pools.as_known()?;
+    let has = |mib: u64| {
+        let size = mib.checked_mul(1024).and_then(PageSize::from_kib);
+        pools.iter().any(|pool| Some(pool.page_size) == size)
+    };
+    let has_64_kib = || pools.iter().any(|pool| Some(pool.page_size) == PageSize::from_kib(64));
+    let kib = match (has(512), has(32)) {
+        (true, _) => 64,
+        (false, true) if has_64_kib() => 4,
+        (false, true) => 16,
+        (false, false) => return None,
+    };
+    PageSize::from_kib(kib)
 }
 
 #[cfg(test)]

@@ -33,6 +33,25 @@ fn repeated_readings_see_the_thp_switch_at_once_and_that_of_a_size_within_a_minu
     assert_eq!(read_with("always [never]"), [never, always]);
 }
 
+/// Sizes by Documentation/arch/arm64/hugetlbpage.rst.
+#[test]
+fn pools_tell_an_arm64_host_and_its_base_page_where_nothing_else_does() {
+    let host_with = |sizes: &[u64]| {
+        let mut source = MapSource::new().with_file("/proc/meminfo", "MemTotal: 8000000 kB\n");
+        for kib in sizes {
+            let file = format!("/sys/kernel/mm/hugepages/hugepages-{kib}kB/nr_hugepages");
+            source = source.with_file(&file, "0\n");
+        }
+        let (host, _) = host(&source);
+        (host.architecture.into_known(), host.base_page.get().map(|page| page.bytes().get() >> 10))
+    };
+    let arm64 = |base| (Some("aarch64".to_owned()), Some(base));
+    assert_eq!(host_with(&[64, 2048, 32_768, 1 << 20]), arm64(4));
+    assert_eq!(host_with(&[2048, 32_768, 1 << 20]), arm64(16));
+    assert_eq!(host_with(&[2048, 524_288, 16 << 20]), arm64(64));
+    assert_eq!(host_with(&[2048, 1 << 20]), (None, None));
+}
+
 #[test]
 fn pools_of_an_arm64_host_with_64_kib_pages_and_two_nodes() {
     let mut source = MapSource::new()
