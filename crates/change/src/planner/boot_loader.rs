@@ -142,7 +142,8 @@ fn names_page_size(ask: &PlanRequest<'_>, words: &cmdline::HugePageWords, page: 
     words.pools.iter().any(|pool| pool.page_size.or(default) == Some(page))
 }
 
-/// Adds the step, and returns the entry of the next boot. An error is what to do by hand.
+/// Adds the step, and returns the entry of the next boot. An error is what to do by hand, which
+/// may put all words anew, also those that the kernel ignores.
 fn reserve_on_command_line(
     ask: &PlanRequest<'_>,
     draft: &mut Draft<'_>,
@@ -154,13 +155,24 @@ fn reserve_on_command_line(
         return Err(lines);
     }
     change_command_line(ask, draft, wanted).map_err(|why| {
-        vec![format!("# {why}"), add_by_hand(ask, wanted, &words), "# then reboot".into()]
+        let line = match replacing_words(ask, wanted, &words) {
+            Some(line) => {
+                draft.explained.extend(hugewise_diagnose::remedies_for_ignored_words(ask.host));
+                line
+            }
+            None => format!("# add to the kernel's command line: {}", words.join(" ")),
+        };
+        vec![format!("# {why}"), line, "# then reboot".into()]
     })
 }
 
 /// Words at the end of a line count for nothing where the line names their size already, or has
 /// counts out of place: then all words about huge pages are put anew.
-fn add_by_hand(ask: &PlanRequest<'_>, wanted: &[KernelReservation], words: &[String]) -> String {
+fn replacing_words(
+    ask: &PlanRequest<'_>,
+    wanted: &[KernelReservation],
+    words: &[String],
+) -> Option<String> {
     let line = ask.host.configuration.boot.as_known().map(|entry| entry.command_line.as_slice());
     let line = line.unwrap_or_default();
     let read = cmdline::huge_page_words(&[line, words].concat());
@@ -168,14 +180,14 @@ fn add_by_hand(ask: &PlanRequest<'_>, wanted: &[KernelReservation], words: &[Str
         command_line_pages(&read, reservation.page_size) == reservation.pages
     };
     if wanted.iter().all(is_taken) {
-        return format!("# add to the kernel's command line: {}", words.join(" "));
+        return None;
     }
     let now = cmdline::huge_page_words(line);
     let default = now.default_size.map(|size| format!("default_hugepagesz={}", boot_name(size)));
     let kept: Vec<String> = kept_words(ask, &now, wanted);
     let all: Vec<String> = default.into_iter().chain(kept).chain(words.iter().cloned()).collect();
     let source = boot::find_cmdline_source(ask.host).file;
-    format!("# in {source}, replace all words about huge pages by: {}", all.join(" "))
+    Some(format!("# in {source}, replace all words about huge pages by: {}", all.join(" ")))
 }
 
 /// What the line brings of sizes that are not to change, each count behind its size.

@@ -98,6 +98,11 @@ fn find_ignored_words(host: &Host) -> Result<Option<Finding>, crate::Missing> {
     Ok(Some(RULE.new_finding(Level::Warn, None, summary, short, evidence, remedies)))
 }
 
+/// What ends the words without effect, for a plan that writes the whole line anew.
+pub fn remedies_for_ignored_words(host: &Host) -> Vec<Remedy> {
+    find_ignored_words(host).ok().flatten().map(|finding| finding.remedies).unwrap_or_default()
+}
+
 fn join_words(words: &[IgnoredWord]) -> String {
     words.iter().map(|ignored| ignored.word.as_str()).collect::<Vec<_>>().join(" ")
 }

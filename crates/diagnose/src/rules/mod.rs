@@ -5,7 +5,7 @@ use crate::Rule;
 pub(crate) mod amm;
 pub(crate) mod boot_loses_pages;
 pub(crate) mod boot_starves_host;
-mod boot_values_ignored;
+pub(crate) mod boot_values_ignored;
 pub(crate) mod cgroup_limit;
 mod default_size_waits;
 pub(crate) mod does_not_fit;

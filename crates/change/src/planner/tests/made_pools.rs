@@ -444,6 +444,23 @@ fn systemd_boots_command_line_is_not_ours_to_write() {
 }
 
 #[test]
+fn words_without_effect_and_new_ones_are_one_instruction() {
+    let base = source("no-pool-postgresql");
+    let mut world = World::new(&*base);
+    world.put("/efi/loader/loader.conf", "default *\n");
+    let options = "root=1 hugepagesz=1G hugepagesz=2M hugepages=32 hugepages=1024";
+    let entry = format!("title Debian\nversion 6.1\nlinux /vmlinuz\noptions {options}\n");
+    world.put("/efi/loader/entries/debian.conf", entry);
+    let seen = world.look();
+    assert!(seen.assessment.findings.iter().any(|finding| finding.code.as_str() == "HW608"));
+    let (plan, _) = holds("count twice", &world, &gib_pages_at_boot(), &Request::default());
+    let texts = plan.instructions.iter().map(|instruction| instruction.text.as_str());
+    let about_words: Vec<&str> = texts.filter(|text| text.contains("hugepagesz=")).collect();
+    let [text] = about_words.as_slice() else { panic!("{about_words:#?}") };
+    assert!(text.contains("replace all words about huge pages by: "), "{text}");
+}
+
+#[test]
 fn a_processor_without_1_gib_pages_is_refused_them_with_the_reason() {
     let base = source("no-pool-postgresql");
     let mut world = World::new(&*base);
