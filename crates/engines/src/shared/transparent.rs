@@ -1,6 +1,6 @@
-//! How much of a server's shared memory is on transparent huge pages, which no page size of a
-//! mapping tells. smaps would, but makes the kernel walk all page tables. /proc/meminfo counts the
-//! whole host (`ShmemHugePages`, `ShmemPmdMapped`): what other shared memory cannot hold is this
+//! How much of a server's memory is on transparent huge pages, which no page size of a mapping
+//! tells. smaps would, but makes the kernel walk all page tables. /proc/meminfo counts the whole
+//! host (`AnonHugePages`, `ShmemHugePages`, `ShmemPmdMapped`): what others cannot hold is this
 //! server's.
 
 use hugewise_model::instance::{Segment, SegmentKind};
@@ -8,7 +8,36 @@ use hugewise_model::{Bytes, Host, Instance, Observed};
 
 use crate::shared::segments::find_listed;
 
+/// Of its segments on base pages.
 pub(crate) fn least_transparent_bytes(host: &Host, instance: &Instance) -> Observed<Bytes> {
+    let private = least_private_bytes(host, instance).unwrap_or_default();
+    match least_shared_bytes(host, instance) {
+        Observed::Known(shared) => Observed::Known(shared + private),
+        _ if private > Bytes::ZERO => Observed::Known(private),
+        unknown => unknown,
+    }
+}
+
+/// What is left once every other process, and what this one has beside its segments, is taken to be
+/// on such pages; none where a process may be hidden.
+fn least_private_bytes(host: &Host, instance: &Instance) -> Option<Bytes> {
+    let is_private = |segment: &&Segment| {
+        segment.kind == SegmentKind::Private && segment.huge.get() == Some(false)
+    };
+    let size: Bytes = instance.segments.iter().filter(is_private).map(|each| each.size).sum();
+    let huge = host.memory.anonymous_huge.get().filter(|_| host.unseen_reason().is_none())?;
+    if size == Bytes::ZERO || huge == Bytes::ZERO {
+        return None;
+    }
+    let (mut own, mut others) = (Bytes::ZERO, Bytes::ZERO);
+    for process in host.processes.as_known()? {
+        let sum = if instance.pids.contains(&process.pid) { &mut own } else { &mut others };
+        *sum += process.rss_anon.get()?;
+    }
+    Some(huge.saturating_sub(others).saturating_sub(own.saturating_sub(size)).min(size))
+}
+
+fn least_shared_bytes(host: &Host, instance: &Instance) -> Observed<Bytes> {
     let shared = |segment: &&Segment| {
         let of_kind = !matches!(segment.kind, SegmentKind::Private | SegmentKind::Hugetlbfs);
         of_kind && segment.huge.get() == Some(false)
@@ -51,6 +80,38 @@ mod tests {
     use crate::{EngineContext, testing};
 
     const MIB: fn(u64) -> Bytes = Bytes::from_mib;
+
+    /// A guest of 1,024 MiB in a process with 1,037, and 1,026 of the host's on such pages.
+    #[test]
+    fn private_memory_is_its_own_as_far_as_no_other_process_can_hold_it() {
+        let least_beside = |others: u64| {
+            let process = |pid, anonymous| Process {
+                pid,
+                rss_anon: Observed::Known(MIB(anonymous)),
+                ..Process::default()
+            };
+            let main = process(7, 1037);
+            let all = [main.clone(), process(8, others)];
+            let mut host = Host { processes: testing::known(all), ..Host::default() };
+            host.memory.anonymous_huge = Observed::Known(MIB(1026));
+            let source = MapSource::new();
+            let scene = EngineContext::new(&host, &source);
+            let mut guest = scene.new_instance(Engine::Qemu, "x".into(), &main, Vec::new());
+            guest.pids = vec![7];
+            guest.segments = vec![Segment {
+                kind: SegmentKind::Private,
+                name: String::new(),
+                size: MIB(1024),
+                page_size: Observed::Known(PageSize::KIB_4),
+                huge: Observed::Known(false),
+                mappers: 1,
+                identity: (1, 1),
+            }];
+            least_transparent_bytes(&host, &guest).get().map(|bytes| bytes.get() >> 20)
+        };
+        assert_eq!(least_beside(100), Some(913));
+        assert_eq!(least_beside(2000), None);
+    }
 
     fn least_of(
         size: u64,
