@@ -46,6 +46,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use diagnosis::{Diagnosis, DiagnosisOptions};
 pub use rule::{CaseRole, Docs, Missing, Rule, RuleFacts, RuleVerdict};
 pub(crate) use rule::{HostResult, InstanceResult, require_known};
+pub use rules::boot_values_ignored::remedies_for_ignored_words;
 pub use rules::cgroup_limit::tells_of_limit;
 
 use prediction::HostPrediction;
@@ -53,7 +54,7 @@ use sizing::Request;
 use target::{HostTarget, TargetRequest};
 
 use hugewise_model::{
-    Finding, Host, HugePageChain, Instance, InstanceId, Remedy, RuleId, UnknownVerdict,
+    Finding, Host, HugePageChain, Instance, InstanceId, Level, Remedy, RuleId, UnknownVerdict,
 };
 
 /// Everything that is said of a host.
@@ -119,8 +120,22 @@ pub fn assess_host(host: &Host, instances: &[Instance]) -> Assessment {
     let target = target::find_target(host, instances, &assessment, wish, &Request::default());
     // A request of nothing makes sense on every host.
     assessment.target = target.unwrap_or_default();
+    let mut findings = std::mem::take(&mut assessment.findings);
+    findings.iter_mut().for_each(|finding| lower_where_pool_stays(finding, &assessment.target));
+    sort_findings(&assessment.rule_facts(host, instances), &mut findings);
+    assessment.findings = findings;
     describe_fixes(host, instances, &mut assessment);
     assessment
+}
+
+/// Of a pool that has what its servers need, and that the target leaves as it is, there is nothing
+/// to warn.
+fn lower_where_pool_stays(finding: &mut Finding, target: &HostTarget) {
+    let [Remedy::SetPool(page)] = finding.remedies.as_slice() else { return };
+    let stays = target.pool(*page).is_some_and(|goal| goal.is_there() && !goal.grows());
+    if stays && finding.instance.is_none() {
+        finding.level = finding.level.min(Level::Info);
+    }
 }
 
 fn run_rules(facts: &RuleFacts<'_>, asleep: &[Instance]) -> (Vec<Finding>, Vec<UnknownVerdict>) {

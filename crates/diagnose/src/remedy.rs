@@ -70,6 +70,8 @@ pub fn find_uncounted_server(assessment: &Assessment, page: PageSize) -> Option<
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum RemedyTurn {
+    /// Pages that are given back make room for others.
+    GivenBack,
     First,
     /// What a reboot is to find has to be there before it.
     Reboot,
@@ -249,8 +251,11 @@ impl<'a> RemedyWriter<'a> {
 
     fn give_back(self, page: PageSize) -> String {
         if let Some(goal) = self.goal(page).filter(|goal| goal.goal < goal.now) {
-            let fewer = goal.now.saturating_sub(goal.goal);
-            return format!("give back {fewer} of the {}", goal.now.in_pages_of(page));
+            let now = goal.now.in_pages_of(page);
+            return match goal.now.saturating_sub(goal.goal) {
+                fewer if fewer == goal.now => format!("give back all {now}"),
+                fewer => format!("give back {fewer} of the {now}"),
+            };
         }
         match find_uncounted_server(self.assessment, page) {
             Some(id) => format!(
@@ -541,6 +546,11 @@ impl<'a> RemedyWriter<'a> {
                     || (all.contains(&Remedy::GiveBack(*page)) && !is_needed);
                 is_told && !is_lowered && !(is_needed && boot::is_written(self.host, *page))
             }
+            // Those that nobody uses are for whoever the pool is set for.
+            Remedy::GiveBack(page) => {
+                all.contains(&Remedy::SetPool(*page))
+                    && self.goal(*page).is_some_and(PoolGoal::grows)
+            }
             // Nothing waits for pages that are never there; and the reboot starts it again.
             Remedy::Restart(id) => {
                 self.goal_of(id).filter(|goal| !goal.is_there()).is_some_and(|goal| {
@@ -569,6 +579,9 @@ impl<'a> RemedyWriter<'a> {
     fn turn(self, remedy: &Remedy) -> RemedyTurn {
         match remedy {
             Remedy::Consider(_) => RemedyTurn::Thought,
+            Remedy::GiveBack(page) if self.goal(*page).is_some_and(|goal| goal.goal < goal.now) => {
+                RemedyTurn::GivenBack
+            }
             Remedy::SetSetting(id)
                 if !self.assessment.target.insisting.contains(id) && self.tries_next(id) =>
             {

@@ -7,7 +7,8 @@ use crate::permission::{self, MemlockEffect};
 use crate::prediction::{Obstacle, startup};
 use crate::rules::cgroup_limit;
 use crate::{
-    CaseRole, Docs, InstanceResult, Rule, RuleFacts, cause, chain, demand, ipc_privileges, mounts,
+    CaseRole, Docs, InstanceResult, Rule, RuleFacts, cause, chain, demand, ipc_privileges, login,
+    mounts,
 };
 
 pub(crate) static RULE: Rule = Rule {
@@ -73,7 +74,10 @@ fn check_boot_loses_pages(facts: &RuleFacts<'_>, instance: &Instance) -> Instanc
         evidence.push(format!("it does not run now; {}", asleep.at_boot.boot_evidence()));
     }
     let mut remedies = match boot.obstacle {
-        Some(Obstacle::Right) => remedies_for_right(facts, instance),
+        Some(Obstacle::Right) => match remedy_login_at_boot(facts, instance) {
+            Some(remedy) => vec![remedy],
+            None => remedies_for_right(facts, instance),
+        },
         Some(Obstacle::Segments) => vec![Remedy::SetShmLimits],
         Some(Obstacle::Cgroup) => cgroup_limit::raises_for(facts, instance),
         Some(Obstacle::Start) => vec![startup::remedy_blocked_startup(instance)],
@@ -120,6 +124,27 @@ pub(super) fn remedies_for_right(facts: &RuleFacts<'_>, instance: &Instance) -> 
             vec![Remedy::SetGroup(instance.id()), Remedy::RaiseMemlock(instance.id())]
         }
     }
+}
+
+/// Where a login may lock enough, and nobody knows what starts the server at a boot: no limit is
+/// left to be raised.
+fn remedy_login_at_boot(facts: &RuleFacts<'_>, instance: &Instance) -> Option<Remedy> {
+    let host = facts.host;
+    let is_by_service = instance.unit.is_some()
+        || ipc_privileges::boot_unit_of(host, instance).is_some()
+        || ipc_privileges::starter_of(host, instance).is_some();
+    let process = permission::process_of(host, instance).filter(|_| !is_by_service)?;
+    let login = login::of_log_in(host, process.uid);
+    let needs = facts.situation.locked().at_boot(host, instance).total();
+    let owner = instance.owner_in_words();
+    (login.allows(needs) == Some(true)).then(|| {
+        Remedy::by_hand(format!(
+            "have what starts {} at boot go through a login of {owner} (su - {owner}), which may \
+             lock enough: {}",
+            instance.title(),
+            login.place
+        ))
+    })
 }
 
 pub(super) fn remedies_for_locking(instance: &Instance) -> Vec<Remedy> {

@@ -34,16 +34,18 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check_boot_starves_host(facts: &RuleFacts<'_>) -> HostResult {
     let Some(crowding) = boot::predict_crowding(facts.host)? else { return Ok(Vec::new()) };
-    let part = render_percent(crowding.asked.part_of(crowding.memory).unwrap_or(1.0));
+    let part = match crowding.asked.part_of(crowding.memory) {
+        Some(part) if part <= 1.0 => format!("{} of memory", render_percent(part)),
+        _ => "more than all memory".to_owned(),
+    };
     let (level, then) = if crowding.is_deadly {
         (Level::Error, "the host may not come up")
     } else {
         (Level::Warn, "too little is left for everything else")
     };
     let asked = crowding.asked;
-    let summary =
-        format!("the next boot sets aside {asked} for huge pages, {part} of memory: {then}");
-    let short = format!("the next boot sets aside {part} of memory for huge pages");
+    let summary = format!("the next boot sets aside {asked} for huge pages, {part}: {then}");
+    let short = format!("the next boot sets aside {part} for huge pages");
     let of_part = |part: &boot::CrowdingPool| {
         format!("{}: {}", part.place, part.pages.in_pages_of(part.page_size))
     };
