@@ -26,6 +26,7 @@ mod fixtures;
 mod investigate;
 mod lab;
 mod lab_killed;
+mod mutated_captures;
 mod one_list;
 mod plan_and_apply;
 mod random_hosts;

@@ -94,58 +94,62 @@ fn every_command_forecasts_the_same_page_tables() {
 #[test]
 fn every_command_needs_the_same_pages() {
     for host in hosts() {
-        let (check, verify) = (json(&host, &["check"]).unwrap(), json(&host, &["verify"]).unwrap());
-        for instance in check["instances"].as_array().unwrap() {
-            let Some(verified) = find(&verify, instance) else {
-                assert_eq!(instance["running"], false, "{host:?} {instance}");
-                continue;
-            };
-            assert_eq!(
-                (&verified["demand"], &verified["beside"]),
-                (&instance["demand"], &instance["beside"]),
-                "{host:?}"
-            );
-        }
-        let Some(size) = json(&host, &["size"]) else {
-            // Where nothing is to size, the reason has the number.
-            let (_, _, why) = said(&host, &["size"]);
-            for instance in check["instances"].as_array().unwrap() {
-                // What has no way to these pages needs none of them.
-                if instance["asked"] == "cannot" {
-                    continue;
-                }
-                let pages = instance["demand"]["needed_pages"].as_u64().unwrap();
-                let grouped = format!("{},{:03} pages", pages / 1000, pages % 1000);
-                assert!(why.contains(&grouped), "{host:?}: {why}");
-            }
+        assert_same_pages(&host);
+    }
+}
+
+/// What `check`, `verify` and `size` say that each server of a host needs is one number.
+pub(crate) fn assert_same_pages(host: &Path) {
+    let (check, verify) = (json(host, &["check"]).unwrap(), json(host, &["verify"]).unwrap());
+    for instance in check["instances"].as_array().unwrap() {
+        let Some(verified) = find(&verify, instance) else {
+            assert_eq!(instance["running"], false, "{host:?} {instance}");
             continue;
         };
-        for sized in size["instances"].as_array().unwrap() {
-            let instance = find(&check, sized).unwrap();
-            if !sized["change"].is_null() {
+        assert_eq!(
+            (&verified["demand"], &verified["beside"]),
+            (&instance["demand"], &instance["beside"]),
+            "{host:?}"
+        );
+    }
+    let Some(size) = json(host, &["size"]) else {
+        // Where nothing is to size, the reason has the number.
+        let (_, _, why) = said(host, &["size"]);
+        for instance in check["instances"].as_array().unwrap() {
+            // What has no way to these pages needs none of them.
+            if instance["asked"] == "cannot" {
                 continue;
             }
-            let named = is_tenant(instance).then(|| {
-                let name = instance["name"].as_str().unwrap();
-                json(&host, &["size", "--instance", name]).unwrap()["instances"][0].clone()
-            });
-            let sized = named.as_ref().unwrap_or(sized);
-            let needed = instance["demand"]["needed_pages"].as_u64().unwrap();
-            // A start is made room for with the error that its estimate may have.
-            let error = instance["demand"]["error_percent"]
-                .as_u64()
-                .filter(|_| instance["running"] == false);
-            let with_error = needed + (needed * error.unwrap_or(0)).div_ceil(100);
-            assert_eq!(sized["demand_pages"], with_error, "{host:?} {sized}");
-            assert_eq!(sized["page_bytes"], instance["demand"]["page_bytes"], "{host:?} {sized}");
-            assert_eq!(sized["beside"], instance["beside"], "{host:?} {sized}");
-            let asked = match instance["asked"].as_str().unwrap() {
-                "unknown" => "unknown",
-                "no" | "cannot" => "no",
-                _ => "yes",
-            };
-            assert_eq!(sized["asked"], asked, "{host:?} {sized}");
+            let pages = instance["demand"]["needed_pages"].as_u64().unwrap();
+            let grouped = format!("{},{:03} pages", pages / 1000, pages % 1000);
+            assert!(why.contains(&grouped), "{host:?}: {why}");
         }
+        return;
+    };
+    for sized in size["instances"].as_array().unwrap() {
+        let instance = find(&check, sized).unwrap();
+        if !sized["change"].is_null() {
+            continue;
+        }
+        let named = is_tenant(instance).then(|| {
+            let name = instance["name"].as_str().unwrap();
+            json(host, &["size", "--instance", name]).unwrap()["instances"][0].clone()
+        });
+        let sized = named.as_ref().unwrap_or(sized);
+        let needed = instance["demand"]["needed_pages"].as_u64().unwrap();
+        // A start is made room for with the error that its estimate may have.
+        let error =
+            instance["demand"]["error_percent"].as_u64().filter(|_| instance["running"] == false);
+        let with_error = needed + (needed * error.unwrap_or(0)).div_ceil(100);
+        assert_eq!(sized["demand_pages"], with_error, "{host:?} {sized}");
+        assert_eq!(sized["page_bytes"], instance["demand"]["page_bytes"], "{host:?} {sized}");
+        assert_eq!(sized["beside"], instance["beside"], "{host:?} {sized}");
+        let asked = match instance["asked"].as_str().unwrap() {
+            "unknown" => "unknown",
+            "no" | "cannot" => "no",
+            _ => "yes",
+        };
+        assert_eq!(sized["asked"], asked, "{host:?} {sized}");
     }
 }
 
@@ -236,27 +240,32 @@ fn the_pools_of_size_are_those_of_the_plan() {
             assert!(needed <= planned.unwrap(), "{host:?}");
             compared += 1;
         }
-        for step in plan["steps"].as_array().unwrap() {
-            let Some(page) = step["id"]
-                .as_str()
-                .unwrap()
-                .strip_prefix("pool-")
-                .and_then(|id| id.strip_suffix("-now"))
-            else {
-                continue;
-            };
-            let bytes = page.strip_suffix('M').unwrap().parse::<u64>().unwrap() << 20;
-            let (_, planned) = pool(size.as_ref().unwrap(), &Value::from(bytes)).unwrap();
-            let set = step["changes"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .find_map(|change| change["after"].as_str());
-            assert_eq!(set.unwrap().trim().parse::<u64>().ok(), planned, "{host:?} {step}");
-            compared += 1;
-        }
+        compared += compare_pools_now(&host);
     }
     assert!(compared >= 12, "{compared}");
+}
+
+/// Holds what the plan sets pools to now to what `size` says; how many were compared.
+pub(crate) fn compare_pools_now(host: &Path) -> usize {
+    let (size, plan) = (json(host, &["size"]), json(host, &["plan"]).unwrap());
+    let mut compared = 0;
+    for step in plan["steps"].as_array().unwrap() {
+        let Some(page) = step["id"]
+            .as_str()
+            .unwrap()
+            .strip_prefix("pool-")
+            .and_then(|id| id.strip_suffix("-now"))
+        else {
+            continue;
+        };
+        let bytes = page.strip_suffix('M').unwrap().parse::<u64>().unwrap() << 20;
+        let (_, planned) = pool(size.as_ref().unwrap(), &Value::from(bytes)).unwrap();
+        let set =
+            step["changes"].as_array().unwrap().iter().find_map(|change| change["after"].as_str());
+        assert_eq!(set.unwrap().trim().parse::<u64>().ok(), planned, "{host:?} {step}");
+        compared += 1;
+    }
+    compared
 }
 
 /// Whoever names a server is told of the pool that it shares with others, by whatever command.

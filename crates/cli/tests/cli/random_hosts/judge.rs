@@ -9,7 +9,7 @@ use hugewise_diagnose::coverage::Coverage;
 use hugewise_diagnose::prediction::HostPrediction;
 use hugewise_diagnose::sizing::{self, PageSizeChoice, Request};
 use hugewise_diagnose::target::to_size;
-use hugewise_host::source::MapSource;
+use hugewise_host::Source;
 use hugewise_model::{Host, Instance, Level, PageSize};
 
 use crate::random_hosts::draw::{Wish, wants};
@@ -19,7 +19,7 @@ use crate::random_hosts::world::{Moments, World};
 
 /// What is found on a host.
 pub(crate) struct Seen {
-    pub(crate) source: MapSource,
+    pub(crate) source: Box<dyn Source>,
     pub(crate) host: Host,
     pub(crate) instances: Vec<Instance>,
     pub(crate) assessment: Assessment,
@@ -32,9 +32,12 @@ impl Seen {
 
     /// With the servers that the options name vouched for by whoever names them.
     pub(crate) fn asked(world: &World, options: &PlanOptions) -> Self {
-        let source = world.source();
-        let host = hugewise_host::read(&source);
-        let mut instances = hugewise_engines::find_instances(&host, &source).instances;
+        Self::read(Box::new(world.source()), options)
+    }
+
+    pub(crate) fn read(source: Box<dyn Source>, options: &PlanOptions) -> Self {
+        let host = hugewise_host::read(source.as_ref());
+        let mut instances = hugewise_engines::find_instances(&host, source.as_ref()).instances;
         // One that is down by now has no name.
         drop(planner::mark_named_instances(&mut instances, options));
         let assessment = hugewise_diagnose::assess_host(&host, &instances);
@@ -53,7 +56,7 @@ impl Seen {
             &self.instances,
             &self.assessment,
             sizing.as_ref(),
-            &self.source,
+            self.source.as_ref(),
             options,
         )
         .expect("a plan")

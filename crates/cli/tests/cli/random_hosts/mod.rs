@@ -10,10 +10,10 @@ mod answers;
 mod boot;
 mod draw;
 mod found;
-mod judge;
+pub(crate) mod judge;
 mod judge_plan;
 mod kernel;
-mod numbers;
+pub(crate) mod numbers;
 mod orders;
 mod render;
 mod servers;
@@ -88,7 +88,7 @@ fn wrong_with(spec: &Spec) -> (Vec<String>, String) {
 }
 
 /// A line without its numbers, but for the code of a rule.
-fn kind_of(line: &str) -> String {
+pub(crate) fn kind_of(line: &str) -> String {
     let hidden = |word: &str| -> String {
         if word.starts_with("HW") {
             word.into()
@@ -111,7 +111,7 @@ fn kind_of(line: &str) -> String {
 const HOSTS: u32 = 200;
 
 /// A number that the surroundings ask for: `HUGEWISE_CASES`, `HUGEWISE_SEED`, `HUGEWISE_HOST`.
-fn asked<T: std::str::FromStr>(name: &str) -> Option<T> {
+pub(crate) fn asked<T: std::str::FromStr>(name: &str) -> Option<T> {
     let text = std::env::var_os(name)?.into_string().ok()?;
     Some(text.parse().ok().unwrap_or_else(|| panic!("{name}={text} is no number")))
 }

@@ -14,7 +14,6 @@ use hugewise_report::{CheckReport, SizeReport};
 use serde_json::Value;
 
 use crate::random_hosts::judge::Seen;
-use crate::random_hosts::kernel::{GIB_1, MIB_2};
 
 /// Where two of them differ.
 pub(crate) fn differing(seen: &Seen, plan: &Plan) -> Vec<String> {
@@ -38,7 +37,8 @@ pub(crate) fn differing(seen: &Seen, plan: &Plan) -> Vec<String> {
     let refused = plan.refusal.is_some();
     let remedies = to_do(&seen.host, &seen.instances, &seen.assessment, Level::Info);
     let mut wrong = Vec::new();
-    for (page, pool) in [(MIB_2, "2 MiB"), (GIB_1, "1 GiB")] {
+    for now in seen.host.pools.as_known().into_iter().flatten() {
+        let (page, pool) = (now.page_size.bytes().get(), now.page_size.to_string());
         let name = format!("hugewise_pool_target_pages{{page_bytes=\"{page}\"}} ");
         let Some(target) =
             metrics.lines().find_map(|line| line.strip_prefix(&name)?.parse::<u64>().ok())
@@ -56,14 +56,6 @@ pub(crate) fn differing(seen: &Seen, plan: &Plan) -> Vec<String> {
                 wrong.push(format!("check says {text:?}, the metrics {target}"));
             }
         }
-        let now = seen
-            .host
-            .pools
-            .as_known()
-            .into_iter()
-            .flatten()
-            .find(|pool| pool.page_size.bytes().get() == page)
-            .unwrap();
         let own = now
             .total
             .get()
