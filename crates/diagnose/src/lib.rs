@@ -10,6 +10,7 @@ pub mod case;
 mod cause;
 mod cgroup;
 pub mod chain;
+mod commit_limit;
 pub mod coverage;
 pub mod demand;
 pub mod diagnosis;

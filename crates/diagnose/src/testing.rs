@@ -59,6 +59,7 @@ pub(crate) fn quiet() -> Case {
     host.kernel_settings.shmmax = Known(Bytes(u64::MAX));
     host.kernel_settings.shmall_pages = Known(u64::MAX);
     host.kernel_settings.hugetlb_shm_group = Known(0);
+    host.kernel_settings.overcommit_memory = Known(0);
     host.kernel_settings.nr_hugepages = Known(PageCount(0));
     host.kernel_settings.max_map_count = Known(65_530);
     host.command_line = Known(vec!["quiet".into()]);

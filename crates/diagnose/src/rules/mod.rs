@@ -7,6 +7,7 @@ pub(crate) mod boot_loses_pages;
 pub(crate) mod boot_starves_host;
 pub(crate) mod boot_values_ignored;
 pub(crate) mod cgroup_limit;
+mod commit_limit_used_up;
 mod default_size_waits;
 pub(crate) mod does_not_fit;
 pub(crate) mod gib_pages_unsupported;
@@ -72,6 +73,7 @@ registered! {
     restart_needed,
     restart_loses_pages,
     pool_on_demand,
+    commit_limit_used_up,
     memlock_below_segment,
     memlock_login_vs_service,
     shm_group_missing,

@@ -442,6 +442,7 @@ fn bare_segments_are_touched_by_every_session() {
 #[test]
 fn what_the_kernel_checks_depends_on_how_a_server_asks() {
     let mut case = quiet();
+    case.host.kernel_settings.overcommit_memory = Observed::Absent;
     case.postgresql("15/main", gib(6));
     let limits = plain(&case).limits;
     for checked in [limits.memlock.checked, limits.shmmax.checked, limits.hugetlb_shm_group.checked]

@@ -1,7 +1,6 @@
 //! What a host is to be: how many pages of which size its servers need, now and at each boot. The
 //! only place where pages are counted for a host.
 
-mod commit;
 mod insist;
 mod pools;
 #[cfg(test)]

@@ -10,8 +10,8 @@ use hugewise_model::{
 };
 
 use super::PoolGoalInputs;
-use super::commit::Commit;
 use crate::boot::CrowdingPool;
+use crate::commit_limit::StrictCommit;
 use crate::demand::{is_with_spare, predict_next_start};
 use crate::idle::is_worth_giving_back;
 use crate::prediction::{Obstacle, to_come};
@@ -144,7 +144,7 @@ pub(super) fn plan_pool_goals(ask: &PoolGoalInputs<'_>) -> (Vec<PoolGoal>, Vec<S
     let given_back: Bytes = goals.iter().map(given_back).sum();
     let mut free =
         obtainable_memory(ask).map(|free| if ask.wish.now { free + given_back } else { free });
-    let mut commit = Commit::from_host(ask.host);
+    let mut commit = StrictCommit::from_host(ask.host);
     for goal in &mut goals {
         let extra = goal.extra_memory();
         // Surplus pages take no more memory, and are nobody's until the pool keeps them.
