@@ -7,6 +7,7 @@
 //! cloud-init runs at an instance's first boot alone, and is left out; so are scripts below /home
 //! and /tmp. Whether rc.local may be executed is not asked.
 
+mod old_inits;
 mod order;
 mod run_levels;
 mod saptune;
@@ -53,7 +54,9 @@ const CRON: [&str; 3] = ["/etc/crontab", "/var/spool/cron/crontabs/root", "/var/
 /// Stages that elemental and Kairos carry out at each boot (yip): a sibling of cloud-init.
 const OF_STAGES: [&str; 3] = ["/system/oem", "/oem", "/usr/local/cloud-config"];
 
-const PER_BOOT: &str = "/var/lib/cloud/scripts/per-boot";
+/// Scripts that cloud-init runs at each boot; the second is `#cloud-boothook` of the user data.
+const EACH_BOOT: [&str; 2] =
+    ["/var/lib/cloud/scripts/per-boot", "/var/lib/cloud/instance/boothooks"];
 
 /// What brings networks up starts these: ifupdown, NetworkManager, networkd-dispatcher.
 const HOOKS: [&str; 9] = [
@@ -89,7 +92,9 @@ pub fn looks_through(folder: &str) -> bool {
         || HOOKS.contains(&folder)
         || OF_STAGES.contains(&folder)
         || folder.starts_with(OF_GUESTS)
-        || ["/etc/cron.d", "/etc/cloud/cloud.cfg.d", PER_BOOT, INTERFACES_D, UDEV].contains(&folder)
+        || old_inits::FOLDERS.contains(&folder)
+        || ["/etc/cron.d", "/etc/cloud/cloud.cfg.d", INTERFACES_D, UDEV].contains(&folder)
+        || EACH_BOOT.contains(&folder)
 }
 
 /// The lines that write when the host boots.
@@ -119,6 +124,9 @@ pub fn read(door: &mut FactReader<'_>) -> Writers {
     };
     look.scan_rc_local();
     look.scan_init_scripts();
+    look.scan_ktune();
+    look.scan_openrc();
+    look.scan_upstart();
     look.scan_cron();
     look.scan_cloud_init();
     look.scan_stages();
@@ -175,7 +183,8 @@ pub fn distill_script(path: &str, bytes: &[u8], scripts: &BTreeSet<String>) -> V
     let after = if BootFileFormat::from_path(path) == BootFileFormat::Udev { "\"" } else { "" };
     for (number, line) in &lines {
         let started = || find_started_script(line, scripts).map(str::to_owned);
-        let says = written.get(number).map(|all| all.join("; ")).or_else(started);
+        let starts = || old_inits::is_upstart_start(path, line).then(|| "start on boot".to_owned());
+        let says = written.get(number).map(|all| all.join("; ")).or_else(started).or_else(starts);
         let at = usize::try_from(*number).unwrap_or_default().saturating_sub(1);
         if let (Some(says), Some(kept)) = (says, kept.get_mut(at)) {
             *kept = format!("{}{says}{after}", before(line));
@@ -445,8 +454,10 @@ impl BootScriptScan<'_, '_> {
             self.scan_file(&path, true, false);
         }
         self.order = BootOrder::Last;
-        for name in self.list_names(PER_BOOT) {
-            self.scan_file(&format!("{PER_BOOT}/{name}"), true, false);
+        for folder in EACH_BOOT {
+            for name in self.list_names(folder) {
+                self.scan_file(&format!("{folder}/{name}"), true, false);
+            }
         }
     }
 

@@ -6,7 +6,7 @@
 
 use hugewise_model::configuration::BootOrder;
 
-use super::{BootScriptScan, BootScriptWrite, MOST, RUN_LEVELS, words};
+use super::{BootScriptScan, BootScriptWrite, MOST, words};
 use crate::files::{file_location, numbered_lines};
 use crate::systemd;
 
@@ -52,13 +52,9 @@ impl BootScriptScan<'_, '_> {
             drop(self.door.source.read_link(link));
             return systemd::find_mask(self.door, UNIT).is_none();
         }
-        RUN_LEVELS.iter().any(|folder| {
-            let mut names = self.list_names(folder).into_iter();
-            let link = names.find(|name| name.starts_with('S') && name.ends_with("sysfsutils"));
-            link.is_some_and(|link| {
-                drop(self.door.source.read_link(&format!("{folder}/{link}")));
-                true
-            })
+        self.find_start_link("sysfsutils").is_some_and(|link| {
+            drop(self.door.source.read_link(&link));
+            true
         })
     }
 }

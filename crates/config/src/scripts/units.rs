@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hugewise_model::Observed;
 use hugewise_model::configuration::{BootOrder, FileLocation};
 
-use super::{BootScriptScan, RUN_LEVELS, has_all_rights, order, scripts_in, words};
+use super::{BootScriptScan, has_all_rights, order, scripts_in, words};
 use crate::files::file_location;
 use crate::systemd;
 use crate::unit::{self, UnitName};
@@ -21,6 +21,24 @@ const MOST_OF_PROGRAM: u64 = 64 << 10;
 
 /// Keys of `[Unit]` that start other units.
 const PULLS: [&str; 4] = ["Wants", "Requires", "BindsTo", "Upholds"];
+
+/// Targets that a boot does not reach (systemd.special(7)).
+const NO_BOOT: [&str; 14] = [
+    "emergency.target",
+    "exit.target",
+    "final.target",
+    "halt.target",
+    "hibernate.target",
+    "hybrid-sleep.target",
+    "kexec.target",
+    "poweroff.target",
+    "reboot.target",
+    "rescue.target",
+    "shutdown.target",
+    "sleep.target",
+    "suspend.target",
+    "umount.target",
+];
 
 /// What the folders of people's own say of units.
 #[derive(Default)]
@@ -109,13 +127,8 @@ impl BootScriptScan<'_, '_> {
     }
 
     fn is_started_as_script(&self, unit: &str) -> bool {
-        let Some(stem) = unit.strip_suffix(".service") else { return false };
-        let starts = |link: &String| {
-            link.strip_prefix('S').is_some_and(|rest| {
-                rest.trim_start_matches(|sign: char| sign.is_ascii_digit()) == stem
-            })
-        };
-        RUN_LEVELS.iter().any(|folder| self.list_names(folder).iter().any(starts))
+        let stem = unit.strip_suffix(".service");
+        stem.is_some_and(|stem| self.find_start_link(stem).is_some())
     }
 
     fn scan_drop_ins(&mut self, own: &OwnUnits, started: &BTreeSet<String>) {
@@ -246,6 +259,7 @@ impl OwnUnits {
             Some(link) if whose.ends_with(".service") => {
                 self.by_service.entry(whose.to_owned()).or_default().push((name, link));
             }
+            _ if NO_BOOT.contains(&whose) => {}
             link => {
                 self.enabled.entry(name).or_insert(link);
             }

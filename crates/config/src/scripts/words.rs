@@ -83,7 +83,19 @@ pub fn of_command(text: &str) -> Vec<BootWrite> {
 
 fn parse_writes(line: &str) -> impl Iterator<Item = BootWrite> {
     let pool = parse_pool_write(line).map(BootWrite::Pool);
-    pool.into_iter().chain(parse_thp_write(line))
+    pool.into_iter().chain(parse_thp_write(line).or_else(|| parse_ktune_call(line)))
+}
+
+/// Functions of RHEL 6's tuned (/etc/tune-profiles/functions), which its profiles call.
+fn parse_ktune_call(line: &str) -> Option<BootWrite> {
+    let mut words = line.split_ascii_whitespace();
+    let word = match words.next()? {
+        "set_transparent_hugepages" => words.next()?.trim_matches(['"', '\'']),
+        "enable_transparent_hugepages" => "always",
+        _ => return None,
+    };
+    let known = THP_WORDS.into_iter().find(|known| *known == word)?;
+    Some(BootWrite::Thp(Some(known)))
 }
 
 /// The same as a command that this reads again.
