@@ -255,6 +255,8 @@ impl JvmLogStart {
     }
 
     fn decide_verdict(self, report: &mut LogReport) {
+        // Each JVM says "Large Page Support: Disabled" that was not told to use them.
+        report.is_unasked = !self.asked && report.errors.is_empty() && self.got == 0;
         if !self.transparent {
             report.page_size = self.huge;
             self.count_pages(report);

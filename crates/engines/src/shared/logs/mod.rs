@@ -98,6 +98,8 @@ pub struct LogReport {
     pub needed_bytes: Option<Bytes>,
     /// The soft memlock limit that the server saw.
     pub memlock: Observed<Limit>,
+    /// Whether nothing in it says that huge pages were asked for, though it would.
+    pub is_unasked: bool,
     /// Errors and warnings, as written.
     pub errors: Vec<String>,
     /// The log lines that this is based on.

@@ -39,10 +39,10 @@ pub(in crate::readers) fn read_untimed(
     let (kind, words) = match report.verdict {
         LogVerdict::Failed => (LogEventKind::ServerRefused, format!("{name} did not start")),
         LogVerdict::Died => (LogEventKind::ServerFailed, format!("{name} died")),
-        LogVerdict::None | LogVerdict::Partly => {
+        LogVerdict::None | LogVerdict::Partly if !report.is_unasked => {
             (LogEventKind::WithoutHugePages, format!("{name} did not get its huge pages"))
         }
-        LogVerdict::All | LogVerdict::Unknown => return None,
+        _ => return None,
     };
     let why = Some(report.reason.as_str()).filter(|reason| !reason.is_empty());
     let why = why.or_else(|| report.errors.first().map(String::as_str)).unwrap_or_default();
