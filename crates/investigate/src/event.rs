@@ -32,6 +32,12 @@ named_enum! {
         HungTask "hung-task",
         /// A processor was stuck in the kernel: soft and hard lockups, RCU stalls.
         Lockup "lockup",
+        /// The kernel gave a request to a disk or a file server up after its time, or asks in vain.
+        StorageTimeout "storage-timeout",
+        /// A disk or a file system is out of use until somebody mends it.
+        StorageLost "storage-lost",
+        /// A disk failed a request.
+        StorageError "storage-error",
         /// A page or a page table was not in the state that it should have been in.
         BadPage "bad-page",
         /// A pool of huge pages was filled in part only.

@@ -170,7 +170,7 @@ pub fn named_span(
 }
 
 /// The year that logs without one get for their first.
-const SOME_YEAR: i16 = 2000;
+pub(crate) const SOME_YEAR: i16 = 2000;
 
 /// A moment of a log without years, whose first year is this one.
 pub(crate) fn in_year(at: Moment, year: i16) -> Moment {

@@ -22,7 +22,8 @@ const FEW_STALLS: f64 = 1.0;
 /// a driver that asks for too much is one.
 const FAILURES: usize = 3;
 const FAILED_TASKS: usize = 2;
-/// Waits for a disk that one server tells of within one trouble, and that are no chance.
+/// Waits for a disk that one server, or the kernel, tells of within one trouble and that are no
+/// chance.
 const DISK_WAITS: usize = 3;
 /// Part of a pool that is left in one that counts as used.
 const USED: f64 = 0.1;
@@ -37,7 +38,7 @@ pub(super) struct Decision {
 
 /// Every cause that the facts allow, in no order: [`causes`](super::causes) ranks them.
 pub(super) fn find_causes(facts: &WindowFacts<'_>) -> Vec<Cause> {
-    let judges: [fn(&WindowFacts<'_>) -> Option<VerdictCandidate>; 24] = [
+    let judges: [fn(&WindowFacts<'_>) -> Option<VerdictCandidate>; 25] = [
         judge_killed_processes,
         |facts| judge_strong(facts, SignatureKind::CgroupOom, IncidentVerdict::CgroupLimit),
         judge_crash,
@@ -56,6 +57,7 @@ pub(super) fn find_causes(facts: &WindowFacts<'_>) -> Vec<Cause> {
         judge_memory_in_pieces,
         judge_refused_memory,
         judge_told_disk_waits,
+        judge_lost_storage,
         judge_told_swapping,
         judge_busy_kernel,
         judge_starved_collectors,
@@ -387,6 +389,17 @@ fn judge_refused_memory(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
 fn judge_told_disk_waits(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
     let again = facts.disk_waits >= DISK_WAITS && facts.is_clear(SignatureKind::ServerLog);
     again.then_some((IncidentVerdict::DiskStall, Confidence::Low, false))
+}
+
+/// The kernel gave up requests, each after half a minute as a rule, or the file system with them.
+fn judge_lost_storage(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
+    let confidence = match facts.storage_timeouts {
+        DISK_WAITS.. => Confidence::Medium,
+        1.. => Confidence::Low,
+        0 if facts.logged(LogEventKind::StorageLost) => Confidence::Low,
+        0 => return None,
+    };
+    Some((IncidentVerdict::DiskStall, confidence, true))
 }
 
 fn judge_hung_tasks(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {

@@ -137,6 +137,8 @@ pub(super) struct WindowFacts<'a> {
     pub(super) in_pieces: (usize, usize),
     /// How often servers waited for a disk, by their own word.
     pub(super) disk_waits: usize,
+    /// Requests to storage that the kernel gave up.
+    pub(super) storage_timeouts: usize,
     pub(super) scans: Scans,
     /// Whether scans were counted, and none were in the window nor in the minutes around it.
     pub(super) no_scans: bool,
@@ -303,6 +305,10 @@ impl IncidentWindow<'_> {
         let (from, to) = (self.from, self.to);
         let all = self.history.series.iter().flat_map(Series::events);
         all.filter(move |(at, _)| (from..=to).contains(at)).map(|(_, event)| event)
+    }
+
+    fn count_log_events(&self, kind: LogEventKind) -> usize {
+        self.log_events().filter(|event| event.kind == kind).count()
     }
 
     fn count_allocation_failures(&self) -> (usize, usize) {
@@ -517,10 +523,8 @@ impl<'a> WindowFacts<'a> {
             report: window.memory_report(),
             work: window.log_events().filter_map(|event| event.work).max(),
             in_pieces: window.count_allocation_failures(),
-            disk_waits: window
-                .log_events()
-                .filter(|event| event.kind == LogEventKind::DiskWait)
-                .count(),
+            disk_waits: window.count_log_events(LogEventKind::DiskWait),
+            storage_timeouts: window.count_log_events(LogEventKind::StorageTimeout),
             tables_read: has(Metric::PageTables)
                 || window.memory_report().is_some_and(|report| report.page_tables.is_some())
                 || history.facts.as_ref().is_some_and(|facts| facts.page_tables.is_some()),

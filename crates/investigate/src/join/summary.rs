@@ -334,7 +334,10 @@ const fn rank_event(kind: LogEventKind) -> u8 {
         LogEventKind::OutOfMemory | LogEventKind::Panic | LogEventKind::ServerRefused => 0,
         LogEventKind::OomCutOff | LogEventKind::Oops | LogEventKind::ServerFailed => 1,
         LogEventKind::UserspaceKill | LogEventKind::Lockup | LogEventKind::HungTask => 2,
-        LogEventKind::MemoryExhausted | LogEventKind::HostSwapped => 3,
+        LogEventKind::MemoryExhausted
+        | LogEventKind::HostSwapped
+        | LogEventKind::StorageTimeout
+        | LogEventKind::StorageLost => 3,
         _ => 4,
     }
 }

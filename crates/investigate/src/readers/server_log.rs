@@ -12,9 +12,11 @@ mod mongodb;
 mod mysql;
 mod oracle;
 mod oracle_start;
+mod oracle_trace;
 mod postgresql;
 mod qemu;
 mod redis;
+mod run;
 mod untimed;
 
 use std::io::Read;
@@ -26,7 +28,7 @@ use super::archive_format::{ArchiveFormat, Promise};
 use super::line_timestamp::LineTimestamp;
 use super::lines;
 use crate::event::{LogEvent, LogEventKind};
-use crate::series::{Mark, MarkKind};
+use crate::series::{Mark, MarkKind, UnplacedTimes};
 use crate::{FileRefused, Moment, Series, SourceFormat};
 pub(super) use untimed::{is_undated, read_untimed};
 
@@ -46,7 +48,16 @@ pub static FORMAT: ArchiveFormat = ArchiveFormat {
     is_text: true,
     recognize: |text| Promise::likely_if(detect_engine(text).is_some()),
     read: |file| match detect_engine(file.head.trim_ascii_start()) {
-        Some(engine) => read(file.stream, file.source, engine).map(|series| vec![series]),
+        Some(engine) => {
+            let reader = ServerLogReader::new(file.source, engine);
+            let reader = ServerLogReader { began: file.began, ..reader };
+            let (head, source) = (file.head, file.source);
+            let mut series = read_lines(file.stream, reader)?;
+            if series.unplaced.is_some() {
+                add_untold_pages(&mut series, head, source);
+            }
+            Ok(vec![series])
+        }
         None => Err(super::unknown_format()),
     },
 };
@@ -107,8 +118,24 @@ pub(super) fn detect_line_engine(line: &str) -> Option<Engine> {
 /// # Errors
 /// No line of it has a time, or it cannot be read.
 pub fn read(stream: &mut dyn Read, source: &str, engine: Engine) -> Result<Series, FileRefused> {
-    let mut reader = ServerLogReader::new(source, engine);
-    let longest = if engine == Engine::PostgreSql { LONGEST_ROW } else { LONGEST_LINE };
+    read_lines(stream, ServerLogReader::new(source, engine))
+}
+
+/// Adds what the beginning of a log by uptime says of huge pages in several lines together.
+fn add_untold_pages(series: &mut Series, head: &[u8], source: &str) {
+    let is_told = |series: &Series| {
+        series.events().any(|(_, event)| event.kind == LogEventKind::WithoutHugePages)
+    };
+    let text = String::from_utf8_lossy(head);
+    let told = read_untimed(&text, source, None).filter(is_told);
+    if let Some(told) = told.filter(|_| !is_told(series)) {
+        series.marks.splice(0..0, told.marks);
+    }
+}
+
+fn read_lines(stream: &mut dyn Read, mut reader: ServerLogReader) -> Result<Series, FileRefused> {
+    let is_long = reader.engine == Engine::PostgreSql;
+    let longest = if is_long { LONGEST_ROW } else { LONGEST_LINE };
     let end = lines::for_each_line(stream, longest, |line| reader.push_line(line));
     let mut series = reader.into_series()?;
     end.note_problem(&mut series);
@@ -143,6 +170,19 @@ pub(super) fn parse_service_line(tag: &str, message: &str) -> Option<LogEvent> {
 }
 
 /// What a message of PostgreSQL means, which begins with its level.
+/// The time, with its year, that a server wrote into a line which something else passes on.
+pub(super) fn parse_own_stamp(message: &str) -> Option<LineTimestamp> {
+    if let Some((stamp, _)) = redis::parse_redis_line(message) {
+        return stamp.has_year.then_some(stamp.at);
+    }
+    if let Some((stamp, _)) = mongodb::parse_mongodb_line(message) {
+        return stamp.has_year.then_some(stamp.at);
+    }
+    postgresql::parse_line(message)
+        .map(|(stamp, _)| stamp)
+        .or_else(|| mysql::parse_mysql_line(message).map(|(stamp, _)| stamp))
+}
+
 fn parse_postgresql_message(message: &str) -> Option<LogEvent> {
     postgresql::parse_crash(message)
         .or_else(|| postgresql::parse_checkpoint(message))
@@ -199,6 +239,10 @@ pub(super) struct ServerLogReader {
     /// The start of an Oracle instance that goes on.
     start: Option<oracle_start::OracleStart>,
     mysql: mysql::MysqlStart,
+    run: run::ServerRun,
+    /// When a log began that has a JVM's uptime alone, as a person says.
+    began: Option<Moment>,
+    by_uptime: bool,
     machine: jvm::JvmLogState,
     /// Years since that of a log without years.
     years: i64,
@@ -247,6 +291,13 @@ impl ServerLogReader {
             self.place_by_passed_times();
         }
         let Self { mut series, left_out, .. } = self;
+        if self.by_uptime && self.began.is_none() {
+            series.unplaced = Some(UnplacedTimes::Untimed);
+            series.add_problem(
+                "has times since its JVM's start alone: --from says when that was, and \
+                 -Xlog:gc*:file=gc.log:time,uptime,level,tags writes both",
+            );
+        }
         if series.span().is_none() {
             let dated = "; -Xlog:gc*:file=gc.log:time,uptime,level,tags writes it";
             return Err(FileRefused(format!(
@@ -310,9 +361,14 @@ impl ServerLogReader {
             self.goes_on = !postgresql::goes_on(line);
             return;
         }
+        // What a tab begins is of the line before, as the server writes a statement of several.
+        if line.starts_with('\t') && self.at.is_some() {
+            return;
+        }
         if let Some((stamp, message)) = postgresql::parse_line(line) {
             self.goes_on = postgresql::is_row(line) && postgresql::goes_on(line);
             self.record_stamp(&stamp);
+            self.follow_run(&message);
             return self.record_event(parse_postgresql_message(&message));
         }
         // Without a prefix, behind the time of whoever passed it on.
@@ -325,18 +381,27 @@ impl ServerLogReader {
 
     fn push_redis_line(&mut self, line: &str) {
         let Some((stamp, message)) = redis::parse_redis_line(line) else { return };
+        let is_new = stamp.has_year;
         self.record_log_stamp(stamp);
+        // 3.2 and before write no year, and the oldest no word of an end.
+        if is_new {
+            self.follow_run(message);
+        }
         self.record_event(redis::parse_redis_event(message));
     }
 
     fn push_mongodb_line(&mut self, line: &str) {
         let Some((stamp, message)) = mongodb::parse_mongodb_line(line) else { return };
         self.record_log_stamp(stamp);
+        self.follow_run(message.split_once(' ').map_or("", |(_, text)| text));
         self.record_event(mongodb::parse_mongodb_event(&message));
     }
 
     fn push_qemu_line(&mut self, line: &str) {
-        let Some((stamp, message)) = qemu::parse_qemu_line(line) else { return };
+        let Some((stamp, message)) = qemu::parse_qemu_line(line) else {
+            // QEMU may write no time (`-msg timestamp=off`).
+            return self.record_event(qemu::parse_untimed_line(line));
+        };
         self.record_stamp(&stamp);
         self.record_event(interpret_message(Engine::Qemu, message));
     }
@@ -348,12 +413,23 @@ impl ServerLogReader {
         };
         if let Some(stamp) = stamp {
             self.record_stamp(&stamp);
+        } else if (self.at.is_none() || self.by_uptime)
+            && self.passed_on.is_none()
+            && let Some(uptime) = jvm::parse_uptime(line)
+        {
+            self.by_uptime = true;
+            let began = self.began.unwrap_or_default();
+            let at = Moment(began.0.saturating_add(uptime));
+            self.record_stamp(&LineTimestamp::at_wall_clock(at));
         }
         self.record_event(event);
     }
 
     fn record_event(&mut self, event: Option<LogEvent>) {
         if let Some(event) = event {
+            if event.kind == LogEventKind::ServerFailed {
+                self.run = run::ServerRun::Unknown;
+            }
             self.push_event(event);
         }
     }

@@ -71,6 +71,9 @@ const fn kind_of_event(kind: LogEventKind) -> SignatureKind {
         | LogEventKind::HungTask
         | LogEventKind::Lockup
         | LogEventKind::BadPage
+        | LogEventKind::StorageTimeout
+        | LogEventKind::StorageLost
+        | LogEventKind::StorageError
         | LogEventKind::PoolShort
         | LogEventKind::HugePagePermission
         | LogEventKind::Boot
@@ -147,6 +150,8 @@ fn rate_kernel_events(events: &[(Moment, &LogEvent)], said: &BTreeSet<&str>) -> 
         || count(LogEventKind::MemoryExhausted) > 0
         || count(LogEventKind::Oops) > 0
         || count(LogEventKind::BadPage) > 0
+        || count(LogEventKind::StorageTimeout) > 0
+        || count(LogEventKind::StorageLost) > 0
     {
         SignatureStrength::Clear
     } else {

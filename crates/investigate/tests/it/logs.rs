@@ -283,12 +283,37 @@ fn a_servers_own_words_are_an_incident_as_sure_as_they_prove() {
     }
 }
 
+/// What the kernel gave up after its time, and what it could not write any more.
+#[test]
+fn storage_that_does_not_answer_is_a_stall_by_the_kernels_word() {
+    use Confidence::{Low, Medium};
+    let timeout = |second: u32| {
+        format!(
+            "[Sat Nov 21 08:12:{second:02} 2026] nvme nvme0: I/O {second} QID 2 timeout, reset \
+             controller\n"
+        )
+    };
+    for (text, confidence) in [
+        (timeout(1), Low),
+        (timeout(1) + &timeout(31) + &timeout(58), Medium),
+        ("[Sat Nov 21 08:12:01 2026] Aborting journal on device sda1-8.\n".to_owned(), Low),
+    ] {
+        let incident = only_incident(&text);
+        let told = (incident.verdict, incident.confidence);
+        assert_eq!(told, (IncidentVerdict::DiskStall, confidence), "{text}");
+    }
+}
+
 #[test]
 fn one_wait_for_a_disk_is_no_incident() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("log.txt");
-    let line = "1:M 21 Nov 2026 08:12:00.007 * Asynchronous AOF fsync is taking too long\n";
-    fs::write(&path, line).unwrap();
-    let found = investigate_paths(&[path]);
-    assert!(found.hosts.iter().all(|host| host.incidents.is_empty()));
+    for line in [
+        "1:M 21 Nov 2026 08:12:00.007 * Asynchronous AOF fsync is taking too long\n",
+        "[Sat Nov 21 08:12:01 2026] Buffer I/O error on dev sdc1, logical block 0\n",
+    ] {
+        fs::write(&path, line).unwrap();
+        let found = investigate_paths(std::slice::from_ref(&path));
+        assert!(found.hosts.iter().all(|host| host.incidents.is_empty()), "{line}");
+    }
 }

@@ -6,6 +6,21 @@
 use crate::shared::logs::{MessageMeanings, ServerMessageKind};
 
 pub(super) static MEANINGS: MessageMeanings = &[
+    // 2.4 and before; up to 4.2; since 4.4, where other words come behind.
+    (
+        ServerMessageKind::Ended,
+        &[
+            ("dbexit:", ""),
+            ("now exiting", ""),
+            ("shutting down with code", ""),
+            ("got signal 15", ""),
+            ("got signal 2", ""),
+            ("Signal was sent by", ""),
+            ("Received signal", ""),
+            ("Shutting down", ""),
+            ("Now exiting", ""),
+        ],
+    ),
     (
         ServerMessageKind::Started,
         &[

@@ -72,11 +72,21 @@ pub(super) static MEANINGS: MessageMeanings = &[
     ),
     (
         ServerMessageKind::Recovered,
-        &[("Starting crash recovery", "the server had not been shut down before this start")],
+        &[
+            // 5.0 to 5.7; 5.6 and later, and MariaDB; 8.0 and later.
+            ("Database was not shut down normally", NOT_SHUT_DOWN),
+            ("Database was not shutdown normally", NOT_SHUT_DOWN),
+            ("Starting crash recovery", NOT_SHUT_DOWN),
+            ("Starting XA crash recovery", NOT_SHUT_DOWN),
+        ],
     ),
     (
         ServerMessageKind::Failed,
         &[
+            (
+                "mysqld_safe Number of processes running now: 0",
+                "mysqld_safe found the server gone, and started it again",
+            ),
             ("mysqld got signal ", "the server crashed"),
             ("mariadbd got signal ", "the server crashed"),
             ("Assertion failure", "InnoDB found itself in error and ended the server"),
@@ -117,6 +127,7 @@ pub(super) static MEANINGS: MessageMeanings = &[
     ),
 ];
 
+const NOT_SHUT_DOWN: &str = "the server had not been shut down before this start";
 const MARIADB_FELL_BACK: &str =
     "MariaDB got no huge pages for a part of its memory and went on without them";
 const NO_HUGE_PAGES: &str = "InnoDB got no huge pages for a part of its memory";

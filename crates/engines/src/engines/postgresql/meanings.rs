@@ -4,6 +4,18 @@ use crate::shared::logs::{MessageMeanings, ServerMessageKind};
 
 pub(super) static MEANINGS: MessageMeanings = &[
     (
+        ServerMessageKind::Ended,
+        &[
+            ("LOG:  received smart shutdown request", ""),
+            ("LOG:  received fast shutdown request", ""),
+            ("LOG:  received immediate shutdown request", ""),
+            ("LOG:  shutting down", ""),
+            ("LOG:  database system is shut down", ""),
+            // A process of its own had crashed.
+            ("LOG:  all server processes terminated; reinitializing", ""),
+        ],
+    ),
+    (
         ServerMessageKind::Started,
         &[("LOG:  database system is ready to accept connections", "PostgreSQL started")],
     ),

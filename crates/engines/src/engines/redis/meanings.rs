@@ -4,6 +4,19 @@ use crate::shared::logs::{MessageMeanings, ServerMessageKind};
 
 pub(super) static MEANINGS: MessageMeanings = &[
     (
+        ServerMessageKind::Starting,
+        &[("oO0OoO0OoO0Oo ", ""), ("Server started, ", ""), ("Server initialized", "")],
+    ),
+    (
+        ServerMessageKind::Ended,
+        &[
+            ("User requested shutdown", ""),
+            ("Received SIG", ""),
+            ("Redis is now ready to exit", ""),
+            ("Valkey is now ready to exit", ""),
+        ],
+    ),
+    (
         ServerMessageKind::Started,
         &[
             ("Ready to accept connections", "Redis started"),

@@ -104,6 +104,13 @@ fn parse_java_event(message: &str) -> Option<LogEvent> {
         let what = "Elasticsearch did not start: its checks of the host failed";
         return Some(LogEvent::new(LogEventKind::ServerRefused, what));
     }
+    // Elasticsearch and OpenSearch; Cassandra.
+    if message.starts_with("fatal error in thread [") && message.contains("exiting")
+        || message.starts_with("JVM state determined to be unstable.")
+    {
+        let what = "a server in a JVM ended itself after an error that it cannot go on with";
+        return Some(LogEvent::new(LogEventKind::ServerFailed, what));
+    }
     if message.starts_with("Unable to lock JVM Memory") {
         let what = "a JVM could not lock its heap in memory (memlock)";
         return Some(LogEvent::new(LogEventKind::ServerTrouble, what));

@@ -23,7 +23,7 @@ pub(super) fn is_jvm_log_line(line: &str) -> bool {
         decorations.iter().any(|part| part.split(',').any(|tag| tags.contains(&tag.trim())))
     });
     unified
-        || split_dated_line(line).is_some_and(|(_, rest)| parse_old_pause(rest).is_some())
+        || split_old_line(line).is_some_and(|(_, rest)| find_old_pause(rest).is_some())
         || FATAL.iter().any(|text| uncomment(line).starts_with(text))
         || parse_refused_commit(line).is_some()
 }
@@ -82,6 +82,8 @@ pub(super) fn recognize_message(message: &str) -> Option<LogEvent> {
 pub(super) struct JvmLogState {
     /// Mebibytes of the heap when it was last reported.
     told: u64,
+    /// A collection of Java 8 or before, whose details go on in lines of their own.
+    open: Option<&'static str>,
     fatal: Option<FatalReport>,
 }
 
@@ -120,12 +122,19 @@ impl JvmLogState {
                 .find_map(|part| LineTimestamp::parse(part).filter(|_| part.contains('T')));
             return (stamp, self.parse_unified_message(message));
         }
-        if let Some((stamp, rest)) = split_dated_line(line) {
+        if let Some((stamp, rest)) = split_old_line(line) {
+            let pause = parse_old_pause(rest);
+            self.open = if pause.is_none() { find_old_pause(rest) } else { None };
             return (
-                Some(stamp),
-                parse_old_pause(rest)
-                    .and_then(|(what, seconds)| long_pause_event(what, seconds * 1000.0)),
+                stamp,
+                pause.and_then(|(what, seconds)| long_pause_event(what, seconds * 1000.0)),
             );
+        }
+        if let Some(what) = self.open
+            && let Some(seconds) = parse_times(line)
+        {
+            self.open = None;
+            return (None, long_pause_event(what, seconds * 1000.0));
         }
         self.parse_fatal_report(line)
     }
@@ -298,26 +307,72 @@ fn split_decorations(line: &str) -> Option<(Vec<&str>, &str)> {
     (!decorations.is_empty()).then(|| (decorations, rest.trim_start()))
 }
 
-/// `2026-11-25T12:40:05.107+0000: 0.123: [GC (Allocation Failure) ...`
-fn split_dated_line(line: &str) -> Option<(LineTimestamp, &str)> {
+/// `2026-11-25T12:40:05.107+0000: 0.123: [GC (Allocation Failure) ...`, of which the date or the
+/// uptime may be missing.
+fn split_old_line(line: &str) -> Option<(Option<LineTimestamp>, &str)> {
     let (time, rest) = line.split_once(": ")?;
+    if is_uptime(time) {
+        return Some((None, rest));
+    }
     let stamp = LineTimestamp::parse(time).filter(|_| time.contains('T') && !time.contains(' '))?;
-    let (uptime, rest) = rest.split_once(": ")?;
-    uptime.parse::<f64>().ok()?;
-    Some((stamp, rest))
+    let behind = rest.split_once(": ").filter(|(uptime, _)| is_uptime(uptime));
+    let rest = behind.map(|(_, rest)| rest).or_else(|| rest.starts_with('[').then_some(rest))?;
+    Some((Some(stamp), rest))
 }
 
-/// The cause of a JDK 8 pause, and its seconds: `[Full GC (Ergonomics) ... , 1.2345678 secs]`.
-fn parse_old_pause(rest: &str) -> Option<(&str, f64)> {
-    if let Some(seconds) =
-        rest.strip_prefix("Total time for which application threads were stopped: ")
-    {
-        return Some(("a safepoint", seconds.split(' ').next()?.parse().ok()?));
+/// Seconds with a part of them, of less than three years.
+fn is_uptime(text: &str) -> bool {
+    let digits = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());
+    text.split_once(['.', ',']).is_some_and(|(seconds, part)| {
+        (1..=8).contains(&seconds.len()) && part.len() == 3 && digits(seconds) && digits(part)
+    })
+}
+
+/// Milliseconds of the uptime that a line without a date begins with: `[0.004s]`, `[4ms]`, `0.004: `.
+pub(super) fn parse_uptime(line: &str) -> Option<i64> {
+    let milliseconds = |text: &str| text.replace(['.', ','], "").parse::<i64>().ok();
+    if let Some((decorations, _)) = split_decorations(line) {
+        return decorations.iter().find_map(|part| {
+            let whole =
+                part.strip_suffix("ms").filter(|text| text.len() <= 12).and_then(milliseconds);
+            whole.or_else(|| milliseconds(part.strip_suffix('s').filter(|text| is_uptime(text))?))
+        });
     }
-    let what = ["Full GC", "GC pause", "GC remark", "GC"]
-        .into_iter()
-        .find(|what| rest.strip_prefix('[').is_some_and(|rest| rest.starts_with(what)))?;
-    let (before, _) = rest.split_once(" secs]")?;
+    let (time, _) = line.split_once(": ")?;
+    milliseconds(time).filter(|_| is_uptime(time))
+}
+
+/// Seconds of ` [Times: user=0.50 sys=45.10, real=45.20 secs]`.
+fn parse_times(line: &str) -> Option<f64> {
+    let (_, rest) = line.split_once("[Times: user=")?;
+    rest.split_once(" real=")?.1.split_once(" secs]")?.0.replace(',', ".").parse().ok()
+}
+
+/// What a line of Java 8 or before says that the JVM does, perhaps not yet for how long.
+fn find_old_pause(rest: &str) -> Option<&'static str> {
+    if rest.starts_with(STOPPED) {
+        return Some("a safepoint");
+    }
+    let inside = rest.strip_prefix('[')?;
+    ["Full GC", "GC pause", "GC remark", "GC"].into_iter().find(|what| {
+        // Concurrent phases stop nobody.
+        inside
+            .strip_prefix(*what)
+            .is_some_and(|behind| !behind.starts_with(" concurrent") && !behind.starts_with('-'))
+    })
+}
+
+const STOPPED: &str = "Total time for which application threads were stopped: ";
+
+/// The cause of a JDK 8 pause, and its seconds: `[Full GC (Ergonomics) ... , 1.2345678 secs]`.
+fn parse_old_pause(rest: &str) -> Option<(&'static str, f64)> {
+    let what = find_old_pause(rest)?;
+    if let Some(seconds) = rest.strip_prefix(STOPPED) {
+        return Some((what, seconds.split(' ').next()?.parse().ok()?));
+    }
+    // What it took in parts comes before.
+    let rest = rest.split_once(" [Times: ").map_or(rest, |(rest, _)| rest);
+    let (before, _) = rest.rsplit_once(" secs]")?;
     let seconds = before.rsplit([' ', ',']).next()?.parse().ok()?;
     Some((what, seconds))
 }

@@ -41,7 +41,7 @@ fn parse_old_line(line: &str) -> Option<(LogStamp, String)> {
             .all(|letter| letter.is_ascii_alphanumeric() || b"-_.: ".contains(&letter));
     let words: Vec<&str> = time.split_ascii_whitespace().collect();
     let stamp = match words.as_slice() {
-        [only] if only.contains('T') && only.contains(['+', 'Z']) => {
+        [only] if only.split_once('T').is_some_and(|(_, time)| time.contains(['+', '-', 'Z'])) => {
             LogStamp { at: LineTimestamp::parse(only)?, has_year: true }
         }
         [weekday, month, day, time] if weekday.len() == 3 && month_number(month).is_some() => {

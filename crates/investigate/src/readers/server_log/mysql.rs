@@ -2,6 +2,7 @@
 
 use hugewise_engines::logs::{ServerMessageKind, find_message_meaning};
 
+use super::run::ServerRun;
 use super::{ServerLogReader, event_kind};
 use crate::event::{LogEvent, LogEventKind};
 use crate::readers::line_timestamp::LineTimestamp;
@@ -46,6 +47,12 @@ impl ServerLogReader {
 
     fn push_mysql_message(&mut self, message: &str) {
         let Some((kind, what)) = find_message_meaning(self.engine, message) else { return };
+        // mysqld_safe starts a server again that was told to restart, too.
+        let is_restart = self.run == ServerRun::Ended && message.starts_with("mysqld_safe ");
+        self.follow_run(message);
+        if is_restart && kind == ServerMessageKind::Failed {
+            return;
+        }
         let place = self.pending.len() + self.series.marks.len();
         match kind {
             ServerMessageKind::Starting => {
@@ -113,7 +120,8 @@ pub(super) fn parse_mysql_line(line: &str) -> Option<(LineTimestamp, &str)> {
     let mut message = rest.trim_start();
     // MySQL 5.6 and MariaDB 10.0 write InnoDB's threads in hexadecimal, and no level.
     let mut without_level = old;
-    if !old {
+    let by_safe = message.starts_with("mysqld_safe ");
+    if !old && !by_safe {
         let (thread, rest) = message.split_once(' ')?;
         if thread.is_empty() || !thread.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return None;
@@ -124,9 +132,7 @@ pub(super) fn parse_mysql_line(line: &str) -> Option<(LineTimestamp, &str)> {
     // The level, MySQL's number and subsystem, and MariaDB's words for one of them.
     let level = message.split(']').next().unwrap_or_default();
     let leveled = matches!(level, "[Note" | "[Warning" | "[ERROR" | "[System" | "[Error");
-    let told = leveled
-        || (without_level && message.starts_with("InnoDB: "))
-        || (old && message.starts_with("mysqld_safe "));
+    let told = leveled || (without_level && message.starts_with("InnoDB: ")) || by_safe;
     if !told {
         return None;
     }

@@ -4,6 +4,7 @@ use hugewise_engines::logs::parse_json_message;
 use hugewise_model::Engine;
 
 use super::oracle_start::{OracleStart, START, begins_start};
+use super::oracle_trace::is_trace_line;
 use super::{MOST_EVENTS, ServerLogReader, interpret_message};
 use crate::event::{LogEvent, LogEventKind};
 use crate::readers::line_timestamp::LineTimestamp;
@@ -36,6 +37,9 @@ pub(super) fn is_alert_log_line(line: &str) -> bool {
     });
     is_error
         || MARKS.iter().any(|mark| line.contains(mark))
+        || is_trace_line(line)
+        || line.contains("): terminating the instance")
+        || line.starts_with("Instance terminated by ")
         || (line.starts_with("Errors in file ") && line.contains(".trc"))
 }
 
@@ -97,7 +101,10 @@ impl ServerLogReader {
             };
             self.push_event(LogEvent::new(kind, what));
         }
-        if text.starts_with("Instance terminated by USER,") || self.add_swapped_part(text) {
+        if text.starts_with("Instance terminated by USER,")
+            || self.add_swapped_part(text)
+            || self.push_trace_line(text)
+        {
             return;
         }
         // A fast write is nobody's trouble.

@@ -31,10 +31,14 @@ pub(super) fn parse_line(line: &str) -> Option<(LineTimestamp, String)> {
             return Some((parse_prefix_time(prefix)?, message.to_owned()));
         }
         // A web page shows one blank for two; other programs than PostgreSQL have no such level.
-        let (prefix, message) = line.split_once("LOG: ").filter(|_| !line.contains(":  "))?;
+        let (prefix, message) = line.split_once("LOG: ").filter(|_| !has_level(line))?;
         let ends = prefix.is_empty() || prefix.ends_with([' ', ':', ']']);
         Some((parse_prefix_time(prefix).filter(|_| ends)?, format!("LOG:  {message}")))
     })
+}
+
+fn has_level(line: &str) -> bool {
+    LEVELS.iter().any(|level| line.contains(level))
 }
 
 pub(super) fn is_row(line: &str) -> bool {
@@ -47,14 +51,18 @@ pub(super) fn goes_on(line: &str) -> bool {
 }
 
 pub(super) fn split_at_level(line: &str) -> Option<(&str, &str)> {
-    // A user's name may hold a level and is chosen by whoever connects: two are not trusted.
-    let colon = line.find(":  ")?;
+    // Empty fields of a prefix leave their colons; the first one behind a word ends a level.
+    let ends_word = |at: &usize| {
+        let before = line.get(..*at).and_then(|before| before.chars().next_back());
+        before.is_some_and(|last| last.is_alphanumeric() || matches!(last, '"' | '\''))
+    };
+    let colon = line.match_indices(":  ").map(|(at, _)| at).find(ends_word)?;
     let begin =
         line.get(..colon)?.trim_end_matches(|letter: char| letter.is_ascii_uppercase()).len();
     let (prefix, message) = line.split_at_checked(begin)?;
     let known = LEVELS.iter().find(|level| message.starts_with(**level))?;
-    let rest = message.get(known.len()..)?;
-    let quoted = LEVELS.iter().any(|level| rest.contains(level));
+    // A user's name may hold a level and is chosen by whoever connects: two are not trusted.
+    let quoted = has_level(message.get(known.len()..)?);
     (!quoted && !prefix.ends_with(char::is_alphanumeric)).then_some((prefix, message))
 }
 
@@ -150,9 +158,12 @@ fn parse_zoned_time(clock: &str, zone: &str) -> Option<LineTimestamp> {
 fn parse_json_line(line: &str) -> Option<(LineTimestamp, String)> {
     let members: serde_json::Map<String, serde_json::Value> =
         line.starts_with('{').then(|| serde_json::from_str(line).ok())??;
-    let get = |name: &str| members.get(name)?.as_str();
+    // CloudNativePG wraps the row of csvlog as an object.
+    let record = members.get("record").and_then(serde_json::Value::as_object).unwrap_or(&members);
+    let get = |name: &str| record.get(name)?.as_str();
     let level = get("error_severity").filter(|level| SEVERITIES.contains(level))?;
-    let (clock, zone) = get("timestamp")?.rsplit_once(' ')?;
+    let time = get("timestamp").or_else(|| get("log_time"))?;
+    let (clock, zone) = time.rsplit_once(' ')?;
     Some((parse_zoned_time(clock, zone)?, format!("{level}:  {}", get("message")?)))
 }
 

@@ -38,6 +38,12 @@ pub(super) fn is_program(word: &str) -> bool {
     !word.contains(' ') && word.rsplit('/').next().is_some_and(|name| name.starts_with("qemu"))
 }
 
+/// `qemu-system-x86_64: text`, of the time of the line before.
+pub(super) fn parse_untimed_line(line: &str) -> Option<LogEvent> {
+    let (program, message) = line.split_once(": ")?;
+    is_program(program).then(|| interpret_message(Engine::Qemu, message))?
+}
+
 /// What libvirt's daemon says of a guest, QEMU's words behind its own.
 pub(super) fn parse_daemon_event(message: &str) -> Option<LogEvent> {
     let at = message.find("qemu-").or_else(|| message.find("/qemu"))?;

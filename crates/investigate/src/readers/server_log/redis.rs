@@ -14,6 +14,33 @@ use crate::readers::line_timestamp::LineTimestamp;
 const COPIED: u64 = 1;
 
 pub(super) fn parse_redis_line(line: &str) -> Option<(LogStamp, &str)> {
+    parse_numbered_line(line).or_else(|| parse_oldest_line(line))
+}
+
+/// `30 May 10:03:19 - Server started, Redis version 1.2.6`, of 2.2 and before: no process, and words
+/// that tell whose log it is.
+fn parse_oldest_line(line: &str) -> Option<(LogStamp, &str)> {
+    const WORDS: &[&str] = &[
+        "Server started, Redis version ",
+        "The server is now ready to accept connections",
+        "WARNING overcommit_memory is set to 0!",
+        "DB loaded from ",
+        "DB saved on disk",
+        "Background ",
+        "Can't save in background",
+        "User requested shutdown",
+    ];
+    let (day, rest) = line.split_once(' ')?;
+    let (month, rest) = rest.split_once(' ')?;
+    let (time, rest) = rest.split_once(' ')?;
+    let (level, message) = rest.split_once(' ')?;
+    let known = matches!(level, "." | "-" | "*" | "#")
+        && WORDS.iter().any(|words| message.starts_with(words));
+    let at = LineTimestamp::from_day_and_time(day, month, SOME_YEAR, time).filter(|_| known)?;
+    Some((LogStamp { at, has_year: false }, message))
+}
+
+fn parse_numbered_line(line: &str) -> Option<(LogStamp, &str)> {
     // pid:role day month year time level message; roles: X sentinel, C child, S replica, M master.
     let (who, rest) = line.split_once(' ')?;
     let is_number = |pid: &str| {

@@ -33,6 +33,11 @@ pub(in crate::readers) fn read_untimed(
     }
     let log = LogText { path: source, bytes: text.as_bytes() };
     let report = read_log(&log, None).ok()?;
+    // Every JVM that nobody gave large pages says so: they were not asked for.
+    let is_asked = |line: &String| !line.contains("Large Page Support: Disabled");
+    if report.errors.is_empty() && !report.lines.iter().any(is_asked) {
+        return None;
+    }
     let names = EngineKind::for_engine(report.engine).names;
     let name = names.iter().find(|(engine, _)| *engine == report.engine);
     let name = name.map_or("the server", |(_, name)| *name);

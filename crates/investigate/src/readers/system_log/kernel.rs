@@ -3,6 +3,7 @@
 //! Linux 2.6.18 to 6.18: mm/page_alloc.c, kernel/hung_task.c, kernel/watchdog.c, kernel/rcu,
 //! mm/memory.c, mm/hugetlb.c, fs/hugetlbfs/inode.c.
 
+use super::storage::parse_storage_event;
 use super::trace::work_of_task;
 use super::userspace_oom::parse_oomd_kill;
 use crate::event::{LogEvent, LogEventKind};
@@ -20,6 +21,7 @@ pub(super) fn parse_kernel_event(message: &str) -> Option<LogEvent> {
         .or_else(|| parse_slab_of_group(message))
         .or_else(|| parse_oomd_kill(message))
         .or_else(|| parse_hung_task(message))
+        .or_else(|| parse_storage_event(message))
         .or_else(|| parse_lockup(message))
         .or_else(|| parse_bad_page(message))
         .or_else(|| parse_pool_shortage(message))
@@ -185,6 +187,7 @@ fn is_rcu_stall(text: &str) -> bool {
     let stalled = [
         " self-detected stall on CPU",
         " detected stalls on CPUs/tasks",
+        " detected stalls on tasks",
         " detected expedited stalls on CPUs/tasks",
         " detected stall on CPU",
     ];

@@ -12,6 +12,7 @@ mod messages;
 mod oom;
 mod oom_limit;
 mod prefix;
+mod storage;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests;
@@ -30,6 +31,7 @@ pub(super) use self::unknown_prefix::replace_unknown_prefix;
 use super::archive_format::{ArchiveFile, ArchiveFormat, Promise};
 use super::{lines, server_log};
 use crate::event::{LogEvent, LogEventKind};
+use crate::gather::clock::{SOME_YEAR, in_year, year_of_moment};
 use crate::series::{Mark, MarkKind, UnplacedTimes};
 use crate::{Clock, FileRefused, Moment, Series, SourceFormat};
 
@@ -107,6 +109,16 @@ fn is_bare_kernel_log(text: &[u8]) -> bool {
 /// A line without a time, without the sender.
 fn strip_sender(line: &str) -> &str {
     line.strip_prefix("kernel: ").unwrap_or(line)
+}
+
+/// `-- Boot 3b5c... --` since systemd 240, `-- Reboot --` before: what follows is of another boot.
+fn is_boot_separator(line: &str) -> bool {
+    let inside = line.trim_end().strip_prefix("-- ").and_then(|rest| rest.strip_suffix(" --"));
+    inside.is_some_and(|inside| {
+        let id = inside.strip_prefix("Boot ").unwrap_or_default();
+        inside == "Reboot"
+            || (id.len() == 32 && id.bytes().all(|letter| letter.is_ascii_hexdigit()))
+    })
 }
 
 /// journalctl's line between two boots, and at its head.
@@ -228,6 +240,7 @@ fn parse_journal_export(line: &str) -> Option<String> {
     Some(format!("{}.{:06} {host} {tag}{number}: {message}", at / 1_000_000, at % 1_000_000))
 }
 
+const ONE_DAY: u64 = 86_400_000;
 /// Milliseconds within which an OOM of the host explains a slab that a cgroup did not get.
 const BESIDE_OOM: i64 = 60_000;
 
@@ -240,6 +253,13 @@ struct SystemLogReader {
     timeline: LogTimeline,
     settings: LogSettings,
     announced: Option<Announcement>,
+    /// Percent of memory that earlyoom found available before it kills.
+    available: Option<String>,
+    /// The first year of a log without years, once a line tells it.
+    first_year: Option<i16>,
+    /// Whether lines of one boot were seen, and whether those of the next begin here.
+    placed: bool,
+    boot_ahead: bool,
     /// Which marks are slabs that a cgroup did not get.
     slabs: Vec<usize>,
     left_out: usize,
@@ -253,6 +273,10 @@ impl SystemLogReader {
             timeline: LogTimeline::new(settings.began),
             settings,
             announced: None,
+            available: None,
+            first_year: None,
+            placed: false,
+            boot_ahead: false,
             slabs: Vec::new(),
             left_out: 0,
         }
@@ -261,7 +285,13 @@ impl SystemLogReader {
     fn parse_line(&mut self, line: &str) {
         if self.settings.bare {
             let at = self.timeline.place_untimed(&mut self.series);
-            return self.push_kernel_message(at, strip_sender(line.trim_end()));
+            let message = strip_sender(line.trim_end());
+            self.series.relayed |= unknown_prefix::is_quoted_message(message);
+            return self.push_kernel_message(at, message);
+        }
+        if is_boot_separator(line) {
+            self.boot_ahead = self.placed;
+            return;
         }
         if let Some(announcement) = SystemLogLine::parse_announcement(line) {
             let host = announcement.host.map(str::to_owned);
@@ -288,6 +318,12 @@ impl SystemLogReader {
         let Some(at) = self.timeline.place_line(&mut self.series, &line.when, message) else {
             return;
         };
+        self.placed = true;
+        // The kernel's own lines may be filtered away (journalctl -u).
+        if std::mem::take(&mut self.boot_ahead) && !message.starts_with("Linux version ") {
+            let what = "the journal of another boot begins";
+            self.push_event(at, LogEvent::new(LogEventKind::Boot, what));
+        }
         if let Some(host) = line.host.filter(|_| self.series.host.is_none()) {
             self.series.relayed = true;
             // A dash stands for an unknown name.
@@ -296,11 +332,36 @@ impl SystemLogReader {
         if line.tag == "kernel" {
             return self.push_kernel_message(at, line.message);
         }
+        if let Some(share) = userspace_oom::parse_available_share(line.tag, line.message) {
+            self.available = Some(share.to_owned());
+            return;
+        }
         let event = parse_shutdown(line.tag, line.message)
             .or_else(|| userspace_oom::parse_service_kill(line.tag, line.message))
             .or_else(|| server_log::parse_service_line(line.tag, line.message));
-        if let Some(event) = event {
+        if let Some(mut event) = event {
+            self.note_year(at, line.message);
+            let is_earlyoom = line.tag.starts_with("earlyoom");
+            if let Some(share) = self.available.take_if(|_| is_earlyoom) {
+                event.what += &format!(" ({share} % available)");
+            }
             self.push_event(at, event);
+        }
+    }
+
+    /// Notes the year of a log without years, where a server wrote its own time into the line.
+    fn note_year(&mut self, at: Moment, message: &str) {
+        if !self.series.without_year || self.first_year.is_some() {
+            return;
+        }
+        let Some(own) = server_log::parse_own_stamp(message) else { return };
+        let offset = i64::from(own.offset.unwrap_or(0)) * 1000;
+        let wall = Moment(own.at.0.saturating_add(offset));
+        let later = year_of_moment(at).saturating_sub(SOME_YEAR);
+        let year = year_of_moment(wall).saturating_sub(later);
+        // Around New Year, and where zones differ, the two are of different days.
+        if in_year(at, year).0.abs_diff(wall.0) <= ONE_DAY {
+            self.first_year = Some(year);
         }
     }
 
@@ -350,8 +411,11 @@ impl SystemLogReader {
             self.push_event(at, event);
         }
         self.drop_slabs_beside_oom();
-        let Self { mut series, timeline, left_out, .. } = self;
+        let Self { mut series, timeline, left_out, first_year, .. } = self;
         timeline.finish(&mut series);
+        if let Some(year) = first_year {
+            place_in_year(&mut series, year);
+        }
         if series.span().is_none() {
             return Err(FileRefused("none of its lines has a time".into()));
         }
@@ -367,6 +431,12 @@ impl SystemLogReader {
         }
         Ok(series.finish())
     }
+}
+
+fn place_in_year(series: &mut Series, year: i16) {
+    series.marks.iter_mut().for_each(|mark| mark.at = in_year(mark.at, year));
+    series.covered = series.covered.map(|(from, to)| (in_year(from, year), in_year(to, year)));
+    series.without_year = false;
 }
 
 fn parse_shutdown(tag: &str, message: &str) -> Option<LogEvent> {

@@ -3,6 +3,8 @@
 use crate::readers::line_timestamp::{LineTimestamp, month_named};
 use hugewise_model::calendar::{midnight_seconds, thousandths, time_of_day};
 
+/// Words of a time in a prefix.
+const TIME_WORDS: usize = 5;
 /// Bytes that may stand before the kernel's own time.
 const LONGEST_PREFIX: usize = 96;
 
@@ -68,6 +70,26 @@ impl<'a> SystemLogLine<'a> {
         let message = line.trim_start().strip_prefix("kernel:")?;
         Some((announced.when.clone(), strip_uptime("kernel", message.trim_start())))
     }
+}
+
+/// The time in a prefix that is not known: with its day, perhaps without a year.
+pub(super) fn find_prefix_time(prefix: &str) -> Option<LogLineTime> {
+    let marks = |letter: char| matches!(letter, '[' | ']' | '"' | ',' | '@' | '|');
+    let words: Vec<&str> = prefix
+        .split_whitespace()
+        .map(|word| word.trim_matches(marks).trim_end_matches("]:").trim_end_matches(':'))
+        .filter(|word| !word.is_empty())
+        .collect();
+    for length in (1..=TIME_WORDS).rev() {
+        let mut parts = words.windows(length).map(|part| LineTimestamp::parse(&part.join(" ")));
+        if let Some(stamp) = parts.find_map(|stamp| stamp) {
+            return Some(LogLineTime::At(stamp));
+        }
+    }
+    words.windows(3).find_map(|part| match part {
+        [month, day, time] => parse_day_of_year(month, day, time),
+        _ => None,
+    })
 }
 
 /// Removes `<3>` of syslog's protocol and `dmesg -r`.
@@ -173,12 +195,15 @@ fn parse_behind_prefix(line: &str) -> Option<SystemLogLine<'_>> {
             continue;
         }
         let message = strip_caller(message.trim_start());
-        let stamp = LineTimestamp::parse(before.trim()).filter(|_| before.contains('T'));
-        let when = match stamp {
-            Some(stamp) => LogLineTime::At(stamp),
+        let when = match find_prefix_time(before) {
+            Some(when) => when,
             None => LogLineTime::SinceBoot(parse_milliseconds(seconds)?),
         };
-        return Some(parse_monotonic(when, message));
+        // A time alone is a console's or a shipper's. Behind other words, anybody may have written
+        // the rest: what a client sent, for instance.
+        let is_time = LineTimestamp::parse(before.trim()).is_some();
+        let line = parse_monotonic(when, message);
+        return Some(SystemLogLine { host: line.host.or((!is_time).then_some("-")), ..line });
     }
     None
 }
@@ -265,7 +290,8 @@ fn parse_kmsg(line: &str) -> Option<SystemLogLine<'_>> {
 /// `2026-11-21T22:47:35.123456+00:00 host tag: text`.
 fn parse_iso(line: &str) -> Option<SystemLogLine<'_>> {
     let (first, rest) = line.split_once(' ')?;
-    if !first.contains('T') {
+    // A JVM of Java 8 and before writes a colon behind its time.
+    if !first.contains('T') || first.ends_with(':') {
         return None;
     }
     let when = LogLineTime::At(LineTimestamp::parse(first)?);
@@ -318,17 +344,7 @@ fn parse_tagged(when: LogLineTime, rest: &str) -> Option<SystemLogLine<'_>> {
         .map(|rest| ("kernel", rest))
         .or_else(|| rest.split_once(": "))
         .or_else(|| rest.strip_suffix(':').map(|tag| (tag, "")))?;
-    // BusyBox names facility and level before: `kern.warn kernel`.
-    let tag = match tag.split_once(' ') {
-        Some((level, tag))
-            if level
-                .split_once('.')
-                .is_some_and(|(facility, level)| is_word(facility) && is_word(level)) =>
-        {
-            tag
-        }
-        _ => tag,
-    };
+    let tag = strip_level(tag);
     // Brackets are a server's process in a log of its own.
     if tag.is_empty()
         || tag.contains(' ')
@@ -339,6 +355,21 @@ fn parse_tagged(when: LogLineTime, rest: &str) -> Option<SystemLogLine<'_>> {
         return None;
     }
     Some(SystemLogLine { when, host, tag, message: strip_uptime(tag, message) })
+}
+
+/// A sender without facility and level before it: `kern.warn kernel` of BusyBox; `!WARNING | kernel`
+/// and the like of templates for rsyslog.
+fn strip_level(tag: &str) -> &str {
+    let is_level = |text: &str| {
+        let text = text.trim_start_matches('!');
+        let named = text.split_once('.').is_some_and(|(one, other)| is_word(one) && is_word(other));
+        let (word, bar) = text.split_once(' ').unwrap_or((text, ""));
+        named || (bar == "|" && is_word(&word.to_ascii_lowercase()))
+    };
+    match tag.trim_start().rsplit_once(' ') {
+        Some((level, sender)) if is_level(level) => sender,
+        _ => tag,
+    }
 }
 
 /// Removes the ring buffer's own time, which rsyslog keeps.
@@ -362,7 +393,7 @@ fn strip_uptime<'a>(tag: &str, message: &'a str) -> &'a str {
 fn strip_caller(message: &str) -> &str {
     let caller = message.strip_prefix('[').and_then(|rest| rest.split_once(']'));
     let is_caller = |inside: &str| {
-        let number = inside.trim_start().strip_prefix(['T', 'C']);
+        let number = inside.trim().strip_prefix(['T', 'C']);
         number.is_some_and(|number| {
             !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
         })

@@ -38,6 +38,13 @@ pub(super) fn parse_service_kill(tag: &str, message: &str) -> Option<LogEvent> {
     }
 }
 
+/// `mem avail:    19 of   950 MiB ( 2.10%), swap free:  153 of 1023 MiB (15.03%)` of earlyoom.
+pub(super) fn parse_available_share<'a>(tag: &str, message: &'a str) -> Option<&'a str> {
+    let rest = message.strip_prefix("mem avail:").filter(|_| tag.starts_with("earlyoom"))?;
+    let share = rest.split_once('(')?.1.split_once('%')?.0.trim();
+    share.parse::<f64>().ok().map(|_| share)
+}
+
 /// `oomd kill: 12.34 ... system.slice/batch.service 4096 ruleset:[...]`, also in the kernel's log.
 pub(super) fn parse_oomd_kill(message: &str) -> Option<LogEvent> {
     // Three pressures come first: more than a process can put into its name.
@@ -73,6 +80,9 @@ fn parse_unit_kill(message: &str) -> Option<LogEvent> {
     if unit.contains(' ') {
         return None;
     }
+    if let Some(signal) = what.strip_prefix("Main process exited, code=") {
+        return parse_server_end(unit, signal);
+    }
     if let Some(rest) = what.strip_prefix("systemd-oomd killed ")
         && rest.contains(" process(es) in this unit")
     {
@@ -93,4 +103,34 @@ fn parse_unit_kill(message: &str) -> Option<LogEvent> {
         LogEventKind::UnitKilled,
         format!("a process of {unit} was killed for memory, as systemd says"),
     ))
+}
+
+/// How units of database servers are called, as packages and their instances name them.
+const SERVERS: &[&str] = &[
+    "postgres",
+    "mysql",
+    "mariadb",
+    "mongo",
+    "redis",
+    "valkey",
+    "oracle",
+    "elasticsearch",
+    "opensearch",
+    "cassandra",
+    "kafka",
+    "clickhouse",
+    "edb-as",
+];
+
+/// `killed, status=9/KILL` and `dumped, status=6/ABRT` of a server's unit. SIGTERM is an order.
+fn parse_server_end(unit: &str, signal: &str) -> Option<LogEvent> {
+    let (_, signal) =
+        signal.split_once(", status=").filter(|(code, _)| matches!(*code, "killed" | "dumped"))?;
+    let signal = signal.trim_end();
+    let is_server = SERVERS.iter().any(|name| unit.starts_with(name));
+    let is_order = matches!(signal, "15/TERM" | "2/INT" | "1/HUP");
+    (is_server && !is_order).then(|| {
+        let what = format!("{unit} was ended by a signal ({signal}), as systemd says");
+        LogEvent::new(LogEventKind::ServerFailed, what)
+    })
 }

@@ -195,13 +195,16 @@ fn peel_cri(line: &str) -> Option<Peeled<'_>> {
 }
 
 fn peel_json(line: &str) -> Option<Peeled<'_>> {
-    if !line.starts_with('{') || !line.contains("\"log\"") {
+    if !line.starts_with('{')
+        || !["\"log\"", "\"textPayload\""].iter().any(|name| line.contains(name))
+    {
         return None;
     }
     let members: serde_json::Map<String, Value> = serde_json::from_str(line).ok()?;
     let get = |name: &str| members.get(name)?.as_str();
-    let message = get("log")?.trim_end_matches(['\n', '\r']).to_owned();
-    let time = get("time").or_else(|| get("@timestamp"));
+    let message =
+        get("log").or_else(|| get("textPayload"))?.trim_end_matches(['\n', '\r']).to_owned();
+    let time = get("time").or_else(|| get("@timestamp")).or_else(|| get("timestamp"));
     let pod = members.get("kubernetes");
     let of_pod = |name: &str| pod?.get(name)?.as_str();
     let sender = [get("container_name"), of_pod("pod_name"), of_pod("container_name")];

@@ -215,3 +215,180 @@ fn what_supervisors_and_web_pages_leave_of_logs_is_read() {
         assert_eq!(told(text), kinds, "{text}");
     }
 }
+
+/// A server that was killed writes nothing of it: its next start does, and mysqld_safe.
+#[test]
+fn a_server_that_starts_anew_without_an_end_was_killed() {
+    let failures = |text: &str| {
+        let all = events(text).1.into_iter();
+        all.filter(|(_, kind, _)| *kind == LogEventKind::ServerFailed).count()
+    };
+    let mysql = "150315 23:20:01 [Note] /usr/sbin/mysqld: ready for connections.\n";
+    let safe = "150319 01:46:59 mysqld_safe Number of processes running now: 0\n\
+                150319 01:46:59 mysqld_safe mysqld restarted\n";
+    let shut = "150319 01:46:58 [Note] /usr/sbin/mysqld: Shutdown complete\n";
+    assert_eq!(failures(&format!("{mysql}{safe}")), 1);
+    assert_eq!(failures(safe), 1);
+    assert_eq!(failures(&format!("{mysql}{shut}{safe}")), 0);
+    let timed = safe.replace("150319 01:46:59", "2019-03-19T01:46:59.123456Z");
+    assert_eq!(failures(&timed), 1);
+
+    let up =
+        "2026-11-21 22:47:35.000 UTC [1] LOG:  database system is ready to accept connections\n";
+    let interrupted = "2026-11-21 22:50:00.000 UTC [1] LOG:  database system was interrupted; last \
+                       known up at 2026-11-21 22:46:00 UTC\n";
+    let end = "2026-11-21 22:49:00.000 UTC [1] LOG:  received immediate shutdown request\n";
+    assert_eq!(failures(&format!("{up}{interrupted}{up}")), 1);
+    assert_eq!(failures(&format!("{up}{end}{interrupted}{up}")), 0);
+    // The first start of a copy (pg_basebackup).
+    assert_eq!(failures(&format!("{interrupted}{up}")), 0);
+
+    let redis = |line: &str| format!("1:M 21 Nov 2026 22:47:35.007 {line}\n");
+    let (start, ready) =
+        (redis("# oO0OoO0OoO0Oo Redis is starting"), redis("* Ready to accept connections"));
+    let stop = redis("# User requested shutdown...");
+    assert_eq!(failures(&[&start[..], &ready, &start, &ready].concat()), 1);
+    assert_eq!(failures(&[&start[..], &ready, &stop, &start, &ready].concat()), 0);
+    // A second one is refused the port, while the first goes on.
+    assert_eq!(failures(&[&start[..], &ready, &start].concat()), 0);
+}
+
+#[test]
+fn empty_fields_of_a_prefix_leave_their_colons() {
+    let crash =
+        "LOG:  server process (PID 23823) was terminated by signal 11: Segmentation fault\n";
+    for prefix in ["2017-06-06 18:42:44 UTC 0  :  : ", "2017-06-06 18:42:44 UTC [1]: @:  : "] {
+        let (engine, all) = events(&format!("{prefix}{crash}"));
+        assert_eq!((engine, all.len()), (Engine::PostgreSql, 1), "{prefix}");
+        assert_eq!(all[0].1, LogEventKind::ServerFailed, "{prefix}");
+    }
+    // Behind another level, and in a language whose levels are not known, it is somebody's words.
+    for level in ["DETAIL:  ", "FEHLER:  ", "ОШИБКА:  "] {
+        let text = format!("2017-06-06 18:42:44 UTC  :  : {level}select '{crash}");
+        assert_eq!(postgresql::parse_line(&text), None, "{level}");
+    }
+}
+
+/// Redis 1.2 writes no process.
+#[test]
+fn the_oldest_redis_is_known_by_its_words() {
+    let text = "30 May 10:03:19 - Server started, Redis version 1.2.6\n\
+                30 May 10:03:19 - The server is now ready to accept connections on port 6379\n\
+                30 May 10:05:37 . Accepted 127.0.0.1:56742\n\
+                30 May 10:06:37 # Can't save in background: fork: Cannot allocate memory\n";
+    assert_eq!(detect_engine(text.as_bytes()), Some(Engine::Redis));
+    let series = read(&mut text.as_bytes(), "log", Engine::Redis).unwrap();
+    let kinds: Vec<_> = series.events().map(|(_, event)| event.kind).collect();
+    assert_eq!(kinds, [LogEventKind::ServerStarted, LogEventKind::MemoryRefused]);
+    assert_eq!(detect_engine(b"30 May 10:03:19 - a word of some program\n"), None);
+}
+
+/// As LMHB writes them; 85.77 MiB are 85.77 * 1048576 bytes.
+#[test]
+fn traces_of_oracle_have_the_hosts_figures() {
+    let text = "*** 2014-03-22 10:04:33.237\n\
+                LMD0 (ospid: 27060) has not moved for 333 sec (1395479026.1395478693)\n\
+                loadavg : 96.87 81.60 42.80\n\n*** 2014-03-22 10:04:36.619\n\
+                Memory (Avail / Total) = 85.77M / 4252.24M\n\
+                Swap (Avail / Total) = 105.59M /  5088.00M\n";
+    assert_eq!(detect_engine(text.as_bytes()), Some(Engine::Oracle));
+    let series = read(&mut text.as_bytes(), "log", Engine::Oracle).unwrap();
+    let mebibytes = |value: f64| Some(value * 1_048_576.0);
+    use crate::Metric::{Load1, MemFree, MemTotal, SwapFree, SwapTotal};
+    assert_eq!(series.value(Load1, 0), Some(96.87));
+    assert_eq!(series.value(MemFree, 1), mebibytes(85.77));
+    assert_eq!(series.value(MemTotal, 1), mebibytes(4252.24));
+    assert_eq!(series.value(SwapFree, 1), mebibytes(105.59));
+    assert_eq!(series.value(SwapTotal, 1), mebibytes(5088.0));
+    let kinds: Vec<_> = series.events().map(|(_, event)| event.kind).collect();
+    assert_eq!(kinds, [LogEventKind::ServerTrouble]);
+}
+
+/// Three waits of Oracle's own processes, and an excerpt that begins with its end.
+#[test]
+fn oracles_processes_tell_what_they_wait_for() {
+    let (engine, all) = events(
+        "2026-11-21T22:47:35.000000+00:00\n\
+         LGWR (ospid: 6) waits for event 'log file parallel write' for 95 secs.\n\
+         LMON (ospid: 6) has no heartbeats for 119 sec. (threshold 70 sec)\n\
+         LMS0 (ospid: 7) waits for event 'gcs remote message' for 88 secs.\n\
+         PMON (ospid: 1): terminating the instance due to ORA error 471\n\
+         Instance terminated by PMON, pid = 1\n",
+    );
+    assert_eq!(engine, Engine::Oracle);
+    use LogEventKind::{DiskWait, ServerFailed, ServerTrouble};
+    let kinds: Vec<_> = all.iter().map(|(_, kind, _)| *kind).collect();
+    assert_eq!(kinds, [DiskWait, ServerTrouble, ServerTrouble, ServerFailed, ServerFailed]);
+    assert_eq!(all[0].2, "Oracle's LGWR waited 95 s for its disk (log file parallel write)");
+    let end = "2026-11-21T22:47:35.000000+00:00\nInstance terminated by PMON, pid = 1\n";
+    assert_eq!(detect_engine(end.as_bytes()), Some(Engine::Oracle));
+}
+
+/// What the server itself writes of a statement of several lines begins with a tab.
+#[test]
+fn lines_of_a_statement_are_no_lines_of_postgresql() {
+    let (_, all) = events(
+        "2026-11-21 22:47:35.000 UTC [5] LOG:  starting PostgreSQL 15.3\n\
+         2026-11-21 22:47:35.000 UTC [5] STATEMENT:  select '\n\
+         \t2026-11-21 22:47:36.000 UTC [5] FATAL:  could not map anonymous shared memory: Cannot \
+         allocate memory\n\t'\n",
+    );
+    assert_eq!(all, []);
+}
+
+#[test]
+fn a_row_of_postgresql_in_an_object_is_read() {
+    let text = r#"{"level":"info","ts":1795301255.0,"logger":"postgres","msg":"record","record":{"log_time":"2026-11-21 22:47:35.000 UTC","error_severity":"FATAL","message":"could not map anonymous shared memory: Cannot allocate memory"}}"#;
+    let (engine, all) = events(&format!("{text}\n"));
+    assert_eq!(engine, Engine::PostgreSql);
+    let kinds: Vec<_> = all.iter().map(|(at, kind, _)| (*at, *kind)).collect();
+    assert_eq!(kinds, [(0, LogEventKind::ServerRefused)]);
+}
+
+#[test]
+fn mongodb_of_a_zone_west_of_greenwich_is_known() {
+    let line = "2014-04-09T23:16:20.437-0400 [initandlisten] MongoDB starting : pid=4037 port=1\n";
+    assert_eq!(detect_engine(line.as_bytes()), Some(Engine::MongoDb));
+}
+
+#[test]
+fn qemus_line_without_a_time_is_of_the_line_before() {
+    let (engine, all) = events(
+        "2026-11-21 22:47:35.000+0000: starting up libvirt version: 9.0.0\n\
+         qemu-system-x86_64: cannot set up guest memory 'pc.ram': Cannot allocate memory\n\
+         2026-11-21 22:47:36.000+0000: shutting down, reason=failed\n",
+    );
+    assert_eq!(engine, Engine::Qemu);
+    assert!(all.iter().any(|(at, kind, _)| (*at, *kind) == (0, LogEventKind::ServerRefused)));
+}
+
+/// Java 8's log by date, with a collection of several lines' parts; no other tool's system log.
+#[test]
+fn old_collections_of_java_are_read() {
+    let text = "2026-11-21T22:47:35.000+0000: 12.345: [Full GC (Allocation Failure) [ParNew: \
+                100K->90K(110K), 0.5 secs] 7900M->7800M(8192M), 45.1234567 secs] [Times: user=0.50 \
+                sys=45.10, real=45.20 secs]\n";
+    let format = super::super::super::recognize_format(text.as_bytes()).map(|(one, _)| one.name);
+    assert_eq!(format, Some("server_log"));
+    let (engine, all) = events(text);
+    let what = "a JVM stood still for 45.1 s: Full GC".to_owned();
+    assert_eq!((engine, all), (Engine::Jvm, vec![(0, LogEventKind::ServerTrouble, what)]));
+}
+
+/// By uptime alone, as Java 11 logs unless told otherwise; a collection of Java 7 in several lines.
+#[test]
+fn a_jvms_log_by_uptime_is_read() {
+    for text in [
+        "[0.020s][info][gc] Using G1\n[0.022s][info][gc,init] Large Page Support: Disabled\n\
+         [12.345s][info][gc] GC(7) Pause Full (G1 Compaction Pause) 7900M->7800M(8192M) 45200.000ms\n",
+        "0.020: [GC pause (young), 0.0100000 secs]\n12.345: [Full GC\n   [Parallel Time: 45.1 ms]\n \
+         [Times: user=0.50 sys=45.10, real=45.20 secs]\n",
+    ] {
+        assert_eq!(detect_engine(text.as_bytes()), Some(Engine::Jvm), "{text}");
+        let series = read(&mut text.as_bytes(), "gc.log", Engine::Jvm).unwrap();
+        let long = series.events().find(|(_, event)| event.what.contains("stood still for 45.2 s"));
+        assert_eq!(long.map(|(at, _)| at.0), Some(12_345), "{text}");
+        assert_eq!(series.unplaced, Some(UnplacedTimes::Untimed), "{text}");
+        assert!(!series.events().any(|(_, event)| event.kind == LogEventKind::WithoutHugePages));
+    }
+}

@@ -233,6 +233,8 @@ fn a_report_behind_a_prefix_that_nobody_knows_is_read_whole() {
                   VmRSS 637 MiB\n";
     let series = read_any(waited, None);
     assert_eq!(kinds(&series).len(), 1);
+    let (_, event) = series.events().next().unwrap();
+    assert!(event.what.ends_with("memory was low (2.10 % available)"), "{}", event.what);
     assert_eq!(series.events().next().unwrap().1.kind, LogEventKind::UserspaceKill);
     // A text that only speaks of it is none.
     let story =
@@ -263,4 +265,72 @@ fn a_slab_that_a_cgroup_did_not_get_beside_an_oom_is_the_hosts() {
     let later = whole.replace("[   65.", "[  165.");
     let both = [LogEventKind::CgroupOutOfMemory, LogEventKind::OutOfMemory];
     assert_eq!(kinds(&format!("{slab}{later}")), both);
+}
+
+/// A severity before the sender, as templates of rsyslog write it; senders that nobody knows.
+#[test]
+fn a_log_whose_messages_tell_nothing_is_read_all_the_same() {
+    let line = "2025-03-05T13:09:36.192+00:00 db1  !WARNING | kernel: nvme nvme0: I/O 263 QID 2 \
+                timeout, aborting\n";
+    // `date -u -d '2025-03-05 13:09:36' +%s`
+    let timeout = (1_741_180_176_192, LogEventKind::StorageTimeout);
+    assert_eq!(kinds(&read_any(line, None)), [timeout]);
+    for before in ["2017/06/14 18:01:00 db1 kernel: ", "Jun 14, 2017 @ 18:01:00.000\tdb1\tkernel: "]
+    {
+        let text = format!("{before}usb 1-1: new device\n{before}eth0: link up\n");
+        let series = read_any(&text, None);
+        // `date -u -d '2017-06-14 18:01' +%s`
+        assert_eq!(series.covered.map(|(from, _)| from.0), Some(1_497_463_260_000), "{before}");
+        assert_eq!(kinds(&series), [], "{before}");
+    }
+}
+
+/// `journalctl -u postgresql` has no line of the kernel's; a list has a bullet before each line.
+#[test]
+fn the_journal_of_another_boot_is_a_boot() {
+    let (one, other) =
+        ("Sep 18 19:51:41 db1 systemd[1]: Reloaded x.", "Sep 19 18:19:12 db1 systemd[1]: y.");
+    for separator in ["-- Reboot --", "-- Boot 09c6bc504c524e05bdc65fd6bd7462e3 --"] {
+        for bullet in ["", "  - ", "* "] {
+            let text: String =
+                [one, separator, other].map(|line| format!("{bullet}{line}\n")).concat();
+            let events = kinds(&read_any(&text, None));
+            assert_eq!(
+                events.iter().map(|(_, kind)| *kind).collect::<Vec<_>>(),
+                [LogEventKind::Boot],
+                "{text}"
+            );
+        }
+    }
+    let first = format!("-- Boot 09c6bc504c524e05bdc65fd6bd7462e3 --\n{one}\n");
+    assert_eq!(kinds(&read_any(&first, None)), []);
+}
+
+/// Patroni's line has the year that syslog leaves out: `date -u -d '2024-03-20 16:52:03' +%s` is
+/// 1710953523.
+#[test]
+fn a_servers_own_time_tells_the_year_of_syslogs() {
+    let text = "Mar 20 16:52:01 pg1 systemd[1]: Starting x.\n\
+                Mar 20 16:52:03 pg1 patroni[28624]: 2024-03-20 16:52:03 +05 [28624-1]  FATAL:  could \
+                not map anonymous shared memory: Cannot allocate memory\n";
+    let series = read_any(text, None);
+    assert!(!series.without_year);
+    assert_eq!(kinds(&series), [(1_710_953_523_000, LogEventKind::ServerRefused)]);
+    // What is of another day is no time of that line.
+    let other = text.replace("2024-03-20", "2024-07-01");
+    assert!(read_any(&other, None).without_year);
+}
+
+#[test]
+fn a_server_that_systemd_saw_killed_has_failed() {
+    for (line, events) in [
+        ("postgresql@11-main.service: Main process exited, code=killed, status=9/KILL", 1),
+        ("mariadb.service: Main process exited, code=dumped, status=6/ABRT", 1),
+        ("mariadb.service: Main process exited, code=killed, status=15/TERM", 0),
+        ("mariadb.service: Main process exited, code=exited, status=1/FAILURE", 0),
+        ("app.service: Main process exited, code=killed, status=9/KILL", 0),
+    ] {
+        let text = format!("Sep 18 19:51:41 db1 systemd[1]: {line}\n");
+        assert_eq!(kinds(&read_any(&text, None)).len(), events, "{line}");
+    }
 }
