@@ -1,11 +1,13 @@
 //! What `iostat -x` prints, report by report: processors, and reads, writes and queue of each disk.
 
 use super::line_timestamp::LineTimestamp;
-use super::sysstat::text::parse_time_of_day;
+use super::sysstat::text::{parse_banner_date, parse_time_of_day};
 use crate::{Metric, Series};
 
 /// Disks of one report: a large host has thousands of paths to storage.
 const MOST_DISKS: usize = 16_384;
+/// Tables of disks in one report: reads, writes, discards, and the rest.
+const MOST_HEADINGS: usize = 8;
 /// Devices that are no disks, or lie on others that are listed too.
 const UPON_OTHERS: [&str; 6] = ["loop", "ram", "zram", "dm-", "md", "sr"];
 
@@ -35,9 +37,25 @@ pub(super) fn is_iostat_heading(line: &str) -> bool {
 
 /// `Device: tps kB_read/s`, `Device r/s rkB/s`; other tools name a device in their first line.
 pub(super) fn is_disks(line: &str) -> bool {
-    let mut words = line.split_ascii_whitespace();
-    matches!(words.next(), Some("Device" | "Device:"))
-        && words.any(|word| matches!(word, "tps" | "r/s"))
+    let words: Vec<&str> = line.split_ascii_whitespace().collect();
+    // `--pretty` and `-h` put the name last, in a table for each kind of requests.
+    let is_name = |word: Option<&&str>| matches!(word, Some(&("Device" | "Device:")));
+    (is_name(words.first()) || is_name(words.last()))
+        && words.iter().any(|word| matches!(*word, "tps" | "r/s" | "w/s" | "%util"))
+}
+
+/// A value as `--human` writes it, too: `90.0%`, `100.0k`. Some languages write a comma.
+fn parse_value(word: &str) -> Option<f64> {
+    let word = word.strip_suffix('%').unwrap_or(word);
+    let (number, factor) = match word.bytes().last()? {
+        b'k' => (word.strip_suffix('k')?, 1.0),
+        b'M' => (word.strip_suffix('M')?, 1024.0),
+        b'G' => (word.strip_suffix('G')?, 1_048_576.0),
+        b'T' => (word.strip_suffix('T')?, 1_073_741_824.0),
+        b'B' => (word.strip_suffix('B')?, 1.0 / 1024.0),
+        _ => (word, 1.0),
+    };
+    Some(number.replace(',', ".").parse::<f64>().ok()? * factor)
 }
 
 /// The first line that iostat prints: `Linux 6.1.0 (db1) \t11/26/26 \t_x86_64_\t(2 CPU)`.
@@ -56,12 +74,14 @@ impl IostatBanner {
         let kernel = words.next().filter(|word| *word == "Linux").and(words.next())?;
         let host = words.next()?.strip_prefix('(')?.strip_suffix(')')?;
         let date = words.next()?;
-        let midnight = LineTimestamp::parse(&format!("{date} 00:00:00"));
+        let midnight = LineTimestamp::parse(&format!("{date} 00:00:00"))
+            .map(|stamp| stamp.at.0.div_euclid(1000))
+            .or_else(|| parse_banner_date(line.split_once(')')?.1));
         let processors = line.rsplit_once('(').and_then(|(_, count)| count.strip_suffix(" CPU)"));
         Some(Self {
             kernel: kernel.to_owned(),
             host: host.to_owned(),
-            midnight: midnight.map(|stamp| stamp.at.0.div_euclid(1000)),
+            midnight,
             processors: processors.and_then(|count| count.parse().ok()),
         })
     }
@@ -76,7 +96,10 @@ pub(super) fn parse_time_line(line: &str) -> Option<i64> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct IostatReport {
     columns: Vec<String>,
+    /// Headings of disks so far, and whether they are the last ones.
+    headings: Vec<String>,
     disks: bool,
+    name_last: bool,
     processors: Vec<(Metric, f64)>,
     each: Vec<IostatDisk>,
 }
@@ -91,20 +114,28 @@ struct IostatDisk {
 
 impl IostatReport {
     pub(super) fn ends_at(&self, heading: &str) -> bool {
-        heading.starts_with("avg-cpu:") || self.disks
+        heading.starts_with("avg-cpu:") || self.headings.iter().any(|known| known == heading)
     }
 
     pub(super) fn push_line(&mut self, line: &str) {
         if is_iostat_heading(line) {
             self.disks = !line.starts_with("avg-cpu:");
-            self.columns = line.split_ascii_whitespace().skip(1).map(str::to_owned).collect();
+            self.name_last = self.disks && !line.starts_with("Device");
+            let columns = line.split_ascii_whitespace().skip(usize::from(!self.name_last));
+            let columns = columns.filter(|word| *word != "Device").map(str::to_owned);
+            self.columns = columns.collect();
+            if self.disks && self.headings.len() < MOST_HEADINGS {
+                self.headings.push(line.to_owned());
+            }
             return;
         }
         let mut words = line.split_ascii_whitespace();
-        let name = if self.disks { words.next() } else { None };
-        // Some languages write a comma.
-        let values: Option<Vec<f64>> =
-            words.map(|word| word.replace(',', ".").parse().ok()).collect();
+        let name = match (self.disks, self.name_last) {
+            (false, _) => None,
+            (true, false) => words.next(),
+            (true, true) => words.next_back(),
+        };
+        let values: Option<Vec<f64>> = words.map(parse_value).collect();
         let Some(values) =
             values.filter(|values| values.len() == self.columns.len() && !values.is_empty())
         else {

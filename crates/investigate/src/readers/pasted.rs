@@ -11,10 +11,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::archive_format::{ArchiveFormat, recognize_format};
+use super::pidstat::is_heading as is_pidstat;
 use super::sysstat::text::{HEADLESS, is_heading};
 use super::top::Pass;
 use super::{
-    count_bytes, iostat, is_empty, oswatcher, proc_log, server_log, sysstat, system_log,
+    count_bytes, iostat, is_empty, oswatcher, pidstat, proc_log, server_log, sysstat, system_log,
     unknown_format, vmstat,
 };
 use crate::{Clock, FileRefused, Moment, Series};
@@ -46,7 +47,9 @@ pub struct Pasted {
 /// of nothing is not collected.
 pub(super) fn may_be_read(head: &[u8]) -> bool {
     let lines = clean::clean_lines(&clean::decode_text(head));
-    if find_known_beginnings(&lines).next().is_some() || lines.iter().any(|line| is_heading(line)) {
+    if find_known_beginnings(&lines).next().is_some()
+        || lines.iter().any(|line| is_heading(line) || is_pidstat(line))
+    {
         return true;
     }
     let timed = times::extract_times(&lines, NO_TIME);
@@ -81,7 +84,10 @@ pub(super) fn read(
         }
         return Ok(all);
     }
-    if let Some(from) = lines.iter().position(|line| is_heading(line)) {
+    if let Some(from) = lines.iter().position(|line| is_heading(line) || is_pidstat(line)) {
+        if lines.get(from).is_some_and(|line| is_pidstat(line)) {
+            return read_headless_pidstat(&text_from(&lines, from), source, pasted);
+        }
         return read_headless_sar(&text_from(&lines, from), source, pasted);
     }
     if let Some(all) = read_undated(&lines, source, pasted)? {
@@ -96,9 +102,11 @@ pub(super) fn read(
             source,
             pasted.began,
         );
-        if let Ok(all) = read
+        if let Ok(mut all) = read
             && !is_empty(&all)
         {
+            // Nobody knows who wrote what stands behind it.
+            all.iter_mut().for_each(|series| series.relayed = true);
             return Ok(all);
         }
     }
@@ -219,20 +227,43 @@ fn format_moment(at: Moment) -> String {
 }
 
 fn read_headless_sar(text: &str, source: &str, pasted: Pasted) -> Result<Vec<Series>, FileRefused> {
+    let whole = text_behind_banner(text, pasted);
+    let mut all = sysstat::text::read(&mut whole.as_bytes(), source)?;
+    all.iter_mut().for_each(|series| note_missing_banner(series, "sar", pasted));
+    Ok(all)
+}
+
+fn read_headless_pidstat(
+    text: &str,
+    source: &str,
+    pasted: Pasted,
+) -> Result<Vec<Series>, FileRefused> {
+    let whole = text_behind_banner(text, pasted);
+    let mut series = pidstat::read(&mut whole.as_bytes(), source)?;
+    note_missing_banner(&mut series, "pidstat", pasted);
+    Ok(vec![series])
+}
+
+/// Text behind the first line that sysstat's tools write, with the day that a person gave.
+fn text_behind_banner(text: &str, pasted: Pasted) -> String {
     let day = format_moment(pasted.began.unwrap_or(NO_TIME));
     let day = day.split('T').next().unwrap_or("1970-01-01");
-    let whole = format!("Linux - ({HEADLESS}) {day}\n{text}");
-    let mut all = sysstat::text::read(&mut whole.as_bytes(), source)?;
-    for series in &mut all {
-        (series.host, series.kernel) = (None, None);
-        series.add_problem(match pasted.began {
-            Some(_) => "begins without sar's first line: its day is taken from --from".to_owned(),
-            None => "begins without sar's first line, which has the day: shown as 1970-01-01; \
-                 give the day with --from"
-                .to_owned(),
-        });
+    format!("Linux - ({HEADLESS}) {day}\n{text}")
+}
+
+fn note_missing_banner(series: &mut Series, tool: &str, pasted: Pasted) {
+    (series.host, series.kernel) = (None, None);
+    // Seconds since 1970 have their day.
+    if matches!(series.clock, Clock::Utc { .. }) {
+        return;
     }
-    Ok(all)
+    series.add_problem(match pasted.began {
+        Some(_) => format!("begins without {tool}'s first line: its day is taken from --from"),
+        None => format!(
+            "begins without {tool}'s first line, which has the day: shown as 1970-01-01; give the \
+             day with --from"
+        ),
+    });
 }
 
 /// Lines of vmstat, or repeated fields of the kernel's files, with times in the same line or none.
@@ -308,6 +339,14 @@ fn read_undated_tool(
         let began = format_moment(began);
         let (day, time) = began.split_once('T').unwrap_or(("1970-01-01", "00:00:00"));
         (format!("{day} {time}\ntop - {time}\n{}", text_from(lines, from)), "has no time")
+    } else if let Some(text) = times::render_top_rows(lines, began, pasted.interval) {
+        (text, "has rows of top without its first lines: counted by --interval, or 3 s")
+    } else if let Some(from) = lines.iter().position(|line| iostat::parse_time_line(line).is_some())
+        && lines.iter().skip(from).take(4).any(is_report)
+    {
+        // `iostat -t` of sysstat 9 writes a time before each report, and the day in its first line.
+        let text = text_behind_banner(&text_from(lines, from), pasted);
+        (text, "has times of day and no date")
     } else if let Some(from) = lines.iter().position(is_report) {
         let Some(interval) = pasted.interval.filter(|interval| !interval.is_zero()) else {
             return Err(no_times());

@@ -41,6 +41,13 @@ fn is_pidstat(text: &[u8]) -> bool {
     banner && first.is_some_and(|line| ProcessColumns::from_heading(line).is_some())
 }
 
+/// Whether a line is the headings of a table of pidstat's, whose first line may be missing.
+pub(super) fn is_heading(line: &str) -> bool {
+    let first = line.split_whitespace().next();
+    first.is_some_and(|first| first.starts_with(|one: char| one.is_ascii_digit() || one == '#'))
+        && ProcessColumns::from_heading(line).is_some()
+}
+
 /// Reads what pidstat printed.
 ///
 /// # Errors
@@ -56,6 +63,11 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, FileRefused> 
     if reader.since_boot {
         let why = "a table without an interval has averages since the boot, and is left out";
         reader.series.add_problem(why);
+    }
+    if reader.without_share {
+        reader.series.add_problem(
+            "has tables without processor time, which are left out: pidstat -u 5 has it",
+        );
     }
     if reader.series.samples().is_empty() {
         return Err(FileRefused(end.describe_problem().unwrap_or_else(|| {
@@ -73,6 +85,9 @@ struct ProcessColumns {
     time: usize,
     count: usize,
     share: usize,
+    owner: Option<usize>,
+    /// Where its time in programs' own code stands.
+    own: Option<usize>,
 }
 
 impl ProcessColumns {
@@ -90,7 +105,24 @@ impl ProcessColumns {
             time,
             count: words.len(),
             share: share.unwrap_or(usize::MAX),
+            owner: words.iter().position(|word| matches!(*word, "UID" | "USER")),
+            own: words.iter().position(|word| *word == "%usr"),
         })
+    }
+
+    /// Whether a row may be of a thread of the kernel, which is root's and runs no program's code:
+    /// anybody may call a program like one.
+    fn may_be_kernel_thread(&self, values: &[&str]) -> bool {
+        let value = |place: Option<usize>| values.get(place?).copied();
+        let is_zero = |word: &str| word.replace(',', ".").parse::<f64>().is_ok_and(|one| one < 1.0);
+        value(self.owner).is_none_or(|owner| matches!(owner, "0" | "root"))
+            && value(self.own).is_none_or(is_zero)
+    }
+
+    /// Words of a row's time: `-h` prints its half of the day behind it, not in the headings.
+    fn time_of_row(&self, words: &[&str]) -> usize {
+        let has_half = self.time == 1 && matches!(words.get(1), Some(&("AM" | "PM")));
+        self.time + usize::from(has_half)
     }
 }
 
@@ -103,8 +135,9 @@ struct PidstatReader {
     last: i64,
     /// The time in the headings, at which the interval began.
     began: Option<i64>,
-    /// Whether a table had averages since the boot.
+    /// Whether a table had averages since the boot, or no processor time.
     since_boot: bool,
+    without_share: bool,
     /// The interval that is being read: its end, and the processor time of each program.
     at: Option<Moment>,
     programs: BTreeMap<String, f64>,
@@ -134,12 +167,16 @@ impl PidstatReader {
             }
             return;
         }
-        let Some(columns) = self.columns.filter(|columns| columns.share < usize::MAX) else {
-            return;
-        };
+        let Some(columns) = self.columns else { return };
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let Some((time, values)) = words.split_at_checked(columns.time) else { return };
+        let time = columns.time_of_row(&words);
+        let Some((time, values)) = words.split_at_checked(time) else { return };
         let Some(time) = self.parse_row_time(time) else { return };
+        if columns.share == usize::MAX {
+            // A table of memory or of disks says when it was.
+            self.without_share = true;
+            return self.begin_interval(time);
+        }
         let share =
             values.get(columns.share).and_then(|word| word.replace(',', ".").parse::<f64>().ok());
         let command = values.get(columns.count.saturating_sub(1));
@@ -147,7 +184,13 @@ impl PidstatReader {
         self.begin_interval(time);
         // Threads are listed below their process, which has their time.
         if !command.starts_with("|__") {
-            *self.programs.entry((*command).to_owned()).or_default() += share;
+            let is_thread = top::THREADS.iter().any(|(name, _)| command.starts_with(name));
+            let name = if is_thread && !columns.may_be_kernel_thread(values) {
+                format!("a program called {command}")
+            } else {
+                (*command).to_owned()
+            };
+            *self.programs.entry(name).or_default() += share;
         }
     }
 
@@ -190,6 +233,7 @@ impl PidstatReader {
         let told = self.began.take().map(|began| (self.last - began).rem_euclid(DAY));
         if told == Some(0) {
             self.since_boot = true;
+            self.series.push(at, None);
             return;
         }
         let told = told.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
@@ -278,14 +322,26 @@ mod tests {
     }
 
     #[test]
-    fn tables_without_processor_time_are_refused_and_behind_others_left_out() {
+    fn programs_called_like_threads_of_the_kernel_are_none() {
+        for row in ["1000       79  390.00    8.00", "   0       79  390.00    8.00"] {
+            let text = format!(
+                "{BANNER}10:00:00      UID       PID    %usr %system  %guest   %wait    %CPU   CPU  \
+                 Command\n10:00:01 {row}    0.00    0.00  398.00     1  kswapd0\n"
+            );
+            assert_eq!(parse(&text).value(Metric::KswapdCpu, 0), None, "{row}");
+        }
+    }
+
+    #[test]
+    fn tables_without_processor_time_are_left_out_and_told() {
         let memory = format!(
             "{BANNER}17:35:03      UID       PID  minflt/s  majflt/s     VSZ     RSS   %MEM  \
              Command\n17:35:04        0         1      0.85      0.00   53656   22320   0.09  init\n"
         );
         assert!(is_pidstat(memory.as_bytes()));
-        let refused = read(&mut memory.as_bytes(), "x").unwrap_err().0;
-        assert!(refused.contains("pidstat -u 5"), "{refused}");
+        let series = parse(&memory);
+        assert!(series.problems.iter().any(|one| one.to_string().contains("pidstat -u 5")));
+        assert_eq!(series.value(Metric::KswapdCpu, 0), None);
         let sar = format!("{BANNER}08:00:01 CPU %user %nice %system %iowait %steal %idle\n");
         assert!(!is_pidstat(sar.as_bytes()));
     }

@@ -15,6 +15,8 @@ const LEAST_APART: f64 = 0.3;
 const APART: f64 = 0.25;
 /// Percent since the boot of a process that is not often idle.
 const OF_SOMEBODY_BUSY: f64 = 2.0;
+/// Percent of a processor that one thread takes at most, with what a short interval adds.
+const ONE_PROCESSOR: f64 = 110.0;
 /// How threads of the kernel are called that begin with it.
 const FROM_BOOT: &[&str] =
     &["kswapd", "kcompactd", "khugepaged", "ksoftirqd", "rcu_", "migration", "arc_"];
@@ -84,9 +86,14 @@ impl Pass {
             self.read_memory(before, rest, true);
         } else if line.starts_with("PID ") {
             let place = |name: &str| line.split_ascii_whitespace().position(|word| word == name);
-            self.columns = place("%CPU")
-                .zip(place("COMMAND"))
-                .map(|(share, command)| PassColumns { share, command, used: place("TIME+") });
+            self.columns =
+                place("%CPU").zip(place("COMMAND")).map(|(share, command)| PassColumns {
+                    share,
+                    command,
+                    used: place("TIME+"),
+                    owner: place("USER"),
+                    memory: [place("VIRT"), place("RES")],
+                });
         }
     }
 
@@ -163,6 +170,9 @@ impl Pass {
             self.of_interval |= is_of_now(command, share, used / uptime * 100.0);
         }
         let command = command.trim_start_matches('[');
+        if !columns.may_be_kernel_thread(&words, share) {
+            return;
+        }
         for (((name, _), sum), seen) in THREADS.iter().zip(&mut self.threads).zip(&mut self.seen) {
             if command.starts_with(name) {
                 *sum += share;
@@ -207,6 +217,19 @@ struct PassColumns {
     command: usize,
     /// Processor time used, if it is shown.
     used: Option<usize>,
+    owner: Option<usize>,
+    memory: [Option<usize>; 2],
+}
+
+impl PassColumns {
+    /// Whether a row may be of a thread of the kernel, which is root's, has no memory of its own and
+    /// runs on one processor: anybody may call a program like one.
+    fn may_be_kernel_thread(&self, words: &[&str], share: f64) -> bool {
+        let word = |place: Option<usize>| words.get(place?).copied();
+        share <= ONE_PROCESSOR
+            && word(self.owner).is_none_or(|owner| matches!(owner, "root" | "0"))
+            && self.memory.iter().all(|place| word(*place).is_none_or(|size| size == "0"))
+    }
 }
 
 /// Whether a percentage is not what the process took since it began, which a first pass shows: it is
@@ -316,6 +339,23 @@ mod tests {
         assert_eq!(since_boot.value(Metric::KswapdCpu, 0), None);
         assert_eq!(since_boot.value(Metric::CpuSystem, 0), None);
         assert_eq!(since_boot.value(Metric::Processes, 0), Some(1077.0));
+    }
+
+    /// A miner's name proves nothing: it is a user's, has memory, or takes several processors.
+    #[test]
+    fn programs_called_like_threads_of_the_kernel_are_none() {
+        let kernel =
+            "     55 root      20   0       0      0      0 R  76.0   0.0   9:01.01 kswapd0";
+        assert!(NEW.contains(kernel.trim_start()));
+        for program in [
+            "     55 joe       20   0       0      0      0 R  76.0   0.0   9:01.01 kswapd0",
+            "     55 root      20   0 2436812  50000   3000 R  76.0   0.0   9:01.01 kswapd0",
+            "     55 root      20   0       0      0      0 R 398.0   0.0   9:01.01 kswapd0",
+        ] {
+            let text = NEW.replace(kernel, program);
+            assert_ne!(text, NEW);
+            assert_eq!(parse_series(&text, true).value(Metric::KswapdCpu, 0), Some(12.5));
+        }
     }
 
     #[test]

@@ -368,3 +368,104 @@ fn a_server_that_is_refused_memory_again_and_again_is_an_incident() {
     let told = verdict_of_log("alert_ORCL.log", swapped);
     assert_eq!(told, Some((IncidentVerdict::SwapStorm, Confidence::Low)));
 }
+
+fn moments(series: &Series) -> Vec<i64> {
+    series.samples().iter().map(|sample| sample.at.0 / 1000).collect()
+}
+
+/// pidstat's tables without its first line, whose day somebody gives: `date -u -d '2021-07-12
+/// 09:05:09' +%s` is 1626080709.
+#[test]
+fn pidstat_without_its_first_line_is_read() {
+    let kswapd = |time: &str, share: &str| {
+        format!("{time}        0        79    0.00   {share}    0.00   {share}     1  kswapd0\n")
+    };
+    let heading = "      UID       PID    %usr %system  %guest    %CPU   CPU  Command\n";
+    let rows = kswapd("09:05:09", "98.00") + &kswapd("09:05:10", "97.00");
+    for text in [
+        format!("09:05:08{heading}{rows}"),
+        format!("$ pidstat 1\n09:05:08{heading}{rows}"),
+        format!("# Time{heading}{rows}"),
+        format!(
+            "# Time{heading}{}",
+            rows.replace("09:05:09", "09:05:09 AM").replace("09:05:10", "09:05:10 AM")
+        ),
+    ] {
+        let told = investigate_file("p.txt", &text, &from("2021-07-12 09:00")).unwrap();
+        let [series] = &told.hosts[0].series[..] else { panic!("{text}: {told:?}") };
+        assert_eq!(moments(series), [1_626_080_709, 1_626_080_710], "{text}");
+        assert_eq!(values(series, Metric::KswapdCpu), [Some(98.0), Some(97.0)], "{text}");
+        assert!(series.problems.iter().any(|one| one.to_string().contains("--from")), "{text}");
+    }
+}
+
+/// One report has averages since the boot; the first line has a date as sar's may be.
+#[test]
+fn pidstat_since_the_boot_is_left_out_and_says_so() {
+    let banner = "Linux 3.10.0-957.el7.x86_64 (db1) \t2019年11月11日 \t_x86_64_\t(4 CPU)\n\n";
+    let once = "18时53分35秒   UID       PID    %usr %system  %guest    %CPU   CPU  Command\n\
+                18时53分35秒     0        79    0.00    98.00    0.00    98.00     1  kswapd0\n";
+    let disks = "18时58分49秒   UID       PID   kB_rd/s   kB_wr/s kB_ccwr/s  Command\n\
+                 18时58分49秒     0       979      0.00      0.90      0.01  exchange\n";
+    for (text, problem) in [
+        (format!("{banner}{once}"), "since the boot"),
+        (format!("# pidstat -u\n{banner}{once}"), "since the boot"),
+        (format!("{banner}{disks}"), "without processor time"),
+    ] {
+        let told = investigate_file("p.txt", &text, &Options::default()).unwrap();
+        let [series] = &told.hosts[0].series[..] else { panic!("{text}: {told:?}") };
+        assert_eq!(values(series, Metric::KswapdCpu), [None], "{text}");
+        assert!(series.problems.iter().any(|one| one.to_string().contains(problem)), "{text}");
+        // `date -u -d '2019-11-11 18:53:35' +%s`
+        assert_eq!(moments(series)[0] / 86_400, 1_573_498_415 / 86_400, "{text}");
+    }
+}
+
+/// The columns of reads cut out; a time before each report and the day from --from:
+/// `date -u -d '2013-04-23 00:01:09' +%s` is 1366675269.
+#[test]
+fn iostat_is_known_by_some_of_its_columns() {
+    let cut = "Device w/s wkB/s wrqm/s w_await aqu-sz %util\nnvme1n1 749.00 1024.00 0.00 0.03 0.23 99.00\n";
+    let options = Options { interval: Some("1s".to_owned()), ..from("2023-02-06 10:00") };
+    let told = investigate_file("i.txt", &cut.repeat(2), &options).unwrap();
+    let written = values(&told.hosts[0].series[0], Metric::PagedOut);
+    assert_eq!(written, [None, Some(1024.0 * 1024.0)]);
+    let timed = |time: &str| {
+        format!(
+            "Time: {time}\n\navg-cpu:  %user   %nice %system %iowait  %steal   %idle\n\n           \
+             5.22    0.01    1.77    0.10    0.00   92.90\n\n"
+        )
+    };
+    let text = timed("00:01:09") + &timed("00:01:14");
+    let told = investigate_file("i.txt", &text, &from("2013-04-23")).unwrap();
+    assert_eq!(moments(&told.hosts[0].series[0]), [1_366_675_269, 1_366_675_274]);
+}
+
+/// `top | grep -e COMMAND -e kswapd0`: four screens of a row, three seconds apart.
+#[test]
+fn rows_of_top_alone_are_passes() {
+    let row = |seconds: u32| format!("30 root 20 0 0 0 0 R 96 0.0 32976:{seconds} kswapd0\n");
+    let rows: String = [47, 50, 53, 56].map(row).concat();
+    let text = format!(
+        "db1:~ # top | grep -e COMMAND -e kswapd0\nPID USER PR NI VIRT RES SHR S %CPU %MEM TIME+ \
+         COMMAND\n{rows}db1:~ # free\ntotal used free shared buffers cached\nMem: 16336624 10877416 \
+         5459208 0 2600 28116\nSwap: 5236732 10744 5225988\n"
+    );
+    let told = investigate_file("t.txt", &text, &from("2021-08-04 10:00")).unwrap();
+    let [series] = &told.hosts[0].series[..] else { panic!("{told:?}") };
+    assert_eq!(values(series, Metric::KswapdCpu), [Some(96.0); 4]);
+    // `date -u -d '2021-08-04 10:00' +%s`
+    assert_eq!(moments(series), [0, 3, 6, 9].map(|later| 1_628_071_200 + later));
+}
+
+/// Redis' lines out of a page that escapes its stars; a quotation of HTML.
+#[test]
+fn escapes_of_markdown_and_html_are_undone() {
+    let line =
+        "[2314] 01 Mar 05:5{}:27 \\* Asynchronous AOF fsync is taking too long (disk is busy?)\n";
+    let text: String = ["0", "1", "2"].map(|minute| line.replace("{}", minute)).concat();
+    for text in [text.clone(), text.replace("[2314]", "&gt; \\[2314\\]")] {
+        let told = investigate_file("r.txt", &text, &Options::default()).unwrap();
+        assert_eq!(single_verdict(&told), Some(IncidentVerdict::DiskStall), "{text}");
+    }
+}

@@ -6,6 +6,17 @@ use super::super::proc_log;
 use super::super::sysstat::text::{count_time_words, is_heading, is_number, is_word};
 use super::super::vmstat;
 
+/// Letters that Markdown has a backslash before.
+const ESCAPED: &[u8] = b"*_[]#-<>|~`+.()";
+const ENTITIES: [(&str, char); 7] = [
+    ("&gt;", '>'),
+    ("&lt;", '<'),
+    ("&amp;", '&'),
+    ("&quot;", '"'),
+    ("&#39;", '\''),
+    ("&#x27;", '\''),
+    ("&nbsp;", ' '),
+];
 const INVISIBLE: [char; 6] = ['\u{200b}', '\u{200c}', '\u{200d}', '\u{2060}', '\u{feff}', '\u{ad}'];
 /// Bytes of the longest line that is made whole: tables of sar and vmstat have less than half of
 /// it. Looking at longer ones takes time that grows with the square of the length.
@@ -25,13 +36,45 @@ pub(in crate::readers) fn is_noisy(head: &[u8]) -> bool {
     let alone = head.windows(2).any(|pair| matches!(pair, [b'\r', next] if *next != b'\n'));
     let all: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let indented = all.iter().filter(|line| line.starts_with([' ', '\t'])).count();
+    let escaped = all.iter().take(200).filter(|line| has_escapes(line)).count();
     alone
+        || escaped * 4 > all.len().min(200)
         || text.contains(|letter: char| {
             INVISIBLE.contains(&letter) || (letter.is_whitespace() && !letter.is_ascii())
         })
         || (indented == all.len() && all.iter().any(|line| line.trim_start().starts_with("Linux ")))
         || join_broken_lines(&text.lines().map(str::to_owned).take(200).collect::<Vec<_>>())
             .is_some()
+}
+
+/// Whether a line has what Markdown and web pages write for letters of their own: `\*`, `&gt;`. JSON
+/// has other escapes.
+fn has_escapes(line: &str) -> bool {
+    let in_pairs = |pair: &[u8]| matches!(pair, [b'\\', next] if ESCAPED.contains(next));
+    !line.starts_with('{')
+        && (line.as_bytes().windows(2).any(in_pairs)
+            || ENTITIES.iter().any(|(entity, _)| line.contains(entity)))
+}
+
+fn undo_escapes(line: &str) -> String {
+    let mut plain = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(letter) = rest.chars().next() {
+        let behind = rest.get(letter.len_utf8()..).unwrap_or_default();
+        let entity = ENTITIES.iter().find(|(entity, _)| rest.starts_with(entity));
+        if let Some((entity, letter)) = entity {
+            plain.push(*letter);
+            rest = rest.get(entity.len()..).unwrap_or_default();
+            continue;
+        }
+        let is_escape =
+            letter == '\\' && behind.bytes().next().is_some_and(|next| ESCAPED.contains(&next));
+        if !is_escape {
+            plain.push(letter);
+        }
+        rest = behind;
+    }
+    plain
 }
 
 /// Whether text has two bytes a letter, as Windows saves it.
@@ -61,7 +104,9 @@ pub(super) fn decode_text(bytes: &[u8]) -> String {
 /// Removes quotation marks, line numbers, terminal sequences, odd blanks and wraps.
 pub(super) fn clean_lines(text: &str) -> Vec<String> {
     let mut lines = collect_lines(text);
+    lines.iter_mut().filter(|line| has_escapes(line)).for_each(|line| *line = undo_escapes(line));
     strip_quote_marks(&mut lines);
+    strip_list_bullets(&mut lines);
     strip_container_names(&mut lines);
     strip_line_numbers(&mut lines);
     if strip_file_names(&mut lines) {
@@ -152,6 +197,20 @@ fn strip_quote_marks(lines: &mut [String]) {
         // A table has them between its columns too.
         let plain = if in_table { rest.replace('|', " ") } else { rest.to_owned() };
         plain.trim_end().clone_into(line);
+    }
+}
+
+/// Removes the bullets of a list: all lines have one.
+fn strip_list_bullets(lines: &mut [String]) {
+    let split = |line: &str| {
+        let line = line.trim_start();
+        ["- ", "* ", "• "].iter().find_map(|bullet| line.strip_prefix(bullet)).map(str::to_owned)
+    };
+    if filled_lines(lines).count() < 2 || !filled_lines(lines).all(|line| split(line).is_some()) {
+        return;
+    }
+    for line in lines {
+        *line = split(line).unwrap_or_default();
     }
 }
 

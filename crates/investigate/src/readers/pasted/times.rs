@@ -1,5 +1,8 @@
 //! Times in the line of what they are of, or alone and without a date.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use super::super::line_timestamp::{LineTimestamp, month_named};
 use super::super::sysstat::text::parse_time_of_day;
 use super::super::{proc_log, vmstat};
@@ -7,6 +10,10 @@ use super::format_moment;
 use crate::Moment;
 use hugewise_model::calendar::{self, DAY};
 
+/// Bytes of top's headings, which are written anew for each pass.
+const LONGEST_HEADING: usize = 256;
+/// How far apart passes of top are unless told otherwise.
+const TOP_DELAY: Duration = Duration::from_secs(3);
 /// Words of the longest stamp: `Fri Nov 20 08:00:00 PM CET 2026`.
 const MOST_WORDS: usize = 7;
 
@@ -170,6 +177,50 @@ pub(super) fn render_fields(timed: &Timed) -> String {
         }
     }
     text
+}
+
+/// Rows of top without the lines above its table, as grep leaves them: a pass begins at headings, and
+/// where a process comes again. Unless somebody says otherwise, top writes one every three seconds.
+pub(super) fn render_top_rows(
+    lines: &[String],
+    began: Moment,
+    interval: Option<Duration>,
+) -> Option<String> {
+    let is_heading = |line: &str| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        words.first() == Some(&"PID") && words.contains(&"%CPU") && words.contains(&"TIME+")
+    };
+    let from = lines.iter().position(|line| is_heading(line))?;
+    let heading = lines.get(from).filter(|heading| heading.len() <= LONGEST_HEADING)?;
+    let columns = heading.split_ascii_whitespace().count();
+    let interval = interval.filter(|interval| !interval.is_zero()).unwrap_or(TOP_DELAY);
+    let step = i64::try_from(interval.as_millis()).unwrap_or(i64::MAX);
+    let (mut text, mut at, mut seen) = (String::new(), began, BTreeSet::new());
+    let mut rows = 0_usize;
+    for line in lines.iter().skip(from) {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let pid = words.first().and_then(|word| word.parse::<u64>().ok());
+        // Prompts and what other commands print is no row; arguments make a row longer.
+        let row =
+            pid.filter(|_| words.len() >= columns && words.iter().any(|word| word.contains(':')));
+        let again = row.is_some_and(|pid| !seen.insert(pid));
+        if is_heading(line) || again {
+            seen.clear();
+            seen.extend(row);
+            if !text.is_empty() && !text.ends_with(&format!("{heading}\n")) {
+                at = Moment(at.0.saturating_add(step));
+            }
+            let second = render_second(at);
+            let time = second.split(' ').nth(1).unwrap_or_default();
+            text += &format!("{second}\ntop - {time}\n{heading}\n");
+        }
+        if row.is_some() {
+            rows += 1;
+            text += line;
+            text.push('\n');
+        }
+    }
+    (rows > 0).then_some(text)
 }
 
 fn render_second(at: Moment) -> String {

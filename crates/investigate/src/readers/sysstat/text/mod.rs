@@ -139,6 +139,15 @@ pub(crate) fn count_time_words(line: &str) -> Option<usize> {
     time::parse_leading(&words).map(|(_, count)| count)
 }
 
+/// The beginning of the day that stands behind the host's name in the first line of sysstat's tools,
+/// in seconds since 1970.
+pub(crate) fn parse_banner_date(behind_name: &str) -> Option<i64> {
+    let rest = behind_name.trim();
+    // Tabs separate the rest, unless copying lost them.
+    let (told, _) = rest.split_once('\t').or_else(|| rest.split_once(" _")).unwrap_or((rest, ""));
+    date::parse(told).map(|day| day.midnight)
+}
+
 /// Seconds since midnight of words that are nothing but a time of day.
 pub(crate) fn parse_time_of_day(words: &[&str]) -> Option<i64> {
     time::parse(words).map(|time| time.second)
