@@ -20,6 +20,7 @@ pub mod forecast;
 pub mod growth;
 mod idle;
 pub mod ipc_privileges;
+mod later_users;
 mod left_out_accounts;
 pub mod login;
 pub mod memlock_charges;

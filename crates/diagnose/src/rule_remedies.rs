@@ -4,7 +4,7 @@ use hugewise_engines::EngineKind;
 use hugewise_model::instance::Startup;
 use hugewise_model::{HugePageMode, Instance, InstanceId, PageSize, Remedy};
 
-use crate::{RuleFacts, demand, wording};
+use crate::{RuleFacts, demand, later_users, wording};
 
 impl RuleFacts<'_> {
     /// Where the kernel has no such pool, whoever asks for it, or `instance`, is to ask for
@@ -17,13 +17,17 @@ impl RuleFacts<'_> {
         self.remedy_missing_pool(page, instance).unwrap_or(Remedy::KeepAtBoot(page))
     }
 
-    /// Gives no pages back while servers may be there that nobody has seen.
+    /// Gives no pages back while servers may be there that nobody has seen, and none that somebody
+    /// is to hand out.
     pub(crate) fn give_back(&self, page: PageSize) -> Remedy {
-        match self.host.unseen_reason() {
-            None => Remedy::GiveBack(page),
-            Some(why) => Remedy::Consider(format!(
+        if let Some(why) = self.host.unseen_reason() {
+            return Remedy::Consider(format!(
                 "look where every server is seen before pages are given back: {why}"
-            )),
+            ));
+        }
+        match later_users::find_later_user(self.host) {
+            None => Remedy::GiveBack(page),
+            Some(who) => Remedy::Consider(format!("see who is to have the free pages: {who}")),
         }
     }
 

@@ -7,6 +7,7 @@ use hugewise_engines::EngineKind;
 use hugewise_model::trusted_by::TrustReason;
 use hugewise_model::{
     Demand, Engine, Host, HugePageMode, HugePageUse, Instance, InstanceId, PageCount, PageSize,
+    Trait,
 };
 
 use crate::demand;
@@ -119,7 +120,14 @@ fn is_unread(host: &Host, instance: &Instance) -> bool {
     let unread = start.asked == HugePageMode::Unknown
         || (start.asks_for_huge_pages()
             && (start.demands.is_empty() || start.demands.iter().all(lacks_size)));
-    unread && instance.engine != Engine::Other
+    unread && instance.engine != Engine::Other && !is_running_asm(instance)
+}
+
+/// ASM keeps its parameters in itself, where no file tells them: what it has it will ask for.
+fn is_running_asm(instance: &Instance) -> bool {
+    instance.traits.contains(&Trait::Asm)
+        && !instance.is_stopped()
+        && instance.huge_pages == HugePageUse::All
 }
 
 fn may_take(host: &Host, instance: &Instance, page: PageSize) -> bool {

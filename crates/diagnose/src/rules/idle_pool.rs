@@ -10,6 +10,7 @@ use crate::target::is_kept_off;
 use crate::wording::{pool_fact, render_percent};
 use crate::{
     CaseRole, Docs, HostResult, InstanceResult, Missing, Rule, RuleFacts, boot, chain, demand,
+    later_users,
 };
 
 /// From this much idle memory on it is a warning.
@@ -24,7 +25,9 @@ pub(crate) static RULE: Rule = Rule {
     role: CaseRole::Plain,
     docs: Docs {
         what: "A pool of which half or more is idle, that is, neither used nor promised (free - \
-               reserved). {LEAST_IDLE} or more is a note; {IDLE_WARN} or {IDLE_WARN_PART} of memory is a warning. These \
+               reserved). {LEAST_IDLE} or more is a note; {IDLE_WARN} or {IDLE_WARN_PART} of memory is a warning. It stays a \
+               note where a program of root's takes pages later (DPDK, SPDK) or hands them to \
+               others (kubelet, OpenStack). These \
                pages don't count as idle:\n\n- free pages that are reserved, because a server was \
                promised them\n- pages that a server will ask for at its restart or at the next \
                boot\n- pages that a heap on huge pages has yet to grow into\n\nIf it isn't known \
@@ -164,7 +167,9 @@ fn check_pool_idle(facts: &RuleFacts<'_>, pool: &Pool) -> InstanceResult {
         evidence.push(format!("on base pages: {}", chain::join_titles(could.iter().copied())));
         find_remedies_for_users(facts, &could)
     };
-    let level = if warn { Level::Warn } else { Level::Info };
+    let later = later_users::find_later_user(facts.host);
+    evidence.extend(later.clone());
+    let level = if warn && later.is_none() { Level::Warn } else { Level::Info };
     Ok(Some(RULE.new_finding(level, None, summary, short, evidence, remedies)))
 }
 

@@ -2,6 +2,7 @@ use hugewise_model::{Host, HugePageMode, Level, PageCount, PageSize, Pool, Remed
 
 use super::idle_pool;
 use crate::boot::{BootPlace, BootStep};
+use crate::later_users::find_later_user;
 use crate::prediction::all_leave;
 use crate::wording::pool_fact;
 use crate::{CaseRole, Docs, HostResult, InstanceResult, Rule, RuleFacts, boot, demand};
@@ -65,13 +66,9 @@ fn compare_pool_at_boot(facts: &RuleFacts<'_>, pool: &Pool) -> InstanceResult {
     let total = *crate::require_known(&pool.total, &file)?;
     let now = total.saturating_sub(demand::surplus_pages(host, pool)?);
     let next = PageCount(steps.last().map_or(0, |step| step.value));
-    let described = if now > next {
-        describe_loss(facts, pool, now, next)
-    } else if now == next {
-        describe_contradiction(&steps, page, next)
-    } else {
-        None
-    };
+    let loss = if now > next { describe_loss(facts, pool, now, next) } else { None };
+    let is_loss = loss.is_some();
+    let described = loss.or_else(|| describe_contradiction(&steps, page, next));
     let Some((level, short, separator)) = described else { return Ok(None) };
     let by = steps
         .last()
@@ -81,11 +78,14 @@ fn compare_pool_at_boot(facts: &RuleFacts<'_>, pool: &Pool) -> InstanceResult {
     evidence.extend(steps.iter().map(|step| format!("{}: {}", step.place, PageCount(step.value))));
     evidence.extend(host.configuration.unheeded.iter().map(ToString::to_string));
     evidence.extend(boot::not_in_menu(host, page));
-    let remedies = if now > next {
-        vec![facts.keep_at_boot(page, None)]
-    } else {
-        let losers = steps.iter().filter(|step| PageCount(step.value) != next);
-        losers.map(|step| remedy_overridden_step(host, step)).collect()
+    let remedies = match () {
+        () if is_loss => vec![facts.keep_at_boot(page, None)],
+        () if now == next => {
+            let losers = steps.iter().filter(|step| PageCount(step.value) != next);
+            losers.map(|step| remedy_overridden_step(host, step)).collect()
+        }
+        // Which of them is meant nobody here can tell.
+        () => vec![Remedy::by_hand("leave the one that is meant, and remove the others")],
     };
     Ok(Some(RULE.new_finding(level, None, summary, short, evidence, remedies)))
 }
@@ -99,7 +99,9 @@ fn describe_loss(
 ) -> Option<(Level, String, char)> {
     // Pages that nobody asks for are said to be idle; that they are gone with the boot is no loss.
     let idle = idle_pool::find_spare_pages(facts, pool).ok().flatten().unwrap_or_default();
-    if (idle > PageCount::ZERO && now.saturating_sub(idle) <= next) || is_nobodys(facts, pool) {
+    let is_idle = idle > PageCount::ZERO && now.saturating_sub(idle) <= next;
+    // But for those that somebody is to hand out.
+    if (is_idle || is_nobodys(facts, pool)) && find_later_user(facts.host).is_none() {
         return None;
     }
     let brings = if next == PageCount::ZERO { "none".to_owned() } else { next.to_string() };
@@ -190,6 +192,19 @@ mod tests {
             "the next boot brings 512 of the 4,096 pages of 2 MiB: /etc/sysctl.d/50-db.conf:7 \
              decides"
         );
+    }
+
+    /// Half the pool is idle, and the file that is read last is of a former cluster.
+    #[test]
+    fn files_that_contradict_each_other_are_told_where_nobody_minds_the_loss() {
+        let mut case = quiet();
+        case.pool(4096, 4096);
+        case.host.configuration.sysctl =
+            Known(vec![sysctl("vm.nr_hugepages", "4096"), sysctl("vm.nr_hugepages", "2048")]);
+        let findings = case.assess().findings;
+        let finding = findings.iter().find(|finding| finding.code.as_str() == "HW601").unwrap();
+        assert_eq!(finding.level, hugewise_model::Level::Info);
+        assert!(finding.summary.starts_with("2 files set the pool"), "{}", finding.summary);
     }
 
     #[test]

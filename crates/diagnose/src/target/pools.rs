@@ -14,6 +14,7 @@ use crate::boot::CrowdingPool;
 use crate::commit_limit::StrictCommit;
 use crate::demand::{is_with_spare, predict_next_start};
 use crate::idle::is_worth_giving_back;
+use crate::later_users::find_later_user;
 use crate::prediction::{Obstacle, to_come};
 use crate::sizing::{MemoryBudget, SizedServer};
 use crate::{Missing, boot, demand, require_known, starvation};
@@ -393,7 +394,8 @@ fn gives_back(ask: &PoolGoalInputs<'_>, pool: &Pool, least: PageCount) -> bool {
     let is_counted = || claim.is_none_or(|claim| claim.uncounted.is_empty());
     let starves = starvation::is_starving(ask.host);
     let wanted = (starves && is_counted()) || (ask.wish.shrink && is_told());
-    wanted && spare > PageCount::ZERO && ask.host.unseen_reason().is_none()
+    let is_told_all = || ask.host.unseen_reason().is_none() && find_later_user(ask.host).is_none();
+    wanted && spare > PageCount::ZERO && is_told_all()
 }
 
 /// Pages of an idle pool that the next boot is to bring: those asked for, and those of its files.
