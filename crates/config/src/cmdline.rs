@@ -48,6 +48,8 @@ pub enum WordRefusal {
     NoCount,
     /// The kernel takes so many words about huge pages, and no more.
     TooMany,
+    /// Pages of such a size are made for a count directly behind its `hugepagesz=` alone.
+    NotBehindSize(PageSize),
 }
 
 /// Pages that the command line asks for.
@@ -72,6 +74,8 @@ pub struct KernelCmdlineRules<'a> {
     pub most_words: usize,
     /// Whether it takes pages by node (since Linux 5.16).
     pub by_node: bool,
+    /// On kernels before 5.8, whether a size is gigantic; none on later ones.
+    pub is_gigantic_before_5_8: Option<&'a dyn Fn(PageSize) -> bool>,
 }
 
 #[derive(Default)]
@@ -146,6 +150,10 @@ impl HugePageCmdlineParser<'_> {
 
     /// `default_hugepagesz=`: once, and pages that came before any size are of this one.
     fn apply_default_hugepagesz(&mut self, value: &str) -> Result<(), WordRefusal> {
+        if self.kernel.is_gigantic_before_5_8.is_some() {
+            self.default_size = Some(self.known_size(value)?);
+            return Ok(());
+        }
         self.valid = false;
         if self.default_size.is_some() {
             return Err(WordRefusal::DefaultTwice);
@@ -165,6 +173,20 @@ impl HugePageCmdlineParser<'_> {
             *asked = CmdlinePages { page_size: Some(size), ..default };
         }
         Ok(())
+    }
+
+    /// Counts for the default size that a kernel before 5.8 drops, and why.
+    fn drop_late_default(&mut self) -> Option<WordRefusal> {
+        let is_gigantic = self.kernel.is_gigantic_before_5_8?;
+        let size = self.default_size.filter(|_| self.default.total > 0)?;
+        let named = |asked: &CmdlinePages| asked.page_size == Some(size) && asked.total > 0;
+        let why = match () {
+            () if self.sizes.iter().any(named) => WordRefusal::CountTwice(Some(size)),
+            () if is_gigantic(size) => WordRefusal::NotBehindSize(size),
+            () => return None,
+        };
+        self.default = CmdlinePages::default();
+        Some(why)
     }
 
     /// `hugepages=`: for the size before it, and once only unless another size's stands in between.
@@ -204,6 +226,7 @@ pub fn huge_page_words<S: AsRef<str>>(words: &[S]) -> HugePageWords {
         has_node: &|_| true,
         most_words: usize::MAX,
         by_node: true,
+        is_gigantic_before_5_8: None,
     };
     huge_page_words_of(words, any)
 }
@@ -212,6 +235,10 @@ pub fn huge_page_words<S: AsRef<str>>(words: &[S]) -> HugePageWords {
 /// size named before it, and to the default size where none was; it is ignored after a size that is
 /// none, and where it comes twice for one size. Pages of the default size that stand before any
 /// size win over those that name it.
+///
+/// Before 5.8 `default_hugepagesz=` is no size that counts belong to, those that name a size win,
+/// and gigantic pages are made for them alone: the others are made once the kernel has given memory
+/// away, when it makes no gigantic ones.
 pub fn huge_page_words_of<S: AsRef<str>>(
     words: &[S],
     kernel: KernelCmdlineRules<'_>,
@@ -225,7 +252,7 @@ pub fn huge_page_words_of<S: AsRef<str>>(
         valid: true,
         last: None,
     };
-    let (mut ignored, mut taken_words) = (Vec::new(), 0);
+    let (mut ignored, mut taken_words, mut of_default) = (Vec::new(), 0, None);
     let about_pages =
         |name: &str| matches!(name, "hugepagesz" | "default_hugepagesz" | "hugepages");
     for (name, value, word) in assignments_of(words, about_pages) {
@@ -240,8 +267,13 @@ pub fn huge_page_words_of<S: AsRef<str>>(
             true => Err(WordRefusal::TooMany),
             false => read(&mut reading, &value),
         };
+        if taken.is_ok() && name == "hugepages" && reading.current == For::Default {
+            of_default = Some(word.clone());
+        }
         ignored.extend(taken.err().map(|why| IgnoredWord { word, why }));
     }
+    let dropped = reading.drop_late_default().zip(of_default);
+    ignored.extend(dropped.map(|(why, word)| IgnoredWord { word, why }));
     let sizes = reading.sizes.iter().filter_map(|asked| asked.page_size).collect();
     let default = std::iter::once(&reading.default)
         .filter(|asked| asked.total > 0 || reading.sizes.is_empty());
@@ -382,6 +414,39 @@ mod tests {
         );
         assert_eq!(pools("default_hugepagesz=1G hugepages=3"), [(Some(1024), None, 3)]);
         assert_eq!(pools("hugepages=3 default_hugepagesz=1G"), [(Some(1024), None, 3)]);
+    }
+
+    /// mm/hugetlb.c of Linux 5.4: hugetlb_nrpages_setup() makes gigantic pages of a size that
+    /// hugepagesz= named, and hugetlb_init_hstates() makes all others.
+    #[test]
+    fn before_5_8_gigantic_pages_are_made_behind_their_size_alone() {
+        let old = KernelCmdlineRules {
+            has_size: &|_| true,
+            has_node: &|_| true,
+            most_words: usize::MAX,
+            by_node: false,
+            is_gigantic_before_5_8: Some(&|size| size == PageSize::GIB_1),
+        };
+        let read = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let found = huge_page_words_of(&words, old);
+            let pools = found.pools.iter().filter(|pool| pool.pages.get() > 0);
+            let pools: Vec<_> = pools.map(|pool| (pool.page_size, pool.pages.get())).collect();
+            (pools, found.ignored.into_iter().map(|word| word.why).collect::<Vec<_>>())
+        };
+        let gib = PageSize::GIB_1;
+        let none = (Vec::new(), vec![WordRefusal::NotBehindSize(gib)]);
+        assert_eq!(read("hugepages=2 default_hugepagesz=1G"), none);
+        assert_eq!(read("default_hugepagesz=1G hugepages=2"), none);
+        for line in [
+            "default_hugepagesz=1G hugepagesz=1G hugepages=2",
+            "hugepagesz=1G default_hugepagesz=1G hugepages=2",
+        ] {
+            assert_eq!(read(line), (vec![(Some(gib), 2)], Vec::new()), "{line}");
+        }
+        assert_eq!(read("hugepages=512"), (vec![(None, 512)], Vec::new()));
+        let named_wins = "hugepages=8 hugepagesz=2M hugepages=4 default_hugepagesz=2M";
+        assert_eq!(read(named_wins).0, [(Some(PageSize::MIB_2), 4)]);
     }
 
     fn refusals(line: &str) -> Vec<(String, WordRefusal)> {

@@ -31,8 +31,8 @@ use hugewise_model::{Bytes, Host, Observed, PageCount, PageSize};
 use crate::{Missing, require_known};
 
 pub use boot_place::BootPlace;
-pub use cmdline_pages::default_size;
 pub(crate) use cmdline_pages::reserved_by_command_line;
+pub use cmdline_pages::{default_size, is_left_to_cma};
 pub(crate) use cmdline_sources::place_to_edit;
 pub use cmdline_sources::{CmdlineSource, find_cmdline_source};
 pub use crowding::{

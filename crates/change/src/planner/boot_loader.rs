@@ -84,7 +84,9 @@ pub(super) fn reserve_early(
         // The line has them: what is due is what comes after it.
         let is_there = early_reserved_pages(ask, None, change.goal.page_size) == change.pages
             && uneven_node_pages(&change.goal).is_empty();
-        change.pages > PageCount::ZERO && !is_there && (ask.options.early || surest_there)
+        let is_left = boot::is_left_to_cma(ask.host, change.goal.page_size);
+        let is_due = ask.options.early || surest_there;
+        change.pages > PageCount::ZERO && !is_there && !is_left && is_due
     };
     let reserved = changes.iter().filter(is_early).map(|change| KernelReservation {
         page_size: change.goal.page_size,

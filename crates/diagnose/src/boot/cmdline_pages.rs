@@ -10,11 +10,16 @@ use crate::wording::boot_name;
 pub(super) struct ReservedPages {
     pub(super) total: u64,
     pub(super) nodes: Vec<(u32, u64)>,
+    /// `hugetlb_cma=`, where the kernel makes none at boot for its sake.
+    pub(super) left_to: Option<String>,
 }
 
 impl ReservedPages {
     /// The words that reserve as much: `hugepagesz=1G hugepages=4`.
     pub(super) fn render_boot_words(&self, host: &Host, page: PageSize) -> String {
+        if let Some(word) = &self.left_to {
+            return word.clone();
+        }
         let count = if self.nodes.is_empty() {
             self.total.to_string()
         } else {
@@ -59,10 +64,24 @@ pub(super) fn read(host: &Host, words: &[String]) -> HugePageWords {
     let most_words = if since(6, 15) == Some(true) { 2 * most_sizes + 1 } else { usize::MAX };
     // Red Hat's 5.14 has what came with 5.16.
     let by_node = since(5, 14) != Some(false);
-    cmdline::huge_page_words_of(
-        words,
-        KernelCmdlineRules { has_size: &has_size, has_node: &has_node, most_words, by_node },
-    )
+    let is_gigantic = |size: PageSize| host.is_gigantic(size);
+    let is_gigantic_before_5_8: Option<&dyn Fn(PageSize) -> bool> =
+        if is_before_5_8(host) { Some(&is_gigantic) } else { None };
+    let rules = KernelCmdlineRules {
+        has_size: &has_size,
+        has_node: &has_node,
+        most_words,
+        by_node,
+        is_gigantic_before_5_8,
+    };
+    cmdline::huge_page_words_of(words, rules)
+}
+
+/// Whether the words are surely read as before Linux 5.8 ("hugetlbfs: clean up command line
+/// processing"). Later kernels of RHEL 8 may read them as after it.
+fn is_before_5_8(host: &Host) -> bool {
+    let kernel = host.kernel.as_known();
+    kernel.is_some_and(|kernel| !kernel.at_least(5, 8) && !kernel.text.contains(".el8"))
 }
 
 pub(super) fn default_size_of(host: &Host, words: &[String]) -> Option<PageSize> {
@@ -104,20 +123,26 @@ pub(super) fn parse_reserved_pages(
         let nodes: Vec<(u32, u64)> =
             pools.iter().filter_map(|pool| Some((pool.node?, pool.pages.get()))).collect();
         let total = pools.iter().fold(0_u64, |sum, pool| sum.saturating_add(pool.pages.get()));
-        (!pools.is_empty()).then_some(ReservedPages { total, nodes })
+        (!pools.is_empty()).then_some(ReservedPages { total, nodes, left_to: None })
     };
     // Pages that stand before any size are of the default size, whatever is said of it later.
     let implicit = if default == Some(page) { value_of(&|size| size.is_none()) } else { None };
     let found = implicit.or_else(|| value_of(&|size| size == Some(page)))?;
-    let cma = cmdline::assignments_of(words, |name| name == "hugetlb_cma")
-        .iter()
-        .any(|(_, value, _)| value != "0");
+    let cma = cmdline::assignments_of(words, |name| name == "hugetlb_cma").into_iter();
+    let left_to = cma.filter(|(_, value, _)| value != "0").map(|(_, _, word)| word).last();
     // The kernel leaves gigantic pages to the contiguous allocator then.
-    if cma && host.is_gigantic(page) {
-        Some(ReservedPages { total: 0, nodes: Vec::new() })
-    } else {
-        Some(found)
+    match left_to.filter(|_| host.is_gigantic(page)) {
+        None => Some(found),
+        left_to => Some(ReservedPages { total: 0, nodes: Vec::new(), left_to }),
     }
+}
+
+/// Whether `hugetlb_cma=` keeps the next boot from making pages of a size early: they can be had
+/// for the asking later.
+pub fn is_left_to_cma(host: &Host, page: PageSize) -> bool {
+    let words = command_line(host).ok().map(|(words, _)| words);
+    let reserved = words.and_then(|words| parse_reserved_pages(host, words, page));
+    reserved.is_some_and(|reserved| reserved.left_to.is_some())
 }
 
 /// Pages of a size that the kernel that runs reserved as it booted, before any process.
@@ -157,6 +182,18 @@ mod tests {
         assert_eq!(pages(line, PageSize::GIB_1), Some(4));
         assert_eq!(pages(line, PageSize::MIB_2), None);
         assert_eq!(pages("hugepages=x", PageSize::MIB_2), None);
+    }
+
+    /// mm/hugetlb.c: "HugeTLB: hugetlb_cma is enabled, skip boot time allocation".
+    #[test]
+    fn what_is_left_to_cma_is_said_by_its_own_word() {
+        let line = words("hugepagesz=1G hugepages=16 hugetlb_cma=32G");
+        let host = Host { default_huge_page: Some(PageSize::MIB_2).into(), ..Host::default() };
+        let reserved = parse_reserved_pages(&host, &line, PageSize::GIB_1).unwrap();
+        assert_eq!(reserved.total, 0);
+        assert_eq!(reserved.render_boot_words(&host, PageSize::GIB_1), "hugetlb_cma=32G");
+        let off = words("hugepagesz=1G hugepages=16 hugetlb_cma=0");
+        assert_eq!(parse_reserved_pages(&host, &off, PageSize::GIB_1).unwrap().total, 16);
     }
 
     #[test]

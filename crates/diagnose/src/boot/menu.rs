@@ -109,7 +109,9 @@ fn find_brought_word(
     let words = words_of(made);
     let pages = parse_reserved_pages(host, &words, page)
         .filter(|reserved_pages| reserved_pages.total > 0)?;
-    if parse_reserved_pages(host, entry, page).as_ref() == Some(&pages) {
+    let of_entry = parse_reserved_pages(host, entry, page);
+    let is_left = of_entry.as_ref().is_some_and(|reserved| reserved.left_to.is_some());
+    if is_left || of_entry.as_ref() == Some(&pages) {
         return None;
     }
     let is_reached = |count: &usize| {

@@ -2,7 +2,7 @@ use hugewise_host::config::cmdline::{IgnoredWord, WordRefusal};
 use hugewise_model::{Finding, Host, Level, PageSize, Remedy};
 
 use crate::boot::RefusedValue;
-use crate::wording::join_names;
+use crate::wording::{boot_name, join_names};
 use crate::{CaseRole, Docs, HostResult, Rule, RuleFacts, boot};
 
 pub(crate) static RULE: Rule = Rule {
@@ -135,6 +135,11 @@ fn describe_refusal(word: &IgnoredWord) -> String {
         }
         WordRefusal::NoCount => "no count of pages".to_owned(),
         WordRefusal::TooMany => "the kernel takes no more such words".to_owned(),
+        WordRefusal::NotBehindSize(size) => format!(
+            "before Linux 5.8 pages of {size} are made only for a count directly behind \
+             hugepagesz={}",
+            boot_name(size)
+        ),
     }
 }
 
