@@ -13,6 +13,7 @@ pub mod postgresql;
 pub(crate) mod qemu;
 pub mod redis;
 pub(crate) mod sqlserver;
+pub(crate) mod thp_only;
 pub(crate) mod unrecognized;
 
 use crate::EngineKind;
@@ -32,5 +33,10 @@ pub(crate) static KINDS: &[&EngineKind] = &[
     &informix::KIND,
     &clickhouse::KIND,
     &ase::KIND,
+    &thp_only::COCKROACH_KIND,
+    &thp_only::TIDB_KIND,
+    &thp_only::NUODB_KIND,
+    &thp_only::COUCHBASE_KIND,
+    &thp_only::ARANGODB_KIND,
     &unrecognized::KIND,
 ];
