@@ -23,7 +23,7 @@ pub(super) enum GarbageCollector {
 }
 
 impl GarbageCollector {
-    fn from_flags(flags: &Flags) -> Option<Self> {
+    pub(super) fn from_flags(flags: &Flags) -> Option<Self> {
         [
             ("UseG1GC", Self::G1),
             ("UseParallelGC", Self::Parallel),

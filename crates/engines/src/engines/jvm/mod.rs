@@ -39,7 +39,7 @@ use crate::shared::{options, segments, versions};
 use crate::{
     DescribedBy, EngineContext, EngineKind, FoundInstances, StartBehavior, Takes, each_known,
 };
-use ergonomics::JvmParameters;
+use ergonomics::{GarbageCollector, JvmParameters};
 use flags::Flags;
 use hsperf::HeapCounters;
 
@@ -371,7 +371,7 @@ fn find_unclear_setting(
 
 /// `LargePageSizeInBytes` is the largest allowed size since JDK 16, and had no effect before. 0, no
 /// value and a size without a pool mean the default (`os::large_page_init`). `shmget` is always
-/// asked for the default.
+/// asked for the default. ZGC takes pages of 2 MiB alone, its granule (`ZGranuleSize`).
 fn asked_page_size(host: &Host, flags: &Flags, version: Option<&str>) -> Observed<PageSize> {
     let release = version.and_then(demand::parse_major_release);
     let counts = release.is_none_or(|release| release >= demand::USES_SMALLER_PAGES)
@@ -381,8 +381,10 @@ fn asked_page_size(host: &Host, flags: &Flags, version: Option<&str>) -> Observe
         Observed::Known(pools) => pools.iter().any(|pool| pool.page_size == *page),
         _ => true,
     };
-    given
-        .filter(|page| counts && is_there(page))
+    let is_zgc = GarbageCollector::from_flags(flags) == Some(GarbageCollector::Z);
+    let of_zgc = Some(PageSize::MIB_2).filter(|page| is_zgc && is_there(page));
+    of_zgc
+        .or_else(|| given.filter(|page| counts && is_there(page)))
         .map_or_else(|| host.default_huge_page.clone(), Observed::Known)
 }
 

@@ -489,6 +489,10 @@ fn a_page_size_that_the_kernel_lacks_is_the_default() {
     ] {
         assert_eq!(asked(size, version), Some(page), "{size} {version:?}");
     }
+    // JDK-8273872: MFD_HUGE_2MB, whatever the default is.
+    let host = Host { default_huge_page: Observed::Known(PageSize::GIB_1), ..host };
+    let flags = Flags::read(["-XX:+UseZGC", "-XX:LargePageSizeInBytes=1g"].into_iter());
+    assert_eq!(asked_page_size(&host, &flags, Some("21.0.2")).get(), Some(PageSize::MIB_2));
 }
 
 #[test]
