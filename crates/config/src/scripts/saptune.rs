@@ -1,10 +1,11 @@
 //! saptune: its service applies SAP's notes at each boot, in the order of `NOTE_APPLY_ORDER`
-//! (saptune(8), saptune-note(5)). A note's `[vm]` section says `THP=madvise`; of several the last
-//! one counts, and a file of that name below `override` replaces the note's value.
+//! (saptune(8), saptune-note(5)). A note's `[vm]` section says `THP=madvise`, and its `[sysctl]`
+//! section `vm.nr_hugepages=512`; of several the last one counts, and a file of that name below
+//! `override` replaces the note's value.
 
 use hugewise_model::configuration::BootOrder;
 
-use super::{BootScriptScan, BootScriptWrite, MOST, words};
+use super::{BootScriptScan, BootScriptWrite, BootWrite, MOST, words};
 use crate::files::{file_location, numbered_lines};
 use crate::systemd;
 
@@ -41,29 +42,38 @@ impl BootScriptScan<'_, '_> {
 
     fn scan_note(&mut self, file: &str) {
         let Some(bytes) = self.read_once(file, false) else { return };
-        let mut in_vm = false;
-        let mut last = None;
+        let mut section = String::new();
+        let (mut thp, mut pool) = (None, None);
         for (line, text) in numbered_lines(&bytes) {
             let text = text.trim();
             if text.starts_with('[') {
-                in_vm = text == "[vm]";
+                section = text.to_owned();
             }
-            let value = text.split_once('=').filter(|(key, _)| in_vm && key.trim() == "THP");
-            last = value.map(|(_, value)| (line, value.trim().to_owned())).or(last);
+            let Some((key, value)) = text.split_once('=') else { continue };
+            let value = value.trim();
+            match (section.as_str(), key.trim()) {
+                ("[vm]", "THP") => {
+                    let file = "/sys/kernel/mm/transparent_hugepage/enabled";
+                    thp = Some((line, format!("echo {value} > {file}")));
+                }
+                ("[sysctl]", "vm.nr_hugepages") => {
+                    pool = Some((line, format!("sysctl -w vm.nr_hugepages={value}")));
+                }
+                _ => {}
+            }
         }
-        let Some((line, value)) = last else { return };
-        // Its notes are one mechanism, of which the last word counts.
-        self.found.retain(|write| !is_of_notes(&write.place.file));
-        self.record_file(file);
-        let command = format!("echo {value} > /sys/kernel/mm/transparent_hugepage/enabled");
-        let place = file_location(file, line);
-        let order = BootOrder::Last;
-        self.found.extend(words::of_command(&command).into_iter().map(|what| BootScriptWrite {
-            what,
-            place: place.clone(),
-            by: None,
-            order,
-        }));
+        for (line, command) in thp.into_iter().chain(pool) {
+            self.record_file(file);
+            for what in words::of_command(&command) {
+                let is_pool = |what: &BootWrite| matches!(what, BootWrite::Pool(_));
+                // Its notes are one mechanism, of which the last word counts.
+                self.found.retain(|write| {
+                    is_pool(&write.what) != is_pool(&what) || !is_of_notes(&write.place.file)
+                });
+                let (place, order) = (file_location(file, line), BootOrder::Last);
+                self.found.push(BootScriptWrite { what, place, by: None, order });
+            }
+        }
     }
 }
 
@@ -110,6 +120,13 @@ mod tests {
         let on = idle.with_link(link, "/usr/lib/systemd/system/saptune.service");
         let place = "/var/lib/saptune/working/notes/2684254:4".to_owned();
         assert_eq!(thp(&on), [(Some("madvise".to_owned()), place)]);
+        let pool = on.clone().with_file(
+            "/var/lib/saptune/working/notes/2684254",
+            "[sysctl]\nvm.nr_hugepages = 512\nvm.swappiness = 10\n",
+        );
+        let pools = scripts::read(&mut FactReader::new(&pool)).pools;
+        let places: Vec<u64> = pools.iter().map(|writer| writer.place.line).collect();
+        assert_eq!((places, thp(&pool).len()), (vec![2], 1), "THP is the note's before it");
         let overridden = on.with_file("/etc/saptune/override/2684254", "[vm]\nTHP=never\n");
         let place = "/etc/saptune/override/2684254:2".to_owned();
         assert_eq!(thp(&overridden), [(Some("never".to_owned()), place)]);

@@ -413,9 +413,17 @@ fn a_unit_starts_with_the_boot_where_what_wants_it_does() {
         .with_file("/usr/lib/systemd/system/app.service", wants("thp-off.service"));
     assert_eq!(thp(&app), [], "nobody starts app.service");
     let link = "/etc/systemd/system/multi-user.target.wants/app.service";
-    let started = app.with_link(link, "/usr/lib/systemd/system/app.service");
+    let started = app.clone().with_link(link, "/usr/lib/systemd/system/app.service");
     let never = [(Some("never".to_owned()), format!("{thp_off}:3"))];
     assert_eq!(thp(&started), never);
+    let asleep =
+        app.clone().with_link("/etc/systemd/system/suspend.target.wants/app.service", "/x");
+    assert_eq!(thp(&asleep), [], "no boot comes to suspend.target");
+    let packaged = "/usr/lib/systemd/system/sysinit.target.wants/app.service";
+    assert_eq!(thp(&app.clone().with_link(packaged, "../app.service")), never);
+    let masked = ("/etc/systemd/system/app.service", "/dev/null");
+    let masked = app.clone().with_link(packaged, "../app.service").with_link(masked.0, masked.1);
+    assert_eq!(thp(&masked), []);
     // Units that want each other are read once.
     let round = started.with_file(thp_off, format!("[Unit]\nWants=app.service\n{SWITCHES_OFF}"));
     assert_eq!(thp(&round).len(), 1);

@@ -13,6 +13,9 @@ use crate::unit::{self, UnitName};
 
 const UNITS: [&str; 2] = ["/etc/systemd/system", "/usr/local/lib/systemd/system"];
 
+/// Those of packages: what is wanted there starts whether anybody enables it or not.
+const PACKAGED: [&str; 2] = ["/usr/lib/systemd/system", "/lib/systemd/system"];
+
 /// Units that are followed at most: a host enables some hundred.
 const MOST_UNITS: usize = 2048;
 
@@ -62,18 +65,19 @@ impl BootScriptScan<'_, '_> {
 
     fn list_own_units(&self) -> OwnUnits {
         let mut own = OwnUnits::default();
-        for folder in UNITS {
+        for folder in UNITS.into_iter().chain(PACKAGED) {
+            let is_own = UNITS.contains(&folder);
             for name in self.list_names(folder) {
                 let path = format!("{folder}/{name}");
                 let whose = name.strip_suffix(".wants").or_else(|| name.strip_suffix(".requires"));
-                if name.ends_with(".service") {
+                if name.ends_with(".service") && is_own {
                     own.files.entry(name).or_insert(path);
                 } else if let Some(whose) = whose {
                     for wanted in self.list_names(&path) {
                         own.add_link(whose, &wanted, format!("{path}/{wanted}"));
                     }
                 } else if let Some(unit) =
-                    name.strip_suffix(".d").filter(|unit| unit.ends_with(".service"))
+                    name.strip_suffix(".d").filter(|unit| is_own && unit.ends_with(".service"))
                 {
                     own.drop_ins.push((unit.to_owned(), path));
                 }
@@ -121,8 +125,7 @@ impl BootScriptScan<'_, '_> {
     }
 
     fn find_packaged_unit(&self, name: &str) -> Option<String> {
-        let folders = ["/usr/lib/systemd/system", "/lib/systemd/system"];
-        let mut paths = folders.iter().map(|folder| format!("{folder}/{name}"));
+        let mut paths = PACKAGED.iter().map(|folder| format!("{folder}/{name}"));
         paths.find(|path| !self.door.source.read_limited(path, super::MOST).is_absent())
     }
 
