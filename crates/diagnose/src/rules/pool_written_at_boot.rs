@@ -12,8 +12,9 @@ pub(crate) static RULE: Rule = Rule {
         what: "A pool that is set during boot by something other than sysctl.d, tmpfiles.d and the \
                kernel command line. A warning if a server uses such pages or asks for them, \
                otherwise a note. hugewise looks for commands in:\n\n- /etc/rc.local\n- init \
-               scripts\n- enabled services (ExecStart lines of the unit and its drop-ins)\n- \
-               `@reboot` lines of cron\n- `bootcmd` of cloud-init\n- udev rules\n- hooks of the \
+               scripts, jobs of Upstart, and OpenRC's run levels and local.d\n- enabled services (ExecStart lines of the unit and its drop-ins)\n- \
+               `@reboot` lines of cron\n- `bootcmd` and boothooks of cloud-init\n- notes of saptune\n- \
+               udev rules\n- hooks of the \
                network (ifupdown, NetworkManager, networkd-dispatcher) and of libvirt\n- scripts \
                and `[sysfs]` sections of TuneD's active profile\n- shell scripts that root starts \
                from one of these\n\nCommands that only read the pool are ignored. Not examined: \
