@@ -38,7 +38,7 @@ pub(super) struct Decision {
 
 /// Every cause that the facts allow, in no order: [`causes`](super::causes) ranks them.
 pub(super) fn find_causes(facts: &WindowFacts<'_>) -> Vec<Cause> {
-    let judges: [fn(&WindowFacts<'_>) -> Option<VerdictCandidate>; 25] = [
+    let judges: [fn(&WindowFacts<'_>) -> Option<VerdictCandidate>; 27] = [
         judge_killed_processes,
         |facts| judge_strong(facts, SignatureKind::CgroupOom, IncidentVerdict::CgroupLimit),
         judge_crash,
@@ -58,6 +58,8 @@ pub(super) fn find_causes(facts: &WindowFacts<'_>) -> Vec<Cause> {
         judge_refused_memory,
         judge_told_disk_waits,
         judge_lost_storage,
+        judge_seen_disk_waits,
+        judge_seen_reclaim,
         judge_told_swapping,
         judge_busy_kernel,
         judge_starved_collectors,
@@ -400,6 +402,38 @@ fn judge_lost_storage(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
         0 => return None,
     };
     Some((IncidentVerdict::DiskStall, confidence, true))
+}
+
+/// Nothing is known but that processors waited for disks, and for little else, all the while.
+fn judge_seen_disk_waits(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
+    (facts.waited_throughout && facts.is_clear(SignatureKind::Disk)).then_some((
+        IncidentVerdict::DiskStall,
+        Confidence::Low,
+        false,
+    ))
+}
+
+/// Somebody looked once: kswapd was busy, or memory and swap were used up.
+fn judge_seen_reclaim(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
+    // Fast reads keep kswapd as busy where there is memory.
+    if facts.scans.any_scanned().is_some() || facts.spare.is_some_and(|spare| spare >= SPARE) {
+        return None;
+    }
+    let was_seen = |kind: SignatureKind| {
+        facts.signatures.iter().any(|one| {
+            one.kind == kind
+                && one.strength >= SignatureStrength::Clear
+                && milliseconds_between(one.from, one.to) <= SECOND
+        })
+    };
+    let verdict = if was_seen(SignatureKind::Swap) {
+        IncidentVerdict::SwapStorm
+    } else if was_seen(SignatureKind::Reclaim) {
+        IncidentVerdict::ReclaimStorm
+    } else {
+        return None;
+    };
+    Some((verdict, Confidence::Low, false))
 }
 
 fn judge_hung_tasks(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {

@@ -10,7 +10,7 @@ use crate::baseline::median_of;
 use crate::page::BasePage;
 use crate::signatures::observations::Observations;
 use crate::signatures::rows::{SeriesRows, milliseconds_between};
-use crate::signatures::{kernel_cpu, page_tables};
+use crate::signatures::{disk, kernel_cpu, page_tables};
 use crate::{
     KernelWork, LogEvent, LogEventKind, MemoryReport, Metric, Moment, Series, Signature,
     SignatureEvidence, SignatureKind, SignatureStrength,
@@ -157,6 +157,8 @@ pub(super) struct WindowFacts<'a> {
     /// Percent that the hypervisor took, and %iowait, at their highest.
     pub(super) stolen: Option<f64>,
     pub(super) iowait: Option<f64>,
+    /// Whether some source has nothing but such waits.
+    pub(super) waited_throughout: bool,
     /// Pages a second taken back, at their highest, those at a cgroup's limit included.
     pub(super) taken_back: Option<f64>,
     pub(super) compaction_counted: bool,
@@ -540,6 +542,7 @@ impl<'a> WindowFacts<'a> {
             moved: window.median_disk_throughput(),
             stolen: most(Metric::CpuSteal),
             iowait: most(Metric::CpuIowait),
+            waited_throughout: history.series.iter().any(disk::waits_throughout),
             taken_back: most(Metric::Steal),
             compaction_counted: has(Metric::CompactStall),
             last_seen: window.last_seen(),

@@ -206,6 +206,20 @@ pub(super) fn set_mean_values(series: &mut Series, reports: &[IostatReport]) {
     }
 }
 
+/// Percent of waits for disks that no host has for long in peace.
+const LONG_WAITS: f64 = 50.0;
+
+/// Sets what even an average since the boot says: whether processors waited for disks most of the time.
+pub(super) fn set_long_waits(series: &mut Series, report: &IostatReport) -> bool {
+    let waits = report.processors.iter().find(|(metric, value)| {
+        *metric == Metric::CpuIowait && *value >= LONG_WAITS && value.is_finite()
+    });
+    waits.is_some_and(|(metric, value)| {
+        series.set_value(*metric, *value);
+        true
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@
 //! person says what they lack: when they began, and how far apart they are.
 
 mod clean;
+mod process_table;
 mod times;
 
 use std::collections::BTreeSet;
@@ -13,7 +14,6 @@ use std::time::Duration;
 use super::archive_format::{ArchiveFormat, recognize_format};
 use super::pidstat::is_heading as is_pidstat;
 use super::sysstat::text::{HEADLESS, is_heading};
-use super::top::Pass;
 use super::{
     count_bytes, iostat, is_empty, oswatcher, pidstat, proc_log, server_log, sysstat, system_log,
     unknown_format, vmstat,
@@ -321,7 +321,7 @@ fn read_undated(
     Ok(Some(vec![series]))
 }
 
-/// What top printed, whose passes have times of day and no date; reports of iostat without times.
+/// What top and ps printed, without a date; reports of iostat without times.
 fn read_undated_tool(
     lines: &[String],
     source: &str,
@@ -329,17 +329,11 @@ fn read_undated_tool(
 ) -> Result<Option<Vec<Series>>, FileRefused> {
     let began = pasted.began.unwrap_or(NO_TIME);
     let is_report = |line: &String| iostat::is_iostat_heading(line);
-    let (text, problem) = if let Some(from) = lines.iter().position(|line| Pass::is_heading(line)) {
-        let day = format_moment(began);
-        let day = day.split('T').next().unwrap_or("1970-01-01");
-        let time = lines.get(from).and_then(|line| line.split_ascii_whitespace().nth(2));
-        let text = format!("{day} {}\n{}", time.unwrap_or("00:00:00"), text_from(lines, from));
-        (text, "has times of day and no date")
-    } else if let Some(from) = find_headless_top(lines) {
-        let began = format_moment(began);
-        let (day, time) = began.split_once('T').unwrap_or(("1970-01-01", "00:00:00"));
-        (format!("{day} {time}\ntop - {time}\n{}", text_from(lines, from)), "has no time")
-    } else if let Some(text) = times::render_top_rows(lines, began, pasted.interval) {
+    let table = process_table::render_headed_top(lines, began);
+    let rows = || times::render_top_rows(lines, began, pasted.interval);
+    let (text, problem) = if let Some(table) = table {
+        table
+    } else if let Some(text) = rows() {
         (text, "has rows of top without its first lines: counted by --interval, or 3 s")
     } else if let Some(from) = lines.iter().position(|line| iostat::parse_time_line(line).is_some())
         && lines.iter().skip(from).take(4).any(is_report)
@@ -347,6 +341,8 @@ fn read_undated_tool(
         // `iostat -t` of sysstat 9 writes a time before each report, and the day in its first line.
         let text = text_behind_banner(&text_from(lines, from), pasted);
         (text, "has times of day and no date")
+    } else if let Some(text) = process_table::render_ps(lines, began) {
+        (text, "has no time")
     } else if let Some(from) = lines.iter().position(is_report) {
         let Some(interval) = pasted.interval.filter(|interval| !interval.is_zero()) else {
             return Err(no_times());
@@ -384,13 +380,6 @@ fn read_undated_tool(
         });
     }
     Ok(Some(all))
-}
-
-/// Where a top begins whose first line is missing.
-fn find_headless_top(lines: &[String]) -> Option<usize> {
-    let tasks = lines.iter().position(|line| line.starts_with("Tasks:"))?;
-    let mut next = lines.iter().skip(tasks).take(3);
-    next.any(|line| line.contains("Cpu(s):")).then_some(tasks)
 }
 
 fn no_times() -> FileRefused {

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::top;
+
 const MOST_NAMES: usize = 4096;
 const LONGEST_NAME: usize = 64;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct PsTable {
     command: Option<usize>,
     pub(super) threads: bool,
@@ -18,8 +20,11 @@ pub(super) struct PsTable {
     pub(super) resident: BTreeMap<String, u64>,
     /// Processes in state D of each command.
     pub(super) stuck: BTreeMap<String, u32>,
+    /// Percent of a processor that each of [`top::THREADS`] took since it began.
+    pub(super) threads_of_kernel: [Option<f64>; top::THREADS.len()],
     rss: Option<usize>,
     state: Option<usize>,
+    share: Option<usize>,
 }
 
 impl PsTable {
@@ -29,6 +34,7 @@ impl PsTable {
         words.contains(&"PID")
             && matches!(words.last(), Some(&("CMD" | "COMMAND" | "ARGS")))
             && !words.contains(&"TIME+")
+            && !top::is_of_busybox(&words)
     }
 
     pub(super) fn new(heading: &str) -> Self {
@@ -41,6 +47,7 @@ impl PsTable {
             threads: words.iter().any(|word| matches!(*word, "LWP" | "SPID" | "TID")),
             rss: column("RSS"),
             state: column("S").or_else(|| column("STAT")),
+            share: column("%CPU"),
             ..Self::default()
         }
     }
@@ -56,7 +63,12 @@ impl PsTable {
         };
         self.lines = self.lines.saturating_add(1);
         self.sessions = self.sessions.saturating_add(u32::from(is_session(command)));
-        let Some(name) = program_name(command) else { return };
+        let Some(name) = program_name(command) else {
+            // Anybody may call a program like a thread of the kernel, which has no memory.
+            let is_of_kernel = self.rss.is_some_and(|at| words.get(at) == Some(&"0"));
+            let share = self.share.filter(|_| is_of_kernel).and_then(|at| words.get(at));
+            return self.add_kernel_thread(command, share.and_then(|share| share.parse().ok()));
+        };
         let resident = self.rss.and_then(|at| words.get(at)?.parse::<u64>().ok());
         let stuck = self.state.and_then(|at| words.get(at)).map(|state| state.starts_with('D'));
         if self.resident.len() < MOST_NAMES || self.resident.contains_key(&name) {
@@ -72,6 +84,17 @@ impl PsTable {
             *count += 1;
         } else if self.commands.len() < MOST_NAMES {
             self.commands.insert(name, 1);
+        }
+    }
+}
+
+impl PsTable {
+    fn add_kernel_thread(&mut self, command: &[&str], share: Option<f64>) {
+        let name = command.first().map_or("", |name| name.trim_start_matches('['));
+        for ((begin, _), sum) in top::THREADS.iter().zip(&mut self.threads_of_kernel) {
+            if let Some(share) = share.filter(|_| name.starts_with(begin)) {
+                *sum = Some(sum.unwrap_or(0.0) + share);
+            }
         }
     }
 }

@@ -210,6 +210,12 @@ impl Pass {
     }
 }
 
+/// Whether headings of processes are BusyBox's: `PID PPID USER STAT VSZ %VSZ CPU %CPU COMMAND`, before
+/// 1.15 with `%MEM` for `%VSZ`.
+pub(super) fn is_of_busybox(headings: &[&str]) -> bool {
+    headings.contains(&"%VSZ") || headings.ends_with(&["%MEM", "%CPU", "COMMAND"])
+}
+
 /// Places of words in a line of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct PassColumns {

@@ -4,7 +4,7 @@ use super::interval_caveat;
 use super::rows::{OUTSTANDING, SeriesRows, Spike};
 use crate::baseline::median_of;
 use crate::page::bytes_from_f64;
-use crate::{Metric, Signature, SignatureKind, SignatureStrength};
+use crate::{Metric, Series, Signature, SignatureKind, SignatureStrength};
 
 /// Tasks that wait for a disk: a few always do on a busy one, and a database's writers are some more.
 const BLOCKED: f64 = 8.0;
@@ -20,6 +20,11 @@ const WAITED_EXCESS: f64 = WAITED * 60.0;
 const PRESSED: f64 = 40.0;
 const PRESSED_EXCESS: f64 = PRESSED * 300.0;
 const PRESSED_TASKS: f64 = 3.0;
+/// Rows that somebody took for their own sake, percent of waits in them, and tasks that share it.
+const PASTED_ROWS: usize = 60;
+const PASTED_WAIT: f64 = 35.0;
+const PASTED_TASKS: f64 = 1.0;
+const STANDSTILL: f64 = 75.0;
 /// Bytes a second of disks that are working.
 const MOVED: f64 = 20.0 * 1_048_576.0;
 /// Bytes a second for each waiting task: with more, sessions read random pages, and no disk stalls.
@@ -72,7 +77,51 @@ pub(super) fn detect_disk_stalls(rows: &SeriesRows<'_>) -> Vec<Signature> {
             }
         }
     }
+    if found.iter().all(|one| one.strength < SignatureStrength::Clear) {
+        found.extend(detect_waits_throughout(rows));
+    }
     found
+}
+
+/// Whether processors waited for disks in much of the time in the few rows that are there: of a
+/// sample that somebody took nobody knows what is usual, and no host has that in peace. A task that
+/// reads alone on an idle host waits as long.
+pub(crate) fn waits_throughout(series: &Series) -> bool {
+    let mean = |metric: Metric| {
+        let values = series.column(metric)?.iter().map(|(_, value)| value);
+        let (sum, count) =
+            values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+        (count > 0.0).then(|| sum / count)
+    };
+    let rows = series.samples().len();
+    // Where requests are counted at the disks, they are who waits.
+    let is_short = rows <= PASTED_ROWS
+        && mean(Metric::DiskQueue).is_none_or(|requests| requests >= PRESSED_TASKS);
+    let Some(waited) = mean(Metric::CpuIowait).filter(|_| is_short) else { return false };
+    let is_shared = mean(Metric::Blocked).is_some_and(|tasks| tasks >= PASTED_TASKS)
+        || mean(Metric::Load1).is_some_and(|load| load >= PRESSED_TASKS);
+    waited >= WAITED || (waited >= PASTED_WAIT && is_shared)
+}
+
+/// What is like that from its first row to its last has no usual value.
+fn detect_waits_throughout(rows: &SeriesRows<'_>) -> Option<Signature> {
+    if !waits_throughout(rows.series) {
+        return None;
+    }
+    let least = PASTED_WAIT;
+    let waits = rows.find_above(|row| rows.value(Metric::CpuIowait, row), least);
+    let spike = waits.into_iter().max_by(|one, other| one.excess.total_cmp(&other.excess))?;
+    let mut signature = disk_stall_signature(rows, &spike, SignatureStrength::Clear, |row| {
+        let waited = rows.value(Metric::CpuIowait, row)?;
+        Some(format!("processors were idle over requests to disks in {waited:.0} % of the time"))
+    });
+    signature.caveats.extend(rows.snapshot_caveat());
+    // Where all stand still, it does not matter how much the disks do.
+    let mean = |metric| spike.mean_value(|row| rows.value(metric, row));
+    if mean(Metric::CpuIowait) >= Some(STANDSTILL) && mean(Metric::Blocked) >= Some(BLOCKED) {
+        signature.strength = SignatureStrength::Clear;
+    }
+    Some(signature)
 }
 
 /// Whether several tasks waited, as far as anybody counted them.

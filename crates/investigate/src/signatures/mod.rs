@@ -5,7 +5,7 @@
 //! alone.
 
 mod compaction;
-mod disk;
+pub(crate) mod disk;
 mod forks;
 mod free_memory;
 pub(crate) mod kernel_cpu;

@@ -29,6 +29,10 @@ const KSWAPD: f64 = 1.0 / 600.0;
 const KSWAPD_SCANNED: f64 = 0.2;
 /// Percent of a processor that kswapd takes: hosts in trouble had 56 and 76.
 const KSWAPD_CPU: f64 = 50.0;
+/// The same in a single reading that somebody took for its sake, and where next to no memory is left
+/// while processors wait for disks.
+const KSWAPD_SEEN: f64 = 30.0;
+const KSWAPD_CHOKED: f64 = 10.0;
 /// Percent of a processor with which it finds no end, if little memory is available all the while:
 /// fast reads through the page cache keep it as busy where there is plenty.
 const KSWAPD_ALWAYS: f64 = 90.0;
@@ -133,6 +137,12 @@ fn lacks_memory(rows: &SeriesRows<'_>, range: Range<usize>) -> bool {
     median_of(&mut parts).is_some_and(|part| part < LITTLE)
 }
 
+/// Whether swap is used to its last pages: a node or a limit is short, if not the host.
+fn has_full_swap(rows: &SeriesRows<'_>, row: usize) -> bool {
+    let swap = rows.value(Metric::SwapTotal, row).zip(rows.value(Metric::SwapFree, row));
+    swap.is_some_and(|(total, free)| total > 0.0 && free < (1.0 - FULL) * total)
+}
+
 /// Whether processors are idle over requests to disks: what was taken back is read again.
 fn waits_for_disks(rows: &SeriesRows<'_>, row: usize) -> bool {
     rows.value(Metric::CpuIowait, row).is_some_and(|waited| waited >= WAITED)
@@ -150,17 +160,27 @@ fn is_swapped_out(rows: &SeriesRows<'_>, row: usize, total: f64) -> bool {
 }
 
 impl ReclaimRule {
+    fn least_in(&self, rows: &SeriesRows<'_>) -> f64 {
+        if self.metric != Metric::KswapdCpu || !rows.is_snapshot() {
+            return self.least;
+        }
+        let choked = waits_for_disks(rows, 0) && lacks_memory(rows, 0..1);
+        if choked { KSWAPD_CHOKED } else { KSWAPD_SEEN }
+    }
+
     fn apply_rule(&self, rows: &SeriesRows<'_>) -> Vec<Signature> {
         let Some(column) = rows.column(self.metric) else { return Vec::new() };
-        let spikes = rows.find_above(|row| column.get(row), self.least);
+        let spikes = rows.find_above(|row| column.get(row), self.least_in(rows));
         let snapshot = rows.is_snapshot();
         let spikes = spikes.into_iter().filter(|spike| spike.excess >= self.sum || snapshot);
         spikes
             .map(|spike| {
                 let choked =
                     self.metric == Metric::KswapdCpu && waits_for_disks(rows, spike.peak_row);
-                let is_strong = (spike.peak >= self.strong || choked)
-                    && (self.pages || lacks_memory(rows, spike.first..spike.last + 1));
+                let lacks = || lacks_memory(rows, spike.first..spike.last + 1);
+                let is_strong = (spike.peak >= self.strong
+                    && (self.pages || lacks() || has_full_swap(rows, spike.peak_row)))
+                    || (choked && (self.pages || lacks()));
                 let strength = if is_strong { SignatureStrength::Strong } else { self.strength };
                 let words = |row| Some((self.words)(column.get(row)?, rows.page));
                 let caveats = interval_caveat(rows.usual)

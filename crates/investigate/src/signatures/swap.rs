@@ -25,7 +25,17 @@ const CHOKED_WAIT: f64 = 50.0;
 const GROWN: f64 = 0.05;
 const SOON: i64 = 10 * MINUTE;
 
+/// One reading of a host whose swap and memory are used up: part of swap, of memory that is swap, and of
+/// memory that is left; and the load of those who wait.
+const USED_UP: f64 = 0.95;
+const LARGE: f64 = 0.1;
+const LEFT: f64 = 0.05;
+const LOAD: f64 = 4.0;
+
 pub(super) fn detect_swapping(rows: &SeriesRows<'_>) -> Vec<Signature> {
+    if rows.is_snapshot() {
+        return detect_used_up(rows).into_iter().collect();
+    }
     let (Some(to), Some(back)) = (rows.column(Metric::SwapOut), rows.column(Metric::SwapIn)) else {
         return detect_swap_growth(rows);
     };
@@ -38,6 +48,28 @@ pub(super) fn detect_swapping(rows: &SeriesRows<'_>) -> Vec<Signature> {
         spike.excess >= rows.least_excess(spike, least, SECONDS * clear / least)
     };
     spikes.iter().filter(enough).map(|spike| swap_signature(rows, spike)).collect()
+}
+
+/// Memory and swap used up in a single reading, while many wait or run.
+fn detect_used_up(rows: &SeriesRows<'_>) -> Option<Signature> {
+    let value = |metric| rows.value(metric, 0);
+    let total = value(Metric::MemTotal).filter(|total| *total > 0.0)?;
+    let (swap, free) = (value(Metric::SwapTotal)?, value(Metric::SwapFree));
+    let used = value(Metric::SwapUsed).or_else(|| Some(swap - free?))?;
+    let caches = || Some(value(Metric::Cached)? + value(Metric::Buffers).unwrap_or(0.0));
+    let left = value(Metric::MemAvailable).or_else(|| Some(value(Metric::MemFree)? + caches()?))?;
+    let is_used_up = used >= USED_UP * swap && swap >= LARGE * total && left < LEFT * total;
+    if !is_used_up || value(Metric::Load1).is_none_or(|load| load < LOAD) {
+        return None;
+    }
+    let spike = rows.find_above(|_| Some(used), 0.0).into_iter().next()?;
+    let words = |_| {
+        let [used, swap, left, total] = [used, swap, left, total].map(bytes_from_f64);
+        Some(format!("{used} of {swap} of swap were used, and {left} of {total} of memory left"))
+    };
+    let caveats = rows.snapshot_caveat();
+    let (kind, strength) = (SignatureKind::Swap, SignatureStrength::Clear);
+    Some(rows.spike_signature(kind, &spike, strength, words, caveats))
 }
 
 /// Whether the disks do little else than swap, and everybody waits for them.

@@ -213,10 +213,13 @@ fn a_top_without_its_first_line_and_one_of_old_systems_tell_reclaim() {
         let told = investigate_file("top.txt", text, &from("2019-12-15 12:00")).unwrap();
         assert_eq!(single_verdict(&told), Some(IncidentVerdict::ReclaimStorm), "{text}");
     }
-    // kswapd is as busy where disks are read fast and there is memory.
+    // kswapd is as busy where disks are read fast and there is memory: that all wait for them is left.
     let plenty = headless.replace("57068 avail", "557068 avail");
     let told = investigate_file("top.txt", &plenty, &from("2019-12-15 12:00")).unwrap();
-    assert_eq!(single_verdict(&told), None);
+    assert_eq!(single_verdict(&told), Some(IncidentVerdict::DiskStall));
+    let told =
+        investigate_file("top.txt", &plenty.replace("75.2 wa", " 5.2 wa"), &from("2019-12-15"));
+    assert_eq!(single_verdict(&told.unwrap()), None);
 }
 
 #[test]
@@ -468,4 +471,178 @@ fn escapes_of_markdown_and_html_are_undone() {
         let told = investigate_file("r.txt", &text, &Options::default()).unwrap();
         assert_eq!(single_verdict(&told), Some(IncidentVerdict::DiskStall), "{text}");
     }
+}
+
+/// Rows of top, of BusyBox's and of ps below their headings, of hosts whose kswapd was busy.
+#[test]
+fn rows_of_processes_without_a_head_tell_that_kswapd_was_busy() {
+    let told = |text: &str| {
+        let told = investigate_file("top.txt", text, &from("2026-11-20 08:00")).unwrap();
+        let incident = told.hosts[0].incidents.first();
+        incident.map(|incident| (incident.verdict, incident.confidence))
+    };
+    let reclaim = Some((IncidentVerdict::ReclaimStorm, Confidence::Low));
+    let top = |share: &str| {
+        format!(
+            "  PID USER      PR  NI    VIRT    RES    SHR S  %CPU %MEM     TIME+ COMMAND\n   44 root  \
+             20   0       0      0      0 D  {share}  0.0   0:05.85 kswapd0\n"
+        )
+    };
+    assert_eq!(told(&top("37.7")), reclaim);
+    assert_eq!(told(&top("7.7")), None);
+    // Of 571 days it has taken 6 %, and now 49 %; without these days it would be the same.
+    let load = " 13:02:52 up 571 days,  1:01,  1 user,  load average: 44.84, 43.19, 41.05\n";
+    let rows = top("48.8").replace("0:05.85", "51336:15");
+    let both = format!("$ uptime\n{load}\n$ top\n{rows}\n$ free -m\ntotal used free\nMem: 1 2 3\n");
+    assert_eq!(told(&both), reclaim);
+    let busybox = "  PID  PPID USER     STAT   VSZ %VSZ CPU %CPU COMMAND\n   32     2 root     RW       0  \
+                   0.0   0 49.9 [kswapd0]\n  613     1 root     S    1409m 84.7   1  4.5 /usr/bin/x\n";
+    assert_eq!(told(busybox), reclaim);
+    let ps = "# ps aux\nUSER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND\n\
+              root          92 35.8  0.0      0     0 ?        S    12:40  82:49 [kswapd0]\n\
+              mysql     198808 18.6 10.9 1821488 439632 ?      Ssl  16:29   0:31 /usr/sbin/mysqld\n";
+    assert_eq!(told(ps), reclaim);
+    assert_eq!(told(&ps.replace("35.8", " 1.8")), None);
+}
+
+/// %iowait that is half and more in all that is there, in one report or in a few.
+#[test]
+fn nothing_but_waits_for_disks_is_a_stall_by_a_low_word() {
+    let stall = Some((IncidentVerdict::DiskStall, Confidence::Low));
+    let verdict = |told: &Investigation| {
+        let incident = told.hosts[0].incidents.first();
+        incident.map(|incident| (incident.verdict, incident.confidence))
+    };
+    let report = |waited: &str| {
+        let text = format!(
+            "root@db1:~# iostat -x 5\n\navg-cpu:  %user   %nice %system %iowait  %steal   %idle\n   \
+             5.18    0.00    2.02   {waited}    0.00   31.37\n\nDevice            r/s     rkB/s  \
+             aqu-sz  %util\nnvme3n1         79.80   1526.40   0.01  17.20\n"
+        );
+        let options = Options { interval: Some("5s".to_owned()), ..from("2026-11-20 08:00") };
+        verdict(&investigate_file("iostat.txt", &text, &options).unwrap())
+    };
+    assert_eq!(report("61.44"), stall);
+    assert_eq!(report("31.44"), None);
+    let mpstat = |last: &str| {
+        let row = |second: u32, waited: &str| {
+            format!(
+                "10:15:{second:02} AM  all   10.10    0.00    5.00   {waited}    0.00    0.30    0.00    \
+                 0.00    0.00   14.40\n"
+            )
+        };
+        let text = format!(
+            "Linux 5.4.0-42-generic (db1) \t08/21/2020 \t_x86_64_\t(4 CPU)\n\n10:15:01 AM  CPU    \
+             %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle\n{}{}{}",
+            row(6, "60.20"),
+            row(11, "58.20"),
+            row(16, last)
+        );
+        verdict(&investigate_file("mpstat.txt", &text, &Options::default()).unwrap())
+    };
+    assert_eq!(mpstat("69.20"), stall);
+    assert_eq!(mpstat("12.00"), None);
+}
+
+/// Lines of vmstat, with `r b swpd free buff cache si so bi bo in cs us sy id wa` each.
+fn verdict_of_vmstat(lines: &[&str]) -> Option<(IncidentVerdict, Confidence)> {
+    let text = format!(
+        "procs -----------memory---------- ---swap-- -----io---- -system-- ----cpu----\n r  b   swpd   \
+         free   buff  cache   si   so    bi    bo   in   cs us sy id wa\n{}\n",
+        lines.join("\n")
+    );
+    let options = Options { interval: Some("1s".to_owned()), ..from("2026-11-20 08:00") };
+    let told = investigate_file("vmstat.txt", &text, &options).unwrap();
+    let incident = told.hosts[0].incidents.first();
+    incident.map(|incident| (incident.verdict, incident.confidence))
+}
+
+/// A disk of a guest that gives 300 kB a second; and one that gives tens of MB to a host that stands
+/// still for want of memory.
+#[test]
+fn waits_for_a_disk_in_a_few_lines_of_vmstat_are_a_stall_by_a_low_word() {
+    let slow = [
+        " 0  2     56 164828   1696 152308    0    0   128     0  119   32  0  0  0 99",
+        " 0  2     56 164228   1712 152924    0    0   213    23  127   51  0  0 56 42",
+        " 2  2     56 160476   1720 155900    0    0   384     4  189   82  2  0  0 95",
+        " 0  0     56 164228   1712 152924    0    0   213    23  127   51  0  0 80 18",
+    ];
+    assert_eq!(verdict_of_vmstat(&slow), Some((IncidentVerdict::DiskStall, Confidence::Low)));
+    let quiet = " 0  1     56 164828   1696 152308    0    0   128     0  119   32  0  0 77 21";
+    assert_eq!(verdict_of_vmstat(&[quiet; 4]), None);
+    // The disks work, and all stand still; or some wait for disks that work.
+    let reading = |tasks: u32, waited: u32| {
+        let line = |read: u32| {
+            let idle = 82 - waited;
+            format!(" 0 {tasks} 0 10920 112 47128 0 0 {read} 0 3906 8808 0 18 {idle} {waited}")
+        };
+        let lines = [28_880, 93_460, 115_296, 29_264, 38_628].map(line);
+        verdict_of_vmstat(&lines.each_ref().map(String::as_str)).map(|(verdict, _)| verdict)
+    };
+    assert_eq!(reading(28, 82), Some(IncidentVerdict::DiskStall));
+    assert_eq!(reading(2, 52), None);
+}
+
+/// The heads of two tops of hosts that had used up their swap.
+#[test]
+fn one_top_without_memory_and_swap_is_a_swap_storm_by_a_low_word() {
+    let told = |text: &str| {
+        let told = investigate_file("top.txt", text, &from("2026-11-20 08:00")).unwrap();
+        let incident = told.hosts[0].incidents.first();
+        incident.map(|incident| (incident.verdict, incident.confidence))
+    };
+    let head = |swap: u32, load: &str| {
+        format!(
+            "top - 10:41:41 up  1:57,  4 users,  load average: {load}, 13.06, 11.32\nTasks:  96 total,   \
+             1 running,  95 sleeping,   0 stopped,   0 zombie\nCpu(s):  0.3%us,  6.1%sy,  0.0%ni,  \
+             0.0%id, 92.9%wa,  0.6%hi,  0.0%si,  0.0%st\nMem:    254252k total,   250132k used,     4120k \
+             free,       76k buffers\nSwap:   738948k total,   {swap}k used,        {}k free,     3460k \
+             cached\n",
+            738_948 - swap
+        )
+    };
+    assert_eq!(told(&head(738_948, "12.59")), Some((IncidentVerdict::SwapStorm, Confidence::Low)));
+    assert_eq!(told(&head(138_948, "12.59")), None);
+    assert_eq!(told(&head(738_948, "0.59")), None);
+    let busy = "top - 18:52:09 up 1 day,  2:25,  3 users,  load average: 1.64, 1.30, 1.18\nTasks: 525 \
+                total,   2 running, 523 sleeping,   0 stopped,   0 zombie\n%Cpu(s):  0.3 us,  1.3 sy,  \
+                0.0 ni, 97.0 id,  1.4 wa,  0.0 hi,  0.0 si,  0.0 st\nKiB Mem:  65937528 total, 37526160 \
+                used, 28411368 free,    14396 buffers\nKiB Swap: 67071996 total, 67071724 used,      272 \
+                free.   104304 cached Mem\n\n  PID USER      PR  NI    VIRT    RES    SHR S  %CPU %MEM    \
+                 TIME+ COMMAND\n  363 root      20   0       0      0      0 R 100.0  0.0 324:02.98 \
+                kswapd0\n";
+    assert_eq!(told(busy).map(|(verdict, _)| verdict), Some(IncidentVerdict::ReclaimStorm));
+}
+
+/// RHEL 7.1 (3.10.0-229) kills inside the charge of a group; `__alloc_pages` may charge as well, below.
+#[test]
+fn a_kill_inside_a_charge_is_at_the_groups_limit() {
+    let told = |frames: &[&str]| {
+        let mut text =
+            "[Mon Aug 31 18:23:18 2015] php.bin invoked oom-killer: gfp_mask=0xd0, order=0, \
+                        oom_score_adj=0\n[Mon Aug 31 18:23:18 2015] Call Trace:\n"
+                .to_owned();
+        for frame in frames {
+            text += &format!("[Mon Aug 31 18:23:18 2015]  [<ffffffff8115a32e>] {frame}\n");
+        }
+        verdict_of_log("dmesg", &text).map(|(verdict, _)| verdict)
+    };
+    let killer = "oom_kill_process+0x24e/0x3b0";
+    assert_eq!(told(&[killer, "__mem_cgroup_try_charge+0xb"]), Some(IncidentVerdict::CgroupLimit));
+    let host = [killer, "out_of_memory+0x4b6/0x4f0", "try_charge+0x1/0x2"];
+    assert_eq!(told(&host), Some(IncidentVerdict::OutOfMemory));
+}
+
+#[test]
+fn an_allocation_that_stalled_for_seconds_is_reclaim_up_to_eight_pages() {
+    let told = |order: u32| {
+        let text = format!(
+            "[Tue Mar 26 12:32:15 2019] python3: page allocation stalls for 10060ms, order:{order}, \
+             mode:0x15080c0(GFP_KERNEL_ACCOUNT|__GFP_ZERO), nodemask=(null)\n"
+        );
+        verdict_of_log("dmesg", &text)
+    };
+    let reclaim = Some((IncidentVerdict::ReclaimStorm, Confidence::Low));
+    assert_eq!([told(0), told(1), told(3)], [reclaim; 3]);
+    assert_eq!(told(4), None);
 }

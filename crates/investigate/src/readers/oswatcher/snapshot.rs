@@ -9,7 +9,7 @@ use crate::CollectedTool;
 use crate::readers::iostat;
 use crate::readers::line_timestamp::LineTimestamp;
 use crate::readers::slabinfo::Slabs;
-use crate::readers::top::Pass;
+use crate::readers::top::{Pass, THREADS};
 use crate::readers::{ps, vmstat};
 use crate::series::Use;
 use crate::{Metric, Moment, Series};
@@ -65,6 +65,8 @@ pub(super) struct Snapshot {
     slabs: Option<Slabs>,
     followed: BTreeSet<String>,
     since_boot: bool,
+    /// The last report that is of the time since the boot, or of an interval: it does not say.
+    lone_report: Option<iostat::IostatReport>,
     misread: u64,
 }
 
@@ -196,11 +198,8 @@ impl Snapshot {
         for (pass, number) in passes.into_iter().zip(1..) {
             if let Some(at) = pass.time.and_then(|time| self.moment_of_time(time)) {
                 self.begin_row(at);
-                pass.set_sample_values(
-                    &mut self.series,
-                    self.passes_out > 0,
-                    whole || number < last,
-                );
+                let shares = self.passes_out > 0 || pass.is_of_interval();
+                pass.set_sample_values(&mut self.series, shares, whole || number < last);
             }
             self.passes_out = self.passes_out.saturating_add(1);
         }
@@ -266,7 +265,10 @@ impl Snapshot {
             reports if self.reports_of_run.is_some_and(|before| before > 0) => {
                 iostat::set_mean_values(&mut self.series, reports);
             }
-            [_] => self.since_boot |= self.reports_of_run.is_none(),
+            [only] => {
+                self.since_boot |= self.reports_of_run.is_none();
+                self.lone_report = Some(only.clone());
+            }
             [_, reports @ ..] => iostat::set_mean_values(&mut self.series, reports),
         }
         if let Some(count) = &mut self.reports_of_run {
@@ -342,6 +344,11 @@ impl Snapshot {
         }
         self.series.set_value(Metric::Processes, f64::from(table.lines));
         self.series.set_value(Metric::Sessions, f64::from(table.sessions));
+        for ((_, metric), share) in THREADS.iter().zip(table.threads_of_kernel) {
+            if let Some(share) = share {
+                self.series.set_value(*metric, share);
+            }
+        }
         let many = table.commands.iter().filter(|(_, count)| **count >= MANY);
         let mut largest: Vec<(&u64, &String)> =
             table.resident.iter().map(|(name, kib)| (kib, name)).collect();
@@ -377,6 +384,16 @@ impl Snapshot {
     }
 
     pub(super) fn into_series(mut self) -> Series {
+        if self.series.samples().len() == 1
+            && let Some(report) = &self.lone_report
+            && iostat::set_long_waits(&mut self.series, report)
+        {
+            let problem = "is one report alone, of an interval or of the time since the boot: of \
+                           either, its %iowait is much";
+            self.series.add_problem(problem);
+            self.since_boot = false;
+            self.reports_of_run = None;
+        }
         if self.since_boot || self.reports_of_run == Some(1) {
             self.series.add_problem(
                 "what stands alone after a date has averages since boot and is left out",

@@ -12,6 +12,8 @@ use crate::event::{LogEvent, LogEventKind};
 const WAIT: u64 = 0x10;
 const DIRECT_RECLAIM: u64 = 0x40_0000;
 const KSWAPD_RECLAIM: u64 = 0x200_0000;
+/// The largest order for which it never gives up reclaim (include/linux/mmzone.h).
+const COSTLY_ORDER: u32 = 3;
 
 /// A message's event; reports of running out of memory are read in [`oom`](super::oom).
 pub(super) fn parse_kernel_event(message: &str) -> Option<LogEvent> {
@@ -79,9 +81,15 @@ fn parse_allocation_stall(message: &str) -> Option<LogEvent> {
     let (milliseconds, rest) = rest.split_once("ms, order:")?;
     let seconds = milliseconds.parse::<u64>().ok()? / 1000;
     let order: u32 = leading_digits(rest)?.parse().ok().filter(|order| *order < 32)?;
-    let (kind, size) = match 1_u64 << order {
-        1 => (LogEventKind::MemoryExhausted, "a single page".to_owned()),
-        pages => (LogEventKind::AllocationFailure, format!("{pages} pages in a row")),
+    let size = match 1_u64 << order {
+        1 => "a single page".to_owned(),
+        pages => format!("{pages} pages in a row"),
+    };
+    // Up to that order the kernel reclaims as for a page (PAGE_ALLOC_COSTLY_ORDER).
+    let kind = if order <= COSTLY_ORDER {
+        LogEventKind::MemoryExhausted
+    } else {
+        LogEventKind::AllocationFailure
     };
     Some(LogEvent::new(kind, format!("{task} waited {seconds} s for {size}")))
 }

@@ -19,6 +19,23 @@ pub(super) enum OomLimit {
 /// How functions of memcontrol.c begin that lead to a kill.
 const OF_CGROUPS: &[&str] =
     &["mem_cgroup_oom", "mem_cgroup_out_of_memory", "mem_cgroup_handle_oom", "mem_cgroup_margin"];
+/// The same of charges: up to 3.13 kills are inlined into them. Below `out_of_memory` they are of whoever
+/// asked the host for a page.
+const OF_CHARGES: &[&str] = &[
+    "__mem_cgroup_try_charge",
+    "mem_cgroup_try_charge",
+    "mem_cgroup_do_charge",
+    "__mem_cgroup_charge",
+    "mem_cgroup_charge",
+    "mem_cgroup_newpage_charge",
+    "mem_cgroup_cache_charge",
+    "try_charge",
+    "memcg_charge",
+    "__memcg_charge",
+    "memcg_kmem_newpage_charge",
+    "__memcg_kmem",
+    "obj_cgroup_charge",
+];
 /// The same of page_alloc.c and oom_kill.c, for the host.
 const OF_HOST: &[&str] = &["out_of_memory", "__alloc_pages"];
 
@@ -31,6 +48,7 @@ pub(super) struct LimitSigns {
     by_frame: bool,
     by_unsure_frame: bool,
     of_host: bool,
+    host_frame: bool,
     /// No allocation failed (`gfp_mask=0x0()`, 4.6 to 5.15): a page fault could not be served, because a limit of
     /// kernel memory was reached.
     by_fault: bool,
@@ -65,10 +83,10 @@ impl LimitSigns {
         let unsure = message.split_ascii_whitespace().any(|word| word == "?");
         let name = frame.rsplit([' ', ':', ']']).next().unwrap_or(frame);
         let is_of = |all: &[&str]| all.iter().any(|begin| name.starts_with(begin));
-        if is_of(OF_CGROUPS) {
+        if is_of(OF_CGROUPS) || (is_of(OF_CHARGES) && !self.host_frame) {
             *(if unsure { &mut self.by_unsure_frame } else { &mut self.by_frame }) = true;
         } else if is_of(OF_HOST) && !unsure {
-            self.of_host = true;
+            (self.of_host, self.host_frame) = (true, true);
         }
     }
 
