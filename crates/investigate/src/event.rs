@@ -60,6 +60,8 @@ named_enum! {
         ServerRecovered "server-recovered",
         /// A server ended by itself, or was killed.
         ServerFailed "server-failed",
+        /// A process was killed, and nothing says by whom or why.
+        ServerKilled "server-killed",
         /// A server was refused memory that it asked the kernel for, and went on.
         MemoryRefused "memory-refused",
         /// A server waited for a disk, or stood still with its host.

@@ -479,13 +479,16 @@ fn judge_refused_server(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
     ))
 }
 
-/// The same that it ended; of why, the log says little.
+/// The same that it ended; of why, the log says little. Who was killed may have been by order.
 fn judge_failed_server(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
-    facts.logged(LogEventKind::ServerFailed).then_some((
-        IncidentVerdict::ServerFailed,
-        Confidence::Medium,
-        true,
-    ))
+    let confidence = if facts.logged(LogEventKind::ServerFailed) {
+        Confidence::Medium
+    } else if facts.logged(LogEventKind::ServerKilled) {
+        Confidence::Low
+    } else {
+        return None;
+    };
+    Some((IncidentVerdict::ServerFailed, confidence, true))
 }
 
 fn judge_lost_huge_pages(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {

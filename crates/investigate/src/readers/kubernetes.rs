@@ -1,5 +1,6 @@
 //! What kubectl prints of kills for memory: events of a node (`get events`, `describe node`), and how
-//! a container ended (`describe pod`, `get pod -o yaml` and `-o json`).
+//! a container ended (`describe pod`, `get pod -o yaml` and `-o json`, `docker inspect`); and how other
+//! tools say that a process ended, in one line ([`process_end`](super::process_end)).
 //!
 //! Texts are those of Kubernetes 1.10 to 1.34 (pkg/kubelet/oom, kubectl's describe), and the kernel's
 //! own, which node-problem-detector passes on.
@@ -9,6 +10,7 @@ use std::io::Read;
 use super::archive_format::{ArchiveFormat, Promise};
 use super::line_timestamp::LineTimestamp;
 use super::lines::{self, LONGEST_LINE};
+use super::process_end::{ProcessEnd, parse_end_line};
 use super::system_log;
 use crate::event::{LogEvent, LogEventKind};
 use crate::series::{Mark, MarkKind, UnplacedTimes};
@@ -16,12 +18,12 @@ use crate::{FileRefused, Moment, Series, SourceFormat};
 
 const MOST_EVENTS: usize = 20_000;
 /// Lines between a container's reason and the time of its end.
-const NEAR: usize = 5;
+const NEAR: usize = 7;
 
 /// Events and containers' ends.
 pub static FORMAT: ArchiveFormat = ArchiveFormat {
     name: "kubernetes",
-    called: "what kubectl prints",
+    called: "what kubectl, Docker or a shell says of an end",
     tools: &[],
     is_text: true,
     recognize: |text| Promise::likely_if(is_of_kubectl(text)),
@@ -32,7 +34,8 @@ fn is_of_kubectl(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     text.lines().any(|line| {
         parse_event_line(line).is_some()
-            || split_field(line).is_some_and(|field| field == ("reason", "OOMKilled"))
+            || parse_end_line(line).is_some()
+            || split_field(line).is_some_and(|field| end_of_field(field).is_some())
     })
 }
 
@@ -61,9 +64,11 @@ struct KubectlReader {
     series: Series,
     line: usize,
     pod: Option<String>,
-    /// Where a container's end was said to be for memory, and when one ended.
-    killed: Option<usize>,
+    /// Where and how a container's end was said to be, and when one ended.
+    killed: Option<(usize, ContainerEnd)>,
     ended: Option<(usize, LineTimestamp)>,
+    /// Where the last such end was told, and its place among the marks.
+    told: Option<(usize, usize)>,
     untimed: Vec<LogEvent>,
 }
 
@@ -76,36 +81,77 @@ impl KubectlReader {
             let stamp = stamps.filter_map(LineTimestamp::parse).next();
             return self.push_event(stamp.as_ref(), event);
         }
+        if let Some(ProcessEnd { stamp, event }) = parse_end_line(line) {
+            return self.push_event(stamp.as_ref(), event);
+        }
         match split_field(line) {
             Some(("name", name)) if line.starts_with("Name:") => self.pod = Some(name.to_owned()),
-            Some(("reason", "OOMKilled")) => {
-                self.push_untimed_end();
-                self.killed = Some(self.line);
-            }
             Some(("finished" | "finishedat", time)) => {
                 self.ended = LineTimestamp::parse(time).map(|stamp| (self.line, stamp));
             }
-            _ => {}
+            Some(field) => {
+                if let Some(end) = end_of_field(field) {
+                    self.note_end(end);
+                }
+            }
+            None => {}
         }
-        if let Some((killed, (ended, stamp))) = self.killed.zip(self.ended.clone())
+        if let Some(((killed, end), (ended, stamp))) = self.killed.zip(self.ended.clone())
             && killed.abs_diff(ended) <= NEAR
         {
             (self.killed, self.ended) = (None, None);
-            let event = self.describe_end();
+            self.told = Some((self.line, self.series.marks.len()));
+            let event = self.describe_end(end);
             self.push_event(Some(&stamp), event);
         }
     }
 
-    fn describe_end(&self) -> LogEvent {
+    /// The reason and the exit code of one container are in lines near to each other.
+    fn note_end(&mut self, end: ContainerEnd) {
+        // Fields are sorted by their names: the time may stand between both.
+        if let Some((line, place)) = self.told.take_if(|(line, _)| self.line - *line <= NEAR) {
+            let event = self.describe_end(end);
+            if end == ContainerEnd::ForMemory
+                && let Some(mark) = self.series.marks.get_mut(place)
+            {
+                mark.kind = MarkKind::Event(event);
+            }
+            self.told = Some((line, place));
+            return;
+        }
+        match self.killed {
+            Some((at, before)) if self.line - at <= NEAR => {
+                self.killed = Some((at, before.max(end)));
+            }
+            _ => {
+                self.push_untimed_end();
+                self.killed = Some((self.line, end));
+            }
+        }
+    }
+
+    fn describe_end(&self, end: ContainerEnd) -> LogEvent {
         let pod = self.pod.as_ref().map_or_else(String::new, |pod| format!(" of pod {pod}"));
-        let what =
-            format!("a container{pod} was killed for memory, as Kubernetes says (OOMKilled)");
-        LogEvent::new(LogEventKind::UnitKilled, what)
+        match end {
+            ContainerEnd::Killed => {
+                let what = format!(
+                    "a container{pod} was killed (exit code 137): by somebody, by a probe, or for \
+                     memory"
+                );
+                LogEvent::new(LogEventKind::ServerKilled, what)
+            }
+            ContainerEnd::ForMemory => {
+                let what = format!(
+                    "a container{pod} was killed for memory, as Kubernetes says (OOMKilled)"
+                );
+                LogEvent::new(LogEventKind::UnitKilled, what)
+            }
+        }
     }
 
     fn push_untimed_end(&mut self) {
-        if self.killed.take().is_some() {
-            let event = self.describe_end();
+        if let Some((_, end)) = self.killed.take() {
+            let event = self.describe_end(end);
             self.push_event(None, event);
         }
     }
@@ -139,6 +185,21 @@ impl KubectlReader {
     }
 }
 
+/// How a container ended, as far as one field says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ContainerEnd {
+    Killed,
+    ForMemory,
+}
+
+fn end_of_field(field: (&str, &str)) -> Option<ContainerEnd> {
+    match field {
+        ("reason", "OOMKilled") | ("oomkilled", "true") => Some(ContainerEnd::ForMemory),
+        ("exitcode", "137") => Some(ContainerEnd::Killed),
+        _ => None,
+    }
+}
+
 /// `57m Warning SystemOOM node/db1 System OOM encountered, victim process: postgres, pid: 4711`,
 /// `Warning OOMKilling 7m kernel-monitor Memory cgroup out of memory: Killed process ...`
 fn parse_event_line(line: &str) -> Option<LogEvent> {
@@ -161,9 +222,16 @@ fn parse_event_line(line: &str) -> Option<LogEvent> {
 fn split_field(line: &str) -> Option<(&'static str, &str)> {
     let (name, value) = line.split_once(':')?;
     let name = name.trim().trim_start_matches("- ").trim_matches('"');
-    let known = ["name", "reason", "finished", "finishedAt"];
-    let name = known.iter().find(|known| known.eq_ignore_ascii_case(name))?;
-    let name = if *name == "finishedAt" { "finishedat" } else { name };
+    let known = [
+        ("name", "name"),
+        ("reason", "reason"),
+        ("finished", "finished"),
+        ("finishedat", "finishedat"),
+        ("exit code", "exitcode"),
+        ("exitcode", "exitcode"),
+        ("oomkilled", "oomkilled"),
+    ];
+    let (_, name) = known.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
     Some((name, value.trim().trim_end_matches(',').trim_matches('"')))
 }
 

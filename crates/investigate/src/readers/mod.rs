@@ -17,6 +17,7 @@ mod pasted;
 pub mod pcp;
 pub mod pidstat;
 pub mod proc_log;
+mod process_end;
 mod ps;
 pub mod recorder;
 pub mod server_log;

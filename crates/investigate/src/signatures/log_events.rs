@@ -84,6 +84,7 @@ const fn kind_of_event(kind: LogEventKind) -> SignatureKind {
         | LogEventKind::ServerRefused
         | LogEventKind::ServerRecovered
         | LogEventKind::ServerFailed
+        | LogEventKind::ServerKilled
         | LogEventKind::MemoryRefused
         | LogEventKind::DiskWait
         | LogEventKind::HostSwapped
@@ -162,6 +163,7 @@ fn rate_kernel_events(events: &[(Moment, &LogEvent)], said: &BTreeSet<&str>) -> 
 fn rate_server_events(events: &[(Moment, &LogEvent)]) -> SignatureStrength {
     let clear = count_events(events, LogEventKind::ServerFailed) > 0
         || count_events(events, LogEventKind::ServerRefused) > 0
+        || count_events(events, LogEventKind::ServerKilled) > 0
         || count_events(events, LogEventKind::HostSwapped) > 0
         || count_events(events, LogEventKind::MemoryRefused) >= FEW
         || count_events(events, LogEventKind::DiskWait) >= FEW
