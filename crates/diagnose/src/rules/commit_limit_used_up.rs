@@ -40,6 +40,10 @@ pub(crate) static RULE: Rule = Rule {
 
 fn check_commit_limit_used_up(facts: &RuleFacts<'_>) -> HostResult {
     let (host, settings) = (facts.host, &facts.host.kernel_settings);
+    let mode = &settings.overcommit_memory;
+    if mode.get().is_some_and(|mode| mode != STRICT) {
+        return Ok(Vec::new());
+    }
     let mut evidence = Vec::new();
     let mut pools = Bytes::ZERO;
     for pool in require_known(&host.pools, "/sys/kernel/mm/hugepages")? {
@@ -50,8 +54,7 @@ fn check_commit_limit_used_up(facts: &RuleFacts<'_>) -> HostResult {
             evidence.push(format!("{file}: {pages}, {}", pages.to_bytes(pool.page_size)));
         }
     }
-    let mode = &settings.overcommit_memory;
-    if pools == Bytes::ZERO || mode.get().is_some_and(|mode| mode != STRICT) {
+    if pools == Bytes::ZERO {
         return Ok(Vec::new());
     }
     let limit = *require_known(&host.memory.commit_limit, "/proc/meminfo CommitLimit")?;
