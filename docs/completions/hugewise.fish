@@ -50,7 +50,7 @@ complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "plan" -d 'Show th
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "apply" -d 'Apply a plan, keeping a journal so that it can be undone'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "undo" -d 'Undo an apply and restore every byte and every value'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "verify" -d 'Prove that each instance has all of its memory on huge pages, or show what keeps it off'
-complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "investigate" -d 'Explain a past freeze from sar, atop, PCP, OSWatcher, iostat, collectl, nmon, pidstat, vmstat or sosreports'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "investigate" -d 'Explain a past freeze from sar, atop, PCP, OSWatcher, iostat, collectl, dstat, nmon, pidstat, vmstat or sosreports'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "report" -d 'Write one page that you can mail: what is wrong, the plan, the sizing, past incidents'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "record" -d 'Record this host every second, so that a freeze can be explained afterwards'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "lab" -d 'Measure what page size does to page tables, logins, sorts and access on this host'

@@ -18,11 +18,10 @@ pub(super) fn recognize_foreign_format(head: &[u8]) -> Option<&'static str> {
         || first.starts_with("waiting for ") && (any("<----") || any("# CPU SUMMARY"))
     {
         Some("a table that collectl prints (its files are read: raw, and -P)")
-    } else if first.starts_with("\"Dstat ")
-        || first.starts_with("\"pcp-dstat")
-        || any("----total-cpu-usage----")
-    {
-        Some("of dstat")
+    } else if first.starts_with("\"pcp-dstat") {
+        Some("of pcp-dstat (PCP's archives are read, and what dstat writes with --output)")
+    } else if any("----total-cpu-usage----") {
+        Some("a table that dstat prints (what it writes with -t --output FILE is read)")
     } else if is_undated_iostat(head) {
         Some("what iostat prints")
     } else if text.lines().take(40).any(is_atopsar_heading) {

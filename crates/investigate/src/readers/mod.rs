@@ -5,6 +5,7 @@ mod archive_format;
 pub mod atop;
 mod bytes;
 pub mod collectl;
+pub mod dstat;
 mod external_tool;
 mod foreign;
 mod iostat;
@@ -52,6 +53,7 @@ pub static FORMATS: &[&ArchiveFormat] = &[
     &sysstat::sadf::FORMAT,
     &oswatcher::FORMAT,
     &collectl::FORMAT,
+    &dstat::FORMAT,
     &nmon::FORMAT,
     &atop::TEXT_FORMAT,
     &pidstat::FORMAT,
@@ -264,7 +266,8 @@ mod tests {
             ("waiting for 1 second \
                  sample...\n#<--------CPU--------><----------Disks----------->\n#cpu sys \
                  inter  ctxsw KBRead\n".to_owned(), "collectl"),
-            ("\"Dstat 0.7.3 CSV output\"\n".to_owned(), "dstat"),
+            ("\"pcp-dstat 5.0.3 CSV Output\"\n".to_owned(), "pcp-dstat"),
+            ("----total-cpu-usage---- -dsk/total-\nusr sys idl wai stl| read  writ\n".to_owned(), "dstat"),
             ("AAA,progname,topas_nmon\nAAA,AIX,7.2.4.2\nAAA,host,ora1\nCPU_ALL,CPU Total \
                  ora1,User%,Sys%,Wait%,Idle%\nZZZZ,T0001,08:00:00,21-NOV-2026\nCPU_ALL,T0001,10,20,0,70\n".to_owned(), "AIX"),
         ] {

@@ -120,6 +120,41 @@ fn all_say_what_the_kernel_said() {
     }
 }
 
+/// dstat 0.8.0 and dool 1.3.8, and what the kernel's files said every second meanwhile: `while sleep 1;
+/// do date +%s.%N; cat /proc/meminfo /proc/vmstat; done`.
+#[test]
+fn dstat_and_dool_say_what_the_kernel_said() {
+    let kernel = series("dstat.kernel.log.xz");
+    for name in ["dstat.csv.xz", "dool.csv.xz"] {
+        let own = series(name);
+        assert_eq!((own.format.as_str(), own.host.as_deref()), ("dstat", Some("vm")));
+        assert_eq!(own.problems, [], "{name}");
+        for metric in [Metric::MemFree, Metric::Cached] {
+            let pairs = together(&own, &kernel, metric);
+            assert!(pairs.len() >= 10, "{name} {metric:?}");
+            // Within half a second much is begun and ended here: they agree on the whole.
+            let (values, kernels) = pairs
+                .iter()
+                .fold((0.0, 0.0), |sum: (f64, f64), pair| (sum.0 + pair.0, sum.1 + pair.1));
+            assert!((values / kernels - 1.0).abs() < 0.05, "{name} {metric:?} {values} {kernels}");
+        }
+        // The first row, which counts since the boot, has none of these.
+        let (from, to) = (own.samples()[1].at, own.samples().last().unwrap().at);
+        for metric in [Metric::Faults, Metric::Freed] {
+            let sum = |series: &Series| {
+                let rows = series.samples().iter().enumerate();
+                rows.filter(|(_, sample)| from < sample.at && sample.at <= to)
+                    .filter_map(|(row, sample)| {
+                        Some(series.value(metric, row)? * sample.interval?.as_secs_f64())
+                    })
+                    .sum::<f64>()
+            };
+            let (own, kernels) = (sum(&own), sum(&kernel));
+            assert!((own / kernels - 1.0).abs() < 0.1, "{name} {metric:?} {own} {kernels}");
+        }
+    }
+}
+
 #[test]
 fn pmreps_own_rates_are_ours() {
     let series = pmrep();
