@@ -5,7 +5,8 @@ use hugewise_model::{PageCount, PageSize};
 
 use crate::drift::{self, Need};
 use crate::journal::{
-    self, Before, Intent, JournalLog, JournalRecord, JournalWriter, RecordedAfter, Shelf, State,
+    self, Before, Intent, JournalLog, JournalRecord, JournalShelf, JournalState, JournalWriter,
+    RecordedAfter,
 };
 use crate::outcome::{
     AppliedStep, ApplyEnd, ApplyEvent, ApplyResult, ProgressListener, StepResult,
@@ -13,7 +14,7 @@ use crate::outcome::{
 use crate::plan::{
     Change, CommandChange, ExtendedAttribute, FileChange, FileState, Plan, Step, ValueChange,
 };
-use crate::restore::{self, Foreign, Restorer};
+use crate::restore::{self, ForeignChanges, Restorer};
 use crate::undo::{recover_locked, take_back};
 use crate::{Error, System, SystemFailure, allowed, safety, values};
 
@@ -49,7 +50,7 @@ pub fn apply_plan(
     let mut notes = recover_locked(system, progress)?
         .map(|undone| undone.describe_leftovers())
         .unwrap_or_default();
-    let shelf = Shelf::read(system)?;
+    let shelf = JournalShelf::read(system)?;
     notes.extend(shelf.unreadable.iter().map(ToString::to_string));
     let needs = drift::determine_needs(plan, system, is_applied(plan, &shelf))?;
     if needs.iter().flatten().all(|need| *need == Need::AlreadySo) {
@@ -81,9 +82,10 @@ fn check_same_host(plan: &Plan, system: &dyn System) -> Result<(), Error> {
 }
 
 /// Whether this very plan was applied and still stands, so that its commands need not run again.
-fn is_applied(plan: &Plan, shelf: &Shelf) -> bool {
-    let is_it =
-        |log: &JournalLog| log.state == State::Done && log.begin.plan.checksum == plan.checksum;
+fn is_applied(plan: &Plan, shelf: &JournalShelf) -> bool {
+    let is_it = |log: &JournalLog| {
+        log.state == JournalState::Done && log.begin.plan.checksum == plan.checksum
+    };
     shelf.logs.last().is_some_and(is_it)
 }
 
@@ -91,7 +93,7 @@ fn step_outcome(step: &Step, result: StepResult) -> AppliedStep {
     AppliedStep { id: step.id.clone(), title: step.title.clone(), risk: step.risk, result }
 }
 
-const AT_BOOT: &str = "reserve them at boot: --only boot plans the steps that do, for the next \
+const RESERVE_AT_BOOT: &str = "reserve them at boot: --only boot plans the steps that do, for the next \
                        reboot; --keep-going applies these and all others now";
 
 fn explain_short_pool(
@@ -105,8 +107,8 @@ fn explain_short_pool(
         wanted.in_pages_of(page)
     );
     let advice = match obtained > PageCount::ZERO {
-        true => format!("{AT_BOOT}; --keep-partial keeps those pages"),
-        false => AT_BOOT.to_owned(),
+        true => format!("{RESERVE_AT_BOOT}; --keep-partial keeps those pages"),
+        false => RESERVE_AT_BOOT.to_owned(),
     };
     SystemFailure::new(path, why).with_advice(advice)
 }
@@ -163,7 +165,7 @@ impl ApplyRun<'_> {
             }
             applied.steps.push(step_outcome(step, result));
         }
-        if let Err(failure) = self.journal.write_end(State::Done) {
+        if let Err(failure) = self.journal.write_end(JournalState::Done) {
             // An apply whose end is not on the disk would be taken back by the next one.
             applied.notes.push(failure.to_string());
             self.take_all_back(&mut applied, progress)?;
@@ -200,8 +202,8 @@ impl ApplyRun<'_> {
             progress(&ApplyEvent::Changing { change });
             let after = match change {
                 Change::Value(value) => self.set_value(value, &mut result, progress)?,
-                Change::File(file) => self.write(file, old, &folders)?,
-                Change::Command(command) => self.run(command, &rewritten)?,
+                Change::File(file) => self.write_file(file, old, &folders)?,
+                Change::Command(command) => self.run_command(command, &rewritten)?,
             };
             self.journal.add(&JournalRecord::Did(after))?;
             if result == StepResult::AlreadySo {
@@ -309,7 +311,7 @@ impl ApplyRun<'_> {
         // Kernels without contiguous allocation take no number of the largest pages once they run.
         let obtained = values::set_pool(self.system, &change.path, pool, wanted, progress)
             .map_err(|failure| match pool.page_size >= PageSize::GIB_1 {
-                true => failure.with_advice(AT_BOOT),
+                true => failure.with_advice(RESERVE_AT_BOOT),
                 false => failure,
             })?;
         if obtained < wanted {
@@ -322,7 +324,7 @@ impl ApplyRun<'_> {
         Ok(RecordedAfter::Value(Some(obtained.to_string())))
     }
 
-    fn write(
+    fn write_file(
         &self,
         change: &FileChange,
         old: Option<FileState>,
@@ -346,7 +348,7 @@ impl ApplyRun<'_> {
         Ok(RecordedAfter::File)
     }
 
-    fn run(
+    fn run_command(
         &self,
         command: &CommandChange,
         files: &[String],
@@ -356,7 +358,7 @@ impl ApplyRun<'_> {
         restore::check_success(&line, ran)?;
         // What comes after this step may rely on it, on the disk as well.
         files.iter().try_for_each(|path| self.system.sync_file(path))?;
-        let sum = |path: &String| Ok(restore::sum_of(self.system.read_file(path)?.as_ref()));
+        let sum = |path: &String| Ok(restore::checksum_file(self.system.read_file(path)?.as_ref()));
         Ok(RecordedAfter::Command(files.iter().map(sum).collect::<Result<_, SystemFailure>>()?))
     }
 
@@ -375,8 +377,8 @@ impl ApplyRun<'_> {
         progress: &mut ProgressListener<'_>,
     ) -> Result<bool, Error> {
         let log = self.read_journal()?;
-        let taken =
-            Restorer::new(self.system, &log, Foreign::Leave).take_back(Some(place), progress);
+        let taken = Restorer::new(self.system, &log, ForeignChanges::Leave)
+            .take_back(Some(place), progress);
         let complete = taken.is_complete();
         notes.extend(taken.notes);
         let written = JournalWriter::resume(self.system, &log)
@@ -390,9 +392,15 @@ impl ApplyRun<'_> {
         progress: &mut ProgressListener<'_>,
     ) -> Result<(), Error> {
         // Nobody has applied anything since: nothing of it waits.
-        let (alone, log) = (Shelf::default(), self.read_journal()?);
-        let taken =
-            take_back(self.system, &alone, &log, Foreign::Leave, State::TakenBack, progress);
+        let (alone, log) = (JournalShelf::default(), self.read_journal()?);
+        let taken = take_back(
+            self.system,
+            &alone,
+            &log,
+            ForeignChanges::Leave,
+            JournalState::TakenBack,
+            progress,
+        );
         applied.end = match taken.map(|taken| taken.undone) {
             Ok(undone) => {
                 applied.notes.extend(undone.describe_leftovers());

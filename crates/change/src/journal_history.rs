@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::journal::{Before, JournalEntry, JournalLog, RecordedAfter, Shelf, State};
+use crate::journal::{Before, JournalEntry, JournalLog, JournalShelf, JournalState, RecordedAfter};
 use crate::plan::Change;
-use crate::restore::sum_of;
+use crate::restore::checksum_file;
 
 const DEFAULT_POOL: &str = "/proc/sys/vm/nr_hugepages";
 
@@ -41,7 +41,7 @@ fn applied_resources<'a>(log: &'a JournalLog) -> BTreeSet<TouchedResource<'a>> {
 }
 
 /// Steps of an apply that wait, each with the youngest apply that it waits for.
-pub(crate) fn waiting_steps(shelf: &Shelf, log: &JournalLog) -> BTreeMap<usize, u64> {
+pub(crate) fn waiting_steps(shelf: &JournalShelf, log: &JournalLog) -> BTreeMap<usize, u64> {
     let stands = |other: &&JournalLog| other.id > log.id && !other.state.is_closed();
     let mut waits = BTreeMap::new();
     // Where a step waits, others of the same apply wait that have changed the same, or rewrite it.
@@ -71,13 +71,18 @@ pub(crate) fn waiting_steps(shelf: &Shelf, log: &JournalLog) -> BTreeMap<usize, 
 
 /// Files that commands of younger applies, or of their undo, have made or found, by their checksums:
 /// what an older one finds of these is nobody else's, whatever became of the younger ones.
-pub(crate) fn files_made_since(shelf: &Shelf, log: &JournalLog) -> Vec<(String, Option<String>)> {
+pub(crate) fn files_made_since(
+    shelf: &JournalShelf,
+    log: &JournalLog,
+) -> Vec<(String, Option<String>)> {
     let mut made = Vec::new();
     for other in shelf.logs.iter().filter(|other| other.id > log.id) {
         made.extend(other.made.iter().cloned());
         for entry in &other.entries {
             let Before::Command { files } = &entry.intent.before else { continue };
-            made.extend(files.iter().map(|(path, file)| (path.clone(), sum_of(file.as_ref()))));
+            made.extend(
+                files.iter().map(|(path, file)| (path.clone(), checksum_file(file.as_ref()))),
+            );
             if let Some(RecordedAfter::Command(sums)) = &entry.after {
                 let paths = files.iter().map(|(path, _)| path.clone());
                 made.extend(paths.zip(sums.iter().cloned()));
@@ -90,15 +95,17 @@ pub(crate) fn files_made_since(shelf: &Shelf, log: &JournalLog) -> Vec<(String, 
 /// Younger applies that were undone but for what an older one now takes back in their stead, with
 /// the places of what is left to them then.
 pub(crate) fn superseded_entries<'a>(
-    shelf: &'a Shelf,
+    shelf: &'a JournalShelf,
     log: &JournalLog,
     waits: &BTreeMap<usize, u64>,
 ) -> Vec<(&'a JournalLog, Vec<usize>)> {
     let ready = log.standing_entries().filter(|(_, entry)| !waits.contains_key(&entry.intent.step));
     let taken: BTreeSet<TouchedResource<'_>> =
         ready.flat_map(|(_, entry)| touched_resources(log, entry)).collect();
-    let younger =
-        shelf.logs.iter().filter(|other| other.id > log.id && other.state == State::UndoneExcept);
+    let younger = shelf
+        .logs
+        .iter()
+        .filter(|other| other.id > log.id && other.state == JournalState::UndoneExcept);
     let left = younger.filter_map(|other| {
         let stays = |entry: &JournalEntry| {
             !touched_resources(other, entry).iter().any(|touched| taken.contains(touched))
@@ -111,15 +118,17 @@ pub(crate) fn superseded_entries<'a>(
 }
 
 /// The youngest that was killed, or whose reason to wait is gone.
-pub(crate) fn find_unfinished_log(shelf: &Shelf) -> Option<&JournalLog> {
+pub(crate) fn find_unfinished_log(shelf: &JournalShelf) -> Option<&JournalLog> {
     shelf.logs.iter().rev().find(|log| match log.state {
-        State::Waiting => waiting_steps(shelf, log).is_empty() || has_ready_entries(shelf, log),
+        JournalState::Waiting => {
+            waiting_steps(shelf, log).is_empty() || has_ready_entries(shelf, log)
+        }
         state => state.is_unfinished(),
     })
 }
 
 /// What an undo could not put back is no reason to try for ever.
-fn has_ready_entries(shelf: &Shelf, log: &JournalLog) -> bool {
+fn has_ready_entries(shelf: &JournalShelf, log: &JournalLog) -> bool {
     let waits = waiting_steps(shelf, log);
     let mut untried = log.standing_entries().filter(|(_, entry)| !entry.tried);
     untried.any(|(_, entry)| !waits.contains_key(&entry.intent.step))

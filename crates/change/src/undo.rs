@@ -3,11 +3,12 @@
 use hugewise_system::Unfit;
 
 use crate::journal::{
-    self, JournalLog, JournalRecord, JournalSummary, JournalWriter, Shelf, State, Unreadable,
+    self, JournalLog, JournalRecord, JournalShelf, JournalState, JournalSummary, JournalWriter,
+    Unreadable,
 };
 use crate::journal_history;
 use crate::outcome::{ApplyEvent, ProgressListener, RestoreResult, RestoredItem, Undone};
-use crate::restore::{Foreign, Restorer, TakenBack};
+use crate::restore::{ForeignChanges, Restorer, TakenBack};
 use crate::{Error, Risk, System, SystemFailure};
 
 /// Takes back the last apply that did more than restart servers, or the one of this ID: every file,
@@ -32,7 +33,7 @@ pub fn undo_apply(
         fit => fit?,
     }
     let _lock = journal::lock_journals(system)?;
-    let shelf = Shelf::read(system)?;
+    let shelf = JournalShelf::read(system)?;
     let log = match id {
         Some(id) => shelf.find_log(id)?,
         None => shelf.last_to_undo().ok_or_else(|| {
@@ -43,22 +44,24 @@ pub fn undo_apply(
     if log.state.is_over() {
         return Err(Error::AlreadyUndone(log.id.to_string()));
     }
-    let foreign = if force { Foreign::Replace } else { Foreign::Refuse };
-    let taken = take_back(system, &shelf, log, foreign, State::Undone, progress)?;
+    let foreign = if force { ForeignChanges::Replace } else { ForeignChanges::Refuse };
+    let taken = take_back(system, &shelf, log, foreign, JournalState::Undone, progress)?;
     let mut undone = taken.undone;
     if taken.recorded {
         undo_waiting_applies(system, &mut undone, progress)?;
     }
     undone.notes.extend(shelf.unreadable.iter().map(Unreadable::to_string));
-    let shelf = Shelf::read(system).ok();
-    undone.notes.extend(shelf.as_ref().and_then(Shelf::last_to_undo).and_then(explain_remaining));
+    let shelf = JournalShelf::read(system).ok();
+    undone
+        .notes
+        .extend(shelf.as_ref().and_then(JournalShelf::last_to_undo).and_then(explain_remaining));
     Ok(undone)
 }
 
 /// Whoever has applied twice and undone once is told so.
 fn explain_remaining(log: &JournalLog) -> Option<String> {
     let id = log.id;
-    (log.state == State::Done)
+    (log.state == JournalState::Done)
         .then(|| format!("apply {id} is still in place: hugewise undo {id} reverses it"))
 }
 
@@ -84,7 +87,7 @@ pub fn recover_interrupted(
 pub fn find_unfinished_apply(
     system: &dyn System,
 ) -> Result<(Option<JournalSummary>, Vec<Unreadable>), Error> {
-    let shelf = Shelf::read(system)?;
+    let shelf = JournalShelf::read(system)?;
     Ok((
         journal_history::find_unfinished_log(&shelf).cloned().map(JournalSummary::from),
         shelf.unreadable,
@@ -97,11 +100,18 @@ pub(crate) fn recover_locked(
 ) -> Result<Option<Undone>, Error> {
     let mut all: Option<Undone> = None;
     loop {
-        let shelf = Shelf::read(system)?;
+        let shelf = JournalShelf::read(system)?;
         let Some(log) = journal_history::find_unfinished_log(&shelf) else { return Ok(all) };
         let id = log.id.to_string();
         progress(&ApplyEvent::Recovering { journal: &id });
-        let taken = take_back(system, &shelf, log, foreign_of(log), State::Undone, progress)?;
+        let taken = take_back(
+            system,
+            &shelf,
+            log,
+            policy_for_foreign_changes(log),
+            JournalState::Undone,
+            progress,
+        )?;
         if let Some(why) = first_failure(&taken.undone) {
             let why = format!(
                 "apply {id} was interrupted and could not be rolled back completely: {why}"
@@ -128,11 +138,18 @@ fn undo_waiting_applies(
     progress: &mut ProgressListener<'_>,
 ) -> Result<(), Error> {
     loop {
-        let shelf = Shelf::read(system)?;
-        let due =
-            journal_history::find_unfinished_log(&shelf).filter(|log| log.state == State::Waiting);
+        let shelf = JournalShelf::read(system)?;
+        let due = journal_history::find_unfinished_log(&shelf)
+            .filter(|log| log.state == JournalState::Waiting);
         let Some(log) = due else { return Ok(()) };
-        let taken = take_back(system, &shelf, log, foreign_of(log), State::Undone, progress)?;
+        let taken = take_back(
+            system,
+            &shelf,
+            log,
+            policy_for_foreign_changes(log),
+            JournalState::Undone,
+            progress,
+        )?;
         undone.notes.push(format!("apply {} was waiting for this and is undone too", log.id));
         let stuck = !taken.recorded || first_failure(&taken.undone).is_some();
         merge_undone(undone, taken.undone);
@@ -159,8 +176,8 @@ fn first_failure(undone: &Undone) -> Option<&str> {
 }
 
 /// Whoever has undone it with force has said so for what waited, too.
-const fn foreign_of(log: &JournalLog) -> Foreign {
-    if log.force { Foreign::Replace } else { Foreign::Leave }
+const fn policy_for_foreign_changes(log: &JournalLog) -> ForeignChanges {
+    if log.force { ForeignChanges::Replace } else { ForeignChanges::Leave }
 }
 
 pub(crate) struct UndoResult {
@@ -171,10 +188,10 @@ pub(crate) struct UndoResult {
 /// An error where foreign changes are refused: nothing was changed.
 pub(crate) fn take_back(
     system: &dyn System,
-    shelf: &Shelf,
+    shelf: &JournalShelf,
     log: &JournalLog,
-    foreign: Foreign,
-    end: State,
+    foreign: ForeignChanges,
+    end: JournalState,
     progress: &mut ProgressListener<'_>,
 ) -> Result<UndoResult, Error> {
     let waits = journal_history::waiting_steps(shelf, log);
@@ -182,7 +199,7 @@ pub(crate) fn take_back(
     let restorer = Restorer::new(system, log, foreign)
         .without_steps(waits)
         .with_files_made_since(journal_history::files_made_since(shelf, log));
-    if foreign == Foreign::Refuse {
+    if foreign == ForeignChanges::Refuse {
         let differences = restorer.find_differences();
         if !differences.is_empty() {
             return Err(Error::ChangedSince { journal: log.id.to_string(), differences });
@@ -203,8 +220,8 @@ pub(crate) fn take_back(
     let (state, complete) = (state_after(&taken, end), taken.is_complete());
     let TakenBack { restored, mut notes, remain, tried, made } = taken;
     let mut ended = Ok(());
-    if matches!(state, State::Waiting | State::UndoneExcept) {
-        let force = foreign == Foreign::Replace;
+    if matches!(state, JournalState::Waiting | JournalState::UndoneExcept) {
+        let force = foreign == ForeignChanges::Replace;
         ended = write(&JournalRecord::Left { entries: remain, force, tried, made });
     }
     let ended = ended.and_then(|()| write(&JournalRecord::End { state, at: system.unix_time() }));
@@ -213,7 +230,7 @@ pub(crate) fn take_back(
     notes.extend(
         unwritten.into_iter().map(|failure| format!("the journal does not know of it: {failure}")),
     );
-    if state == State::UndoneExcept {
+    if state == JournalState::UndoneExcept {
         let id = log.id;
         notes.push(format!(
             "apply {id} counts as undone, but something was left as it is: look at it, then run \
@@ -225,14 +242,14 @@ pub(crate) fn take_back(
     Ok(UndoResult { undone: Undone { journal, complete, risk, restored, notes }, recorded })
 }
 
-fn state_after(taken: &TakenBack, whole: State) -> State {
+fn state_after(taken: &TakenBack, whole: JournalState) -> JournalState {
     let waits = |one: &RestoredItem| matches!(one.result, RestoreResult::Waits { .. });
     if taken.has_failed() {
-        State::Stuck
+        JournalState::Stuck
     } else if taken.restored.iter().any(waits) {
-        State::Waiting
+        JournalState::Waiting
     } else if taken.has_leftovers() {
-        State::UndoneExcept
+        JournalState::UndoneExcept
     } else {
         whole
     }
@@ -244,7 +261,7 @@ fn supersede_entries(
     left: Vec<usize>,
 ) -> Result<(), SystemFailure> {
     let journal = JournalWriter::resume(system, log)?;
-    let state = if left.is_empty() { State::Undone } else { State::UndoneExcept };
+    let state = if left.is_empty() { JournalState::Undone } else { JournalState::UndoneExcept };
     journal.add(&JournalRecord::Left {
         entries: left,
         force: log.force,

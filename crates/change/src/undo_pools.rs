@@ -10,9 +10,9 @@ use hugewise_diagnose::demand;
 use hugewise_diagnose::growth::{GrowingServer, find_growing_servers};
 use hugewise_model::{Bytes, Host, Instance, PageCount, PageSize, Pool};
 
-use crate::journal::{Before, JournalLog, Shelf, State};
+use crate::journal::{Before, JournalLog, JournalShelf, JournalState};
 use crate::plan::{Change, PoolRef};
-use crate::restore::{Foreign, Restorer};
+use crate::restore::{ForeignChanges, Restorer};
 use crate::{Error, System, journal_history, values};
 
 /// A pool that an undo makes smaller.
@@ -48,7 +48,7 @@ pub fn find_shrinking_pools(
     system: &dyn System,
     id: Option<&str>,
 ) -> Result<Vec<ShrinkingPool>, Error> {
-    let mut shelf = Shelf::read(system)?;
+    let mut shelf = JournalShelf::read(system)?;
     let log = match id {
         Some(id) => Some(shelf.find_log(id)?),
         None => shelf.last_to_undo(),
@@ -60,10 +60,10 @@ pub fn find_shrinking_pools(
         let Some(log) = shelf.logs.iter().find(|log| log.id == id) else { break };
         pools.take_log_back(system, &shelf, log)?;
         if let Some(log) = shelf.logs.iter_mut().find(|log| log.id == id) {
-            log.state = State::Undone;
+            log.state = JournalState::Undone;
         }
         next = journal_history::find_unfinished_log(&shelf)
-            .filter(|log| log.state == State::Waiting)
+            .filter(|log| log.state == JournalState::Waiting)
             .map(|log| log.id);
     }
     let mut shrinking = Vec::new();
@@ -93,11 +93,11 @@ impl PoolsAfterUndo {
     fn take_log_back(
         &mut self,
         system: &dyn System,
-        shelf: &Shelf,
+        shelf: &JournalShelf,
         log: &JournalLog,
     ) -> Result<(), Error> {
         let waits = journal_history::waiting_steps(shelf, log);
-        let restorer = Restorer::new(system, log, Foreign::Refuse).without_steps(waits);
+        let restorer = Restorer::new(system, log, ForeignChanges::Refuse).without_steps(waits);
         for entry in restorer.undo_order(None) {
             let (Some(Change::Value(change)), Before::Value { value, parts }) =
                 (log.find_change(entry), &entry.intent.before)

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::drift::{self, Need};
-use crate::journal::{Shelf, State};
+use crate::journal::{JournalShelf, JournalState};
 use crate::plan::{
     Change, CommandChange, FileChange, FileContent, NewFile, Plan, PlannedBootPool, Step,
     ValueChange,
@@ -21,8 +21,8 @@ use crate::{Error, System};
 /// something cannot be read.
 pub fn confirm_wish(wish: &Plan, own: &Plan, system: &dyn System) -> Result<Plan, Error> {
     let needs = drift::determine_needs(wish, system, false)?;
-    let shelf = Shelf::read(system)?;
-    let last = shelf.logs.last().filter(|log| log.state == State::Done);
+    let shelf = JournalShelf::read(system)?;
+    let last = shelf.logs.last().filter(|log| log.state == JournalState::Done);
     let mut steps = Vec::new();
     for (step, needs) in wish.steps.iter().zip(&needs) {
         let changes: Vec<&Change> = step

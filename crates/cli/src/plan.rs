@@ -5,7 +5,7 @@ pub(crate) mod command_line;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use hugewise_change::journal::{JournalSummary, State, Unreadable};
+use hugewise_change::journal::{JournalState, JournalSummary, Unreadable};
 use hugewise_change::planner::{self, PlanOptions};
 use hugewise_change::{Plan, System, find_unfinished_apply, prepare_plan};
 use hugewise_diagnose::sizing::{self, Request, SizeError, Sizing};
@@ -263,11 +263,11 @@ fn half_changed(journal: &JournalSummary) -> String {
         .unwrap_or_default();
     let half = "the host is half changed, so a plan for it would be wrong";
     match journal.state {
-        State::Stuck => format!(
+        JournalState::Stuck => format!(
             "apply {id}{at} could not be rolled back completely: {half}. hugewise undo {id} tries \
                  again and says what is in the way"
         ),
-        State::Undoing | State::Waiting => {
+        JournalState::Undoing | JournalState::Waiting => {
             format!(
                 "the undo of apply {id}{at} was interrupted or is still running: {half}. hugewise \
                      undo {id} finishes it"

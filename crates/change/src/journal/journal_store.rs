@@ -1,21 +1,21 @@
 //! All journals of a host. One that cannot be read says nothing of the others.
 
 use super::log::{JournalLog, parse};
-use super::{JournalSummary, SUFFIX, State, Unreadable, journal_path};
+use super::{JournalState, JournalSummary, SUFFIX, Unreadable, journal_path};
 use crate::{Error, JOURNALS, System, SystemFailure};
 
 /// No host sees as many applies. Larger numbers are somebody else's file names.
 const MOST: u64 = 999_999_999;
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct JournalShelf {
     /// The oldest first.
     pub(crate) logs: Vec<JournalLog>,
     pub(crate) unreadable: Vec<Unreadable>,
     last: u64,
 }
 
-impl Shelf {
+impl JournalShelf {
     pub(crate) fn read(system: &dyn System) -> Result<Self, SystemFailure> {
         let mut shelf = Self::default();
         let names = system.list_folder(JOURNALS)?.unwrap_or_default();
@@ -57,7 +57,7 @@ impl Shelf {
     /// One that only restarted servers has nothing to put back: the one before it is meant.
     pub(crate) fn last_to_undo(&self) -> Option<&JournalLog> {
         let is_due = |log: &&JournalLog| match log.state {
-            State::Done => log.begin.plan.can_be_undone(),
+            JournalState::Done => log.begin.plan.can_be_undone(),
             state => !state.is_closed(),
         };
         self.logs.iter().rev().find(is_due)
@@ -89,6 +89,6 @@ pub(crate) fn read(system: &dyn System, id: u64) -> Result<Option<JournalLog>, U
 
 /// Every journal, the oldest first, and what cannot be read as one.
 pub fn list_journals(system: &dyn System) -> Result<(Vec<JournalSummary>, Vec<Unreadable>), Error> {
-    let Shelf { logs, unreadable, .. } = Shelf::read(system)?;
+    let JournalShelf { logs, unreadable, .. } = JournalShelf::read(system)?;
     Ok((logs.into_iter().map(JournalSummary::from).collect(), unreadable))
 }

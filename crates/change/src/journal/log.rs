@@ -1,6 +1,8 @@
 //! A journal as it was read.
 
-use super::{Begin, Intent, JournalRecord, RecordedAfter, SCHEMA, State, Unreadable, sum};
+use super::{
+    Begin, Intent, JournalRecord, JournalState, RecordedAfter, SCHEMA, Unreadable, short_checksum,
+};
 use crate::plan::{Change, Step};
 
 #[derive(Clone, Debug)]
@@ -8,7 +10,7 @@ pub(crate) struct JournalLog {
     pub(crate) id: u64,
     pub(crate) begin: Begin,
     pub(crate) entries: Vec<JournalEntry>,
-    pub(crate) state: State,
+    pub(crate) state: JournalState,
     /// When it no longer waits, what others have changed is replaced too.
     pub(crate) force: bool,
     /// Files as taking it back has left them that could not put them back, by their checksums.
@@ -63,7 +65,7 @@ impl JournalLog {
                 let of_step = self.entries.iter_mut().filter(|entry| entry.intent.step == step);
                 of_step.for_each(|entry| entry.taken_back = true);
             }
-            JournalRecord::TakingBack => self.state = State::Undoing,
+            JournalRecord::TakingBack => self.state = JournalState::Undoing,
             JournalRecord::Left { entries, force, tried, made } => {
                 self.force = force;
                 self.made.extend(made);
@@ -101,7 +103,7 @@ pub(super) fn parse(id: u64, text: &str) -> Result<Option<JournalLog>, Unreadabl
         sound += line.len();
         match (&mut log, record) {
             (None, JournalRecord::Begin(begin)) if begin.schema == SCHEMA => {
-                let (entries, state) = (Vec::new(), State::Running);
+                let (entries, state) = (Vec::new(), JournalState::Running);
                 log = Some(JournalLog {
                     id,
                     begin: *begin,
@@ -136,7 +138,7 @@ fn is_torn(line: &str) -> bool {
 
 fn sound_json(line: &str) -> Option<&str> {
     let (checksum, json) = line.strip_suffix('\n')?.split_once(' ')?;
-    (checksum == sum(json.as_bytes())).then_some(json)
+    (checksum == short_checksum(json.as_bytes())).then_some(json)
 }
 
 fn explain_unknown_record(at: &str, json: &str) -> String {

@@ -19,7 +19,7 @@ use crate::{Error, JOURNALS, System, SystemFailure};
 
 pub use crate::error::Unreadable;
 pub use journal_store::list_journals;
-pub(crate) use journal_store::{Shelf, read};
+pub(crate) use journal_store::{JournalShelf, read};
 pub(crate) use log::{JournalEntry, JournalLog};
 
 const SCHEMA: &str = "hugewise.journal/1";
@@ -48,7 +48,7 @@ pub(crate) enum JournalRecord {
         made: Vec<(String, Option<String>)>,
     },
     End {
-        state: State,
+        state: JournalState,
         at: i64,
     },
 }
@@ -101,7 +101,7 @@ named_enum! {
     /// Where an apply stands.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
-    pub enum State as_str {
+    pub enum JournalState as_str {
         /// It runs, or was killed.
         Running = "running",
         /// It is done.
@@ -122,7 +122,7 @@ named_enum! {
     }
 }
 
-impl State {
+impl JournalState {
     /// Whether nothing of it is left to undo.
     pub const fn is_over(self) -> bool {
         matches!(self, Self::TakenBack | Self::Undone)
@@ -147,7 +147,7 @@ pub struct JournalSummary {
     /// Version of hugewise that applied it.
     pub hugewise: String,
     /// Where it stands.
-    pub state: State,
+    pub state: JournalState,
     /// Titles of the plan's steps.
     pub steps: Vec<String>,
 }
@@ -166,7 +166,7 @@ impl<'a> JournalWriter<'a> {
         plan: &Plan,
         boot_id: Option<String>,
     ) -> Result<Self, Error> {
-        let id = Shelf::read(system)?.next()?;
+        let id = JournalShelf::read(system)?.next()?;
         let journal = Self { system, path: journal_path(id), id, broken: Cell::new(false) };
         let begin = Begin {
             schema: SCHEMA.into(),
@@ -199,9 +199,10 @@ impl<'a> JournalWriter<'a> {
         if self.broken.get() {
             self.truncate_torn_line()?;
         }
-        let written = self
-            .system
-            .append_to_file(&self.path, format!("{} {json}\n", sum(json.as_bytes())).as_bytes());
+        let written = self.system.append_to_file(
+            &self.path,
+            format!("{} {json}\n", short_checksum(json.as_bytes())).as_bytes(),
+        );
         self.broken.set(written.is_err());
         written
     }
@@ -215,7 +216,7 @@ impl<'a> JournalWriter<'a> {
         Ok(())
     }
 
-    pub(crate) fn write_end(&self, state: State) -> Result<(), SystemFailure> {
+    pub(crate) fn write_end(&self, state: JournalState) -> Result<(), SystemFailure> {
         self.add(&JournalRecord::End { state, at: self.system.unix_time() })
     }
 }
@@ -232,7 +233,8 @@ pub(crate) fn journal_path(id: u64) -> String {
     format!("{JOURNALS}/{id:04}{SUFFIX}")
 }
 
-pub(crate) fn sum(bytes: &[u8]) -> String {
+/// The first 8 bytes of SHA-256, in hexadecimal.
+pub(crate) fn short_checksum(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 

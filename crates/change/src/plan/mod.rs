@@ -404,7 +404,7 @@ impl Plan {
             return Err(NotAPlan::Schema(version.schema));
         }
         let plan: Self = serde_json::from_slice(text).map_err(NotAPlan::Changed)?;
-        if plan.checksum != plan.sum() {
+        if plan.checksum != plan.calculate_checksum() {
             return Err(NotAPlan::Checksum);
         }
         Ok(plan)
@@ -412,10 +412,10 @@ impl Plan {
 
     /// Sets the checksum; any change afterwards is refused by [`Plan::from_json`].
     pub fn seal(&mut self) {
-        self.checksum = self.sum();
+        self.checksum = self.calculate_checksum();
     }
 
-    fn sum(&self) -> String {
+    fn calculate_checksum(&self) -> String {
         let rest = Self { checksum: String::new(), ..self.clone() };
         let digest = Sha256::digest(serde_json::to_vec(&rest).unwrap_or_default());
         digest.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,6 +1,6 @@
 //! What is there now: as before, as it was left, or changed by somebody else.
 
-use super::{FoundState, Restorer, UndoOverlay, is_same_file, sum_of};
+use super::{FoundState, Restorer, UndoOverlay, checksum_file, is_same_file};
 use crate::diff::{self, FileView, StateDifference};
 use crate::journal::{Before, JournalEntry, RecordedAfter};
 use crate::plan::{
@@ -159,7 +159,7 @@ impl<'a> Restorer<'a> {
             match self.system.read_file(path) {
                 Ok(now)
                     if is_same_file(now.as_ref(), before.as_ref())
-                        || sum_of(now.as_ref()) == *sum => {}
+                        || checksum_file(now.as_ref()) == *sum => {}
                 Ok(now) => {
                     let (old, new) =
                         (before.as_ref().map(FileView::from), now.as_ref().map(FileView::from));
@@ -183,7 +183,7 @@ impl<'a> Restorer<'a> {
             Ok(now) => now,
             Err(failure) => return FoundState::Unreadable(failure),
         };
-        let sum_now = sum_of(now.as_ref());
+        let sum_now = checksum_file(now.as_ref());
         let made = self.log.made.iter().chain(&self.made_since);
         let is_ours =
             |(path, made): &(String, Option<String>)| *path == line.path && *made == sum_now;

@@ -15,8 +15,9 @@ use crate::outcome::{ProgressListener, RestoreResult, RestoredItem};
 use crate::plan::{Change, FileState};
 use crate::{System, SystemFailure};
 
+/// What becomes of what somebody else has changed since the apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Foreign {
+pub(crate) enum ForeignChanges {
     /// Nothing is taken back at all, and everything that was changed is named.
     Refuse,
     /// It is left as it is and named, and all else is taken back.
@@ -28,7 +29,7 @@ pub(crate) enum Foreign {
 pub(crate) struct Restorer<'a> {
     system: &'a dyn System,
     log: &'a JournalLog,
-    foreign: Foreign,
+    foreign: ForeignChanges,
     /// Steps that are not taken back now, each with the apply that they wait for.
     waits: BTreeMap<usize, u64>,
     /// Files as younger applies have made or found them, by checksum.
@@ -85,7 +86,11 @@ struct UndoOverlay<'a> {
 }
 
 impl<'a> Restorer<'a> {
-    pub(crate) fn new(system: &'a dyn System, log: &'a JournalLog, foreign: Foreign) -> Self {
+    pub(crate) fn new(
+        system: &'a dyn System,
+        log: &'a JournalLog,
+        foreign: ForeignChanges,
+    ) -> Self {
         let killed = log.state.is_unfinished();
         let rebooted = boot_id(system) != log.begin.boot_id;
         let (waits, made_since) = (BTreeMap::new(), Vec::new());
@@ -209,7 +214,7 @@ impl<'a> Restorer<'a> {
     ) {
         let found = match self.inspect_entry(entry, &UndoOverlay::default()) {
             FoundState::Foreign(_) | FoundState::Unreadable(_)
-                if self.foreign == Foreign::Replace =>
+                if self.foreign == ForeignChanges::Replace =>
             {
                 FoundState::Ours
             }
@@ -251,7 +256,7 @@ impl<'a> Restorer<'a> {
     /// Where it is not in root's hands alone, trying again helps nobody.
     fn give_up(&self, path: &str, failure: SystemFailure) -> RestoreResult {
         let why = failure.to_string();
-        if self.foreign == Foreign::Replace || self.system.is_in_other_hands(path) {
+        if self.foreign == ForeignChanges::Replace || self.system.is_in_other_hands(path) {
             RestoreResult::Left { why }
         } else {
             RestoreResult::Failed { why }
@@ -274,8 +279,8 @@ pub(crate) fn is_same_file(one: Option<&FileState>, other: Option<&FileState>) -
     one.map(FileView::from) == other.map(FileView::from)
 }
 
-pub(crate) fn sum_of(file: Option<&FileState>) -> Option<String> {
-    file.map(|file| journal::sum(file.content.bytes()))
+pub(crate) fn checksum_file(file: Option<&FileState>) -> Option<String> {
+    file.map(|file| journal::short_checksum(file.content.bytes()))
 }
 
 /// The same for every try, so that what a crash has left is found.

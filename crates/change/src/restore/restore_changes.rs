@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Foreign, FoundState, Restorer, TakenBack, check_success, is_same_file, sum_of, temporary_name,
+    ForeignChanges, FoundState, Restorer, TakenBack, check_success, checksum_file, is_same_file,
+    temporary_name,
 };
 use crate::diff::StateDifference;
-use crate::journal::{Before, JournalEntry, RecordedAfter, State};
+use crate::journal::{Before, JournalEntry, JournalState, RecordedAfter};
 use crate::outcome::{ApplyEvent, ProgressListener, RestoreResult};
 use crate::plan::{CommandChange, FileChange, FileState, PoolRef, ValueChange};
 use crate::{SystemFailure, values};
@@ -178,7 +179,8 @@ impl Restorer<'_> {
             }
             // A command whose end is known has its files' sums, whatever was killed later but an
             // undo.
-            let unsure = self.killed && (entry.after.is_none() || self.log.state != State::Running);
+            let unsure =
+                self.killed && (entry.after.is_none() || self.log.state != JournalState::Running);
             let ours = unsure
                 || command.undo.is_none()
                 || now.as_ref().is_ok_and(|now| rewritten.left_by_us(path, now.as_ref()));
@@ -207,7 +209,7 @@ impl Restorer<'_> {
     ) -> Option<RestoreResult> {
         match failure.map(|failure| failure.to_string()) {
             // Whoever the server belongs to decides what it answers.
-            Some(why) if command.user.is_some() || self.foreign == Foreign::Replace => {
+            Some(why) if command.user.is_some() || self.foreign == ForeignChanges::Replace => {
                 Some(RestoreResult::Left { why })
             }
             Some(why) => Some(RestoreResult::Failed { why }),
@@ -231,7 +233,7 @@ impl Restorer<'_> {
             && ours
             && let Ok(left) = self.system.read_file(path)
         {
-            done.made.push((path.to_owned(), sum_of(left.as_ref())));
+            done.made.push((path.to_owned(), checksum_file(left.as_ref())));
         }
         done.add(path, result.unwrap_or_else(|failure| self.give_up(path, failure)));
     }
@@ -284,7 +286,7 @@ impl<'a> Rewritten<'a> {
             };
             for (place, (path, before)) in files.iter().enumerate() {
                 rewritten.before.entry(path).or_insert(before.as_ref());
-                rewritten.known.insert((path, sum_of(before.as_ref())));
+                rewritten.known.insert((path, checksum_file(before.as_ref())));
                 rewritten.known.extend(sums.get(place).map(|sum| (path.as_str(), sum.clone())));
             }
         }
@@ -296,7 +298,7 @@ impl<'a> Rewritten<'a> {
     }
 
     fn left_by_us(&self, path: &str, now: Option<&FileState>) -> bool {
-        self.known.contains(&(path, sum_of(now)))
+        self.known.contains(&(path, checksum_file(now)))
     }
 }
 

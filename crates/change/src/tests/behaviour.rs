@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use hugewise_model::PageCount;
 
 use crate::apply::ApplyOptions;
-use crate::journal::{self, State};
+use crate::journal::{self, JournalState};
 use crate::outcome::{ApplyEnd, ApplyEvent, ApplyResult, StepResult, Undone};
 use crate::plan::{CommandChange, FileChange, PlanRefusal, PoolRef, ValueChange};
 use crate::testing::{Machine, assert_same};
@@ -182,7 +182,7 @@ fn what_cannot_be_taken_back_is_said_and_tried_again() {
     machine.fails.set("daemon-reload");
     let stuck = undone(&machine).unwrap();
     assert!(!stuck.complete);
-    assert_eq!(journal::list_journals(&machine).unwrap().0[0].state, State::Stuck);
+    assert_eq!(journal::list_journals(&machine).unwrap().0[0].state, JournalState::Stuck);
     assert!(
         matches!(applied(&machine, &plan), Err(Error::Failed(_))),
         "an apply waits until that is put right"
@@ -514,7 +514,7 @@ fn journals_are_kept_and_listed() {
     applied(&machine, &first).unwrap();
     let group = ValueChange::new("/proc/sys/vm/hugetlb_shm_group", "7");
     applied(&machine, &of(&machine, vec![step("two").with_change(group)])).unwrap();
-    let states = || -> Vec<(String, State)> {
+    let states = || -> Vec<(String, JournalState)> {
         journal::list_journals(&machine)
             .unwrap()
             .0
@@ -522,7 +522,7 @@ fn journals_are_kept_and_listed() {
             .map(|one| (one.id, one.state))
             .collect()
     };
-    assert_eq!(states(), [("1".into(), State::Done), ("2".into(), State::Done)]);
+    assert_eq!(states(), [("1".into(), JournalState::Done), ("2".into(), JournalState::Done)]);
     assert_eq!(journal::list_journals(&machine).unwrap().0[1].steps, ["two"]);
     let by_id = |id: &str| undo_apply(&machine, Some(id), false, &mut |_| {});
     assert_eq!(by_id("3"), Err(Error::NoSuchJournal("3".into())));
@@ -531,7 +531,7 @@ fn journals_are_kept_and_listed() {
     assert_eq!(by_id("1"), Err(Error::AlreadyUndone("1".into())));
     assert_eq!(undone(&machine).unwrap().journal, "2");
     assert_eq!(undone(&machine), Err(Error::NothingToUndo));
-    assert_eq!(states(), [("1".into(), State::Undone), ("2".into(), State::Undone)]);
+    assert_eq!(states(), [("1".into(), JournalState::Undone), ("2".into(), JournalState::Undone)]);
     assert_eq!((machine.get(SYSCTL), recover_interrupted(&machine, &mut |_| {})), (None, Ok(None)));
     let mode = |path: &str| {
         fs::symlink_metadata(machine.path(path))

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use crate::apply::ApplyOptions;
-use crate::journal::{self, State};
+use crate::journal::{self, JournalState};
 use crate::outcome::{ApplyEnd, RestoreResult, Undone};
 use crate::plan::{CommandChange, FileChange, PoolRef, ValueChange};
 use crate::testing::{Fate, MOMENTS, Machine, Seen, assert_same};
@@ -66,7 +66,7 @@ fn by_id(machine: &Machine, id: &str, force: bool) -> Result<Undone, Error> {
     undo_apply(machine, Some(id), force, &mut |_| {})
 }
 
-fn states(machine: &Machine) -> BTreeMap<String, State> {
+fn states(machine: &Machine) -> BTreeMap<String, JournalState> {
     journal::list_journals(machine).unwrap().0.into_iter().map(|one| (one.id, one.state)).collect()
 }
 
@@ -112,7 +112,7 @@ fn in_whatever_order_what_was_before_all_of_them_comes_back() {
             }
             assert_same(&machine.seen(), &before, &format!("{order:?}, forced: {force}"));
             assert!(
-                states(&machine).values().all(|state| *state == State::Undone),
+                states(&machine).values().all(|state| *state == JournalState::Undone),
                 "{:?}",
                 states(&machine)
             );
@@ -141,7 +141,7 @@ fn what_a_younger_apply_has_set_stays_until_that_one_is_undone() {
         Some("0"),
         "nobody has changed that since"
     );
-    assert_eq!(states(&machine)["1"], State::Waiting);
+    assert_eq!(states(&machine)["1"], JournalState::Waiting);
     // An apply in between finds nothing to bring to an end, and is above all of them.
     assert_eq!(recover_interrupted(&machine, &mut |_| {}), Ok(None));
     by_id(&machine, "3", false).unwrap();
@@ -319,7 +319,7 @@ fn what_came_between_two_applies_is_nobodys_to_take_silently() {
     let undone = by_id(&machine, "2", false).unwrap();
     assert_eq!(machine.get(SYSCTL).as_deref(), Some("vm.nr_hugepages = 77\n"), "{undone:?}");
     assert!(!undone.complete && undone.describe_leftovers()[0].contains(SYSCTL), "{undone:?}");
-    assert_eq!(states(&machine)["1"], State::UndoneExcept);
+    assert_eq!(states(&machine)["1"], JournalState::UndoneExcept);
     assert!(by_id(&machine, "1", true).unwrap().complete);
     assert_eq!(machine.get(SYSCTL), None);
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use crate::apply::ApplyOptions;
-use crate::journal::{self, State};
+use crate::journal::{self, JournalState};
 use crate::outcome::{ApplyEnd, ApplyResult, RestoreResult, Undone};
 use crate::plan::{FileChange, ValueChange};
 use crate::testing::{Fate, Machine, Moment, assert_same};
@@ -37,7 +37,7 @@ fn applied(machine: &Machine, steps: Vec<Step>) -> Result<ApplyResult, Error> {
     apply_plan(&prepared(machine, steps), machine, ApplyOptions::default(), &mut |_| {})
 }
 
-fn state(machine: &Machine, id: &str) -> State {
+fn state(machine: &Machine, id: &str) -> JournalState {
     journal::list_journals(machine).unwrap().0.into_iter().find(|one| one.id == id).unwrap().state
 }
 
@@ -115,7 +115,7 @@ fn an_interrupted_apply_ends_whatever_an_owner_does_to_his_folder() {
         assert_eq!(machine.get(THP).as_deref(), Some("madvise"), "{what}");
         assert_eq!(
             (state(&machine, "1"), find_unfinished_apply(&machine).unwrap().0),
-            (State::UndoneExcept, None),
+            (JournalState::UndoneExcept, None),
             "{what}"
         );
         // Whoever applies something else is not stopped by it.
@@ -174,7 +174,7 @@ fn a_forced_undo_ends_too_and_can_be_tried_again() {
             undone.restored.iter().any(|one| matches!(one.result, RestoreResult::Left { .. })),
             "{what}: {undone:?}"
         );
-        assert_eq!(state(&machine, "1"), State::UndoneExcept, "{what}");
+        assert_eq!(state(&machine, "1"), JournalState::UndoneExcept, "{what}");
         assert_eq!(
             undo_apply(&machine, None, false, &mut |_| {}),
             Err(Error::NothingToUndo),
@@ -207,14 +207,14 @@ fn an_apply_that_fails_ends_as_well() {
     assert!(applied.notes.iter().any(|note| note.contains(DROP_IN)), "{applied:?}");
     assert_eq!(
         (machine.get(THP).as_deref(), state(&machine, "1")),
-        (Some("madvise"), State::UndoneExcept)
+        (Some("madvise"), JournalState::UndoneExcept)
     );
     assert_eq!(find_unfinished_apply(&machine).unwrap().0, None);
 }
 
 /// A line as hugewise writes it.
 fn line(json: &str) -> String {
-    format!("{} {json}\n", journal::sum(json.as_bytes()))
+    format!("{} {json}\n", journal::short_checksum(json.as_bytes()))
 }
 
 #[test]

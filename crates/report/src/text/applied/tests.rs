@@ -1,5 +1,5 @@
 use hugewise_change::ApplyResult;
-use hugewise_change::journal::{State, Unreadable};
+use hugewise_change::journal::{JournalState, Unreadable};
 use hugewise_change::outcome::{AppliedStep, RestoredItem};
 use hugewise_model::PageCount;
 
@@ -178,7 +178,7 @@ pub(crate) fn sample_journals() -> [JournalSummary; 2] {
         state,
         steps: vec!["600 pages of 2 MiB".into(), "pages at boot".into()],
     };
-    [summary("7", State::Done), summary("6", State::Undone)]
+    [summary("7", JournalState::Done), summary("6", JournalState::Undone)]
 }
 
 #[test]
