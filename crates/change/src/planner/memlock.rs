@@ -63,18 +63,7 @@ pub(super) fn plan_memlock(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
             raise_unit_memlock(ask, draft, instance, &mut units);
         }
     }
-    let has_rings = |instance: &&Instance| {
-        instance.ring_bytes.is_some() && ask.calls_for(&memlock_remedy(instance))
-    };
-    for instance in ask.instances.iter().filter(has_rings) {
-        let by_unit =
-            instance.unit.is_some() || ipc_privileges::unit_of(ask.host, instance).is_some();
-        if by_unit {
-            raise_unit_memlock(ask, draft, instance, &mut units);
-        } else if owners.insert(instance.owner.clone()) {
-            raise_login_memlock(ask, draft, instance, true);
-        }
-    }
+    raise_memlock_for_rings(ask, draft, &mut owners, &mut units);
     for (lines, whose) in to_others {
         draft.explained.extend(whose.iter().map(|instance| memlock_remedy(instance)));
         let only = match whose.as_slice() {
@@ -82,6 +71,27 @@ pub(super) fn plan_memlock(ask: &PlanRequest<'_>, draft: &mut Draft<'_>) {
             _ => None,
         };
         draft.add_instruction(memlock_step_title(&whose), &lines, Risk::Restart, only);
+    }
+}
+
+/// Servers whose io_uring rings are charged to the limit.
+fn raise_memlock_for_rings(
+    ask: &PlanRequest<'_>,
+    draft: &mut Draft<'_>,
+    owners: &mut BTreeSet<String>,
+    units: &mut BTreeSet<String>,
+) {
+    let has_rings = |instance: &&Instance| {
+        instance.ring_bytes.is_some() && ask.calls_for(&memlock_remedy(instance))
+    };
+    for instance in ask.instances.iter().filter(has_rings) {
+        let by_unit =
+            instance.unit.is_some() || ipc_privileges::unit_of(ask.host, instance).is_some();
+        if by_unit {
+            raise_unit_memlock(ask, draft, instance, units);
+        } else if owners.insert(instance.owner.clone()) {
+            raise_login_memlock(ask, draft, instance, true);
+        }
     }
 }
 
