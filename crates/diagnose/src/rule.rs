@@ -201,9 +201,9 @@ impl Rule {
     pub(crate) fn of_host(
         &self,
         facts: &RuleFacts<'_>,
-        look: impl Fn(&RuleFacts<'_>) -> HostResult,
+        check: impl Fn(&RuleFacts<'_>) -> HostResult,
     ) -> Vec<RuleVerdict> {
-        match look(facts) {
+        match check(facts) {
             Ok(findings) => {
                 findings.into_iter().map(|finding| self.finished(facts, finding)).collect()
             }
@@ -215,14 +215,14 @@ impl Rule {
     pub(crate) fn of_each(
         &self,
         facts: &RuleFacts<'_>,
-        look: impl Fn(&RuleFacts<'_>, &Instance) -> InstanceResult,
+        check: impl Fn(&RuleFacts<'_>, &Instance) -> InstanceResult,
     ) -> Vec<RuleVerdict> {
         if let (true, Some(why)) =
             (facts.instances.is_empty(), facts.host.processes.unknown_reason())
         {
             return vec![self.unknown_verdict(None, Missing::Host(Lack::new("processes", why)))];
         }
-        let answer = |instance| match look(facts, instance) {
+        let answer = |instance| match check(facts, instance) {
             Ok(finding) => finding.map(|finding| {
                 let level = self.level_of_failing_start(facts, instance, finding.level);
                 self.finished(facts, Finding { level, ..finding })

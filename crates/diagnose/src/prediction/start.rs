@@ -73,7 +73,7 @@ enum LimitEffect {
 
 impl ServerStart<'_> {
     /// What the server asks for, on pages of the size that it gets.
-    fn request(&self) -> &NextStart {
+    fn fitted_request(&self) -> &NextStart {
         match &self.fit {
             StartFit::Moves { request, .. } => request,
             StartFit::Fits | StartFit::Ends(_) => &self.request,
@@ -82,7 +82,7 @@ impl ServerStart<'_> {
 
     pub(super) fn page_sizes(&self) -> impl Iterator<Item = PageSize> {
         let asks = self.request.asks_for_huge_pages() && !matches!(self.fit, StartFit::Ends(_));
-        let demands = self.request().demands.iter().filter(move |_| asks);
+        let demands = self.fitted_request().demands.iter().filter(move |_| asks);
         demands.map(|demand| demand.page_size)
     }
 
@@ -102,7 +102,7 @@ impl ServerStart<'_> {
     }
 
     fn check_settings(&self) -> Option<StageForecast> {
-        let request = self.request();
+        let request = self.fitted_request();
         let setting = request.setting.as_ref().map(ToString::to_string);
         match request.asked {
             HugePageMode::No | HugePageMode::Cannot => {
@@ -130,7 +130,7 @@ impl ServerStart<'_> {
             let coverage = Coverage::DoesNotStart;
             return Some(StageForecast::blocked(coverage, Obstacle::Segments, why));
         }
-        let refused = coverage_without_pages(self.request().asked);
+        let refused = coverage_without_pages(self.fitted_request().asked);
         match check_right(self.host, self.instance, privileges, self.memlock) {
             (LinkState::Ok, _) => {}
             (LinkState::Unknown, why) => return Some(StageForecast::unknown(why)),
@@ -155,7 +155,7 @@ impl ServerStart<'_> {
 
     /// What comes of the pages that it finds, as far as the errors of estimates make no difference.
     fn predict_pages(&self) -> StageForecast {
-        let demands = &self.request().demands;
+        let demands = &self.fitted_request().demands;
         let told = self.predict_exactly(demands, &self.supplies);
         if told.rank().is_none() {
             return told;
@@ -217,7 +217,7 @@ impl ServerStart<'_> {
         match self.obtain_pages(demands, supplies) {
             Err(settled) => settled,
             Ok(ObtainedPages { most, too_few, begins, short: Some(why), .. }) => {
-                let insists = self.request().asked == HugePageMode::Must && !begins;
+                let insists = self.fitted_request().asked == HugePageMode::Must && !begins;
                 // A Java machine switches large pages off where there is not one.
                 let goes_without = start_behavior(self.instance).goes_without_any
                     && most + too_few == PageCount::ZERO;
@@ -301,7 +301,7 @@ impl ServerStart<'_> {
         let (page, pages) = (demand.page_size, found.pages);
         let lacking = demand.pages.saturating_sub(pages);
         let too_few = pages;
-        if can_raise_pool(self.memory, self.request(), lacking, page)
+        if can_raise_pool(self.memory, self.fitted_request(), lacking, page)
             || can_begin(self.instance, page, pages, demand.pages)
         {
             let (least, most) = (demand.pages, demand.pages);
@@ -314,7 +314,7 @@ impl ServerStart<'_> {
             };
         }
         let begins = finds_essential_pages(self.instance, page, pages);
-        let takes_some = (takes_part(self.instance, self.request()) || begins)
+        let takes_some = (takes_part(self.instance, self.fitted_request()) || begins)
             && pages >= smallest_piece(self.instance, page);
         let (least, most) = if takes_some {
             pages_partly_taken(self.instance, page, pages)
@@ -372,8 +372,8 @@ impl ServerStart<'_> {
         };
         let piece = smallest_piece(self.instance, page).to_bytes(page);
         let why = refused.in_words();
-        if !takes_part(self.instance, self.request()) || piece > refused.room {
-            let coverage = coverage_without_pages(self.request().asked);
+        if !takes_part(self.instance, self.fitted_request()) || piece > refused.room {
+            let coverage = coverage_without_pages(self.fitted_request().asked);
             return Ok(LimitEffect::Decides(coverage, why));
         }
         let mapped = PageCount(refused.room.get() / page.bytes().get());
@@ -412,7 +412,7 @@ impl ServerStart<'_> {
 
     /// Files may have been changed since its start, by less than mappings tell.
     fn perhaps_short(&self, supplies: &Supplies) -> Option<String> {
-        let demands = &self.request().demands;
+        let demands = &self.fitted_request().demands;
         self.instance.possible_demands.iter().find_map(|perhaps| {
             let takes = demands.iter().any(|demand| demand.page_size == perhaps.page_size);
             let page = demands.first().filter(|_| !takes).unwrap_or(perhaps).page_size;
