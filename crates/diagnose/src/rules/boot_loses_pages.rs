@@ -73,7 +73,25 @@ fn check_boot_loses_pages(facts: &RuleFacts<'_>, instance: &Instance) -> Instanc
     if let Some(asleep) = &instance.stopped {
         evidence.push(format!("it does not run now; {}", asleep.at_boot.boot_evidence()));
     }
-    let mut remedies = match boot.obstacle {
+    let mut remedies = remedies_for_obstacle(facts, instance, boot.obstacle, &start);
+    // Of one that is down every link is new: the next one is not found at its first start alone.
+    if instance.is_stopped() {
+        for remedy in cause::right_to_pages(facts.host, facts.situation.locked(), instance) {
+            if !remedies.contains(&remedy) {
+                remedies.push(remedy);
+            }
+        }
+    }
+    Ok(Some(RULE.new_finding(level, Some(instance), summary, short, evidence, remedies)))
+}
+
+fn remedies_for_obstacle(
+    facts: &RuleFacts<'_>,
+    instance: &Instance,
+    obstacle: Option<Obstacle>,
+    start: &NextStart,
+) -> Vec<Remedy> {
+    match obstacle {
         Some(Obstacle::Right) => match remedy_login_at_boot(facts, instance) {
             Some(remedy) => vec![remedy],
             None => remedies_for_right(facts, instance),
@@ -99,16 +117,7 @@ fn check_boot_loses_pages(facts: &RuleFacts<'_>, instance: &Instance) -> Instanc
             let keep = |demand: &Demand| facts.keep_at_boot(demand.page_size, Some(instance));
             start.demands.iter().map(keep).collect()
         }
-    };
-    // Of one that is down every link is new: the next one is not found at its first start alone.
-    if instance.is_stopped() {
-        for remedy in cause::right_to_pages(facts.host, facts.situation.locked(), instance) {
-            if !remedies.contains(&remedy) {
-                remedies.push(remedy);
-            }
-        }
     }
-    Ok(Some(RULE.new_finding(level, Some(instance), summary, short, evidence, remedies)))
 }
 
 pub(super) fn remedies_for_right(facts: &RuleFacts<'_>, instance: &Instance) -> Vec<Remedy> {
