@@ -91,7 +91,7 @@ fn read(excerpt: &Excerpt) -> Option<LogReport> {
     report.started_at = lines.first().and_then(|line| parse_timestamp(line));
     let mut start = JvmLogStart::default();
     for line in lines {
-        start.read(line, &mut report);
+        start.read_line(line, &mut report);
     }
     start.decide_verdict(&mut report);
     Some(report)
@@ -137,8 +137,22 @@ struct JvmLogStart {
 }
 
 impl JvmLogStart {
-    fn read(&mut self, line: &str, report: &mut LogReport) {
-        let pagesize = line.contains("[pagesize");
+    fn read_line(&mut self, line: &str, report: &mut LogReport) {
+        let is_of_pages = line.contains("[pagesize");
+        if self.read_error(line) {
+            report.add_error(line);
+        } else if self.read_support(line) {
+            report.add_evidence(line);
+        } else if is_of_pages && let Some(region) = parse_region(line) {
+            self.record_region(&region);
+            report.add_evidence(line);
+        } else if !is_of_pages && self.heap.is_some() {
+            self.closed = true;
+        }
+    }
+
+    /// What was refused, or switched off; whether the line says so.
+    fn read_error(&mut self, line: &str) -> bool {
         if line.contains("Failed to reserve")
             || line.contains("Failed to commit large pages memory")
         {
@@ -150,50 +164,48 @@ impl JvmLogStart {
                 .split_once("page size: ")
                 .and_then(|(_, rest)| PageSize::new(parse_amount(rest)?.get()));
             self.huge = size.or(self.huge);
-            report.add_error(line);
         } else if line.contains("UseLargePages disabled")
             || line.contains("Large pages using UseSHM are not configured")
             || line.contains("HugeTLBFS is not configured")
         {
             self.disabled = true;
-            report.add_error(line);
         } else if line.contains("Failed to allocate initial Java heap")
             || line.contains("Failed to reserve address space for Java heap")
             || line.contains("# There is insufficient memory for the Java Runtime Environment")
         {
             self.aborted = true;
-            report.add_error(line);
         } else if line.contains("Failed to commit memory (") {
-            report.add_error(line);
+            // ZGC's next line says what it could have.
         } else if let Some((_, rest)) = line.split_once("os::commit_memory(0x") {
             self.read_refusal(rest);
-            report.add_error(line);
         } else if let Some((_, rest)) = line.split_once("Forced to lower max Java heap size from ")
         {
             let amounts = rest.split_once(" to ");
             self.lowered =
                 amounts.and_then(|(from, to)| Some((parse_amount(from)?, parse_amount(to)?)));
-            report.add_error(line);
         } else if is_openj9_page_message(line) {
             self.openj9 = true;
             self.aborted |= line.contains("GC032E");
             self.disabled |= line.contains(" could not be satisfied");
-            report.add_error(line);
         } else if self.refused > 0
             && line.contains("# A fatal error has been detected by the Java Runtime Environment")
         {
             self.aborted = true;
-            report.add_error(line);
-        } else if line.contains("Large page support disabled") {
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Whether it asks for large pages, and which; whether the line says so.
+    fn read_support(&mut self, line: &str) -> bool {
+        if line.contains("Large page support disabled") {
             self.disabled = true;
-            report.add_evidence(line);
         } else if line.contains("UseLargePages=1") {
             self.transparent = line.contains("UseTransparentHugePages=1");
             self.asked = !self.transparent;
-            report.add_evidence(line);
         } else if line.contains("UseTransparentHugePages=1") {
             self.transparent = true;
-            report.add_evidence(line);
         } else if let Some((_, support)) = line.split_once("Large Page Support: ") {
             // Other collectors print the same word, but also the place of their heap.
             self.zgc = match support.trim() {
@@ -202,17 +214,13 @@ impl JvmLogStart {
                 _ => self.zgc,
             };
             self.transparent |= support.contains("Transparent");
-            report.add_evidence(line);
         } else if let Some((_, rest)) = line.split_once("Default large page size: ") {
             self.asked |= line.contains("Large page support enabled") && !self.transparent;
             self.huge = self.huge.or_else(|| PageSize::new(parse_amount(rest)?.get()));
-            report.add_evidence(line);
-        } else if pagesize && let Some(region) = parse_region(line) {
-            self.record_region(&region);
-            report.add_evidence(line);
-        } else if !pagesize && self.heap.is_some() {
-            self.closed = true;
+        } else {
+            return false;
         }
+        true
     }
 
     /// `0x0000000745a00000, 3126853632, 2097152, 0) failed; error='...' (errno=12)`: bytes, and the
