@@ -70,6 +70,44 @@ pub(crate) fn boot(now: &Kernel, files: &Files) -> Kernel {
         .filter_map(|word| word.strip_prefix("default_hugepagesz="))
         .next_back();
     kernel.default = default.map_or(MIB_2, |size| if size == "1G" { GIB_1 } else { MIB_2 });
+    if now.old {
+        boot_old_kernel(&mut kernel, entry);
+    } else {
+        boot_kernel(&mut kernel, entry);
+    }
+    for (path, value) in writes(files) {
+        write(&mut kernel, &path, &value);
+    }
+    kernel
+}
+
+/// mm/hugetlb.c before 5.8: counts before any `hugepagesz=` are the default size's, unless that has
+/// one of its own, and are made when it is too late for gigantic pages (hugetlb_init_hstates()).
+/// Before 5.16 a count is read as far as it is a number (sscanf's %lu): a node's, as if it were all.
+fn boot_old_kernel(kernel: &mut Kernel, entry: &str) {
+    let (mut named, mut of_default) = (None, 0);
+    for word in entry.split_whitespace() {
+        match word.split_once('=') {
+            Some(("hugepagesz", "1G" | "1048576K")) => named = Some(GIB_1),
+            Some(("hugepagesz", _)) => named = Some(MIB_2),
+            Some(("hugepages", count)) => {
+                let digits: String = count.chars().take_while(char::is_ascii_digit).collect();
+                let count = digits.parse().unwrap();
+                match named {
+                    Some(size) => kernel.write_pool(size, None, count),
+                    None => of_default = count,
+                }
+            }
+            _ => {}
+        }
+    }
+    let is_free = kernel.pools.get(&MIB_2).is_none_or(|pool| pool.total() == 0);
+    if kernel.default == MIB_2 && of_default > 0 && is_free {
+        kernel.write_pool(MIB_2, None, of_default);
+    }
+}
+
+fn boot_kernel(kernel: &mut Kernel, entry: &str) {
     let mut size = kernel.default;
     for word in entry.split_whitespace() {
         match word.split_once('=') {
@@ -78,12 +116,6 @@ pub(crate) fn boot(now: &Kernel, files: &Files) -> Kernel {
             Some(("hugepagesz", _)) => size = MIB_2,
             Some(("hugepages", count)) => match count.parse() {
                 Ok(count) => kernel.write_pool(size, None, count),
-                // Before 5.16 the kernel reads a number as far as there is one (sscanf's %lu): a
-                // node's, as if it were all.
-                Err(_) if now.old => {
-                    let digits: String = count.chars().take_while(char::is_ascii_digit).collect();
-                    kernel.write_pool(size, None, digits.parse().unwrap());
-                }
                 Err(_) => {
                     // mm/hugetlb.c's hugepages_setup(): a count a node, for nodes that are there.
                     for (node, count) in count.split(',').filter_map(|part| part.split_once(':')) {
@@ -98,10 +130,6 @@ pub(crate) fn boot(now: &Kernel, files: &Files) -> Kernel {
             _ => {}
         }
     }
-    for (path, value) in writes(files) {
-        write(&mut kernel, &path, &value);
-    }
-    kernel
 }
 
 /// A write to a file of the kernel; whether it is one that is known here.
