@@ -165,7 +165,7 @@ fn rate_server_events(events: &[(Moment, &LogEvent)]) -> SignatureStrength {
         || count_events(events, LogEventKind::ServerRefused) > 0
         || count_events(events, LogEventKind::ServerKilled) > 0
         || count_events(events, LogEventKind::HostSwapped) > 0
-        || count_events(events, LogEventKind::MemoryRefused) >= FEW
+        || count_events(events, LogEventKind::MemoryRefused) > 0
         || count_events(events, LogEventKind::DiskWait) >= FEW
         || count_events(events, LogEventKind::ServerTrouble) >= REFUSALS;
     if clear { SignatureStrength::Clear } else { SignatureStrength::Weak }

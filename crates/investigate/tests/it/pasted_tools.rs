@@ -355,7 +355,7 @@ fn pages_in_a_row_that_several_tasks_do_not_get_are_memory_in_pieces() {
 }
 
 #[test]
-fn a_server_that_is_refused_memory_again_and_again_is_an_incident() {
+fn a_server_that_is_refused_memory_is_an_incident() {
     let line = |second: u32| {
         format!(
             "2022-07-13 07:32:0{second}.922 CEST [58398]: LOG:  could not fork new process for \
@@ -363,9 +363,10 @@ fn a_server_that_is_refused_memory_again_and_again_is_an_incident() {
         )
     };
     let refused = |times: u32| -> String { (0..times).map(line).collect() };
-    let told = verdict_of_log("postgresql.log", &refused(3));
-    assert_eq!(told, Some((IncidentVerdict::OutOfMemory, Confidence::Low)));
-    assert_eq!(verdict_of_log("postgresql.log", &refused(2)), None);
+    for times in [1, 3] {
+        let told = verdict_of_log("postgresql.log", &refused(times));
+        assert_eq!(told, Some((IncidentVerdict::OutOfMemory, Confidence::Low)));
+    }
     let swapped = "Tue Jul 08 10:21:44 2014\nWARNING: Heavy swapping observed on system in last 5 \
                    mins.\npct of memory swapped in [2.70%] pct of memory swapped out [0.00%].\n";
     let told = verdict_of_log("alert_ORCL.log", swapped);
@@ -645,4 +646,45 @@ fn an_allocation_that_stalled_for_seconds_is_reclaim_up_to_eight_pages() {
     let reclaim = Some((IncidentVerdict::ReclaimStorm, Confidence::Low));
     assert_eq!([told(0), told(1), told(3)], [reclaim; 3]);
     assert_eq!(told(4), None);
+}
+
+/// A report of 497 of 507 MB that are free, as an ARM board printed it before it found nobody to kill; and
+/// the same of a host without memory.
+#[test]
+fn a_panic_for_memory_with_memory_left_is_none_of_the_host() {
+    let told = |free: u32| {
+        let text = format!(
+            "[   74.592755] Normal free:{free}kB min:2848kB low:3560kB high:4272kB active_anon:0kB \
+             present:524288kB managed:507108kB mlocked:0kB\n[   74.690857] [ pid ]   uid  tgid total_vm      \
+             rss nr_ptes nr_pmds swapents oom_score_adj name\n[   74.699457] Kernel panic - not syncing: Out \
+             of memory and no killable processes...\n"
+        );
+        verdict_of_log("console", &text).map(|(verdict, _)| verdict)
+    };
+    assert_eq!(told(497_168), Some(IncidentVerdict::KernelCrash));
+    assert_eq!(told(2_168), Some(IncidentVerdict::OutOfMemory));
+}
+
+/// Traces of Linux 4.2 and 6.18 without their first lines.
+#[test]
+fn traces_without_a_head_tell_an_oops_and_a_panic() {
+    let oops = |flags: &str| {
+        let text = format!(
+            "[150574.098783] CPU: 16 PID: 3334 Comm: postgres Tainted: {flags}   4.2.2_1 #1\n\
+             [150574.104331] RIP: 0010:[<ffffffff811a36b5>]  [<ffffffff811a36b5>] __kmalloc_node+0x135/0x2e0\n\
+             [150574.106154] RSP: 0018:ffff8807ad72bb78  EFLAGS: 00010246\n"
+        );
+        verdict_of_log("dmesg", &text).map(|(verdict, _)| verdict)
+    };
+    assert_eq!(oops("P      D    OE"), Some(IncidentVerdict::KernelCrash));
+    assert_eq!(oops("P           OE"), None);
+    let panic = |killer: &str| {
+        let text = format!(
+            "[ 4155.662584]  vpanic+0xdb/0x290\n[ 4155.663637]  panic+0x6b/0x6b\n[ 4155.664616]  \
+             {killer}.cold+0x2d/0x78\n[ 4155.665996]  __alloc_pages_slowpath.constprop.0+0xc25/0xfa0\n"
+        );
+        verdict_of_log("console", &text).map(|(verdict, _)| verdict)
+    };
+    assert_eq!(panic("out_of_memory"), Some(IncidentVerdict::OutOfMemory));
+    assert_eq!(panic("watchdog"), None);
 }

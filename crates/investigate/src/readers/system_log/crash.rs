@@ -28,10 +28,18 @@ const OOPS: &[&str] = &[
     "double fault: 0000 [#",
 ];
 
+/// Lines of a trace between the words that make one sign.
+const NEAR: usize = 10;
+
 /// Collects the lines of one oops, of which the first says what it was.
 #[derive(Debug, Default)]
 pub(super) struct CrashLines {
     oops: Option<usize>,
+    /// Whether an oops or a panic was told, in words or by a trace.
+    told: bool,
+    /// Lines since one that is tainted by a death, and since a frame of panic().
+    tainted: Option<usize>,
+    panicking: Option<usize>,
 }
 
 impl CrashLines {
@@ -40,7 +48,7 @@ impl CrashLines {
             .strip_prefix("Kernel panic - not syncing: ")
             .or_else(|| message.strip_prefix("Kernel panic: "))
         {
-            self.oops = None;
+            (self.oops, self.told) = (None, true);
             let reason = shorten_reason(reason);
             let what = format!("the kernel panicked: {reason}");
             return Some(LogEvent::new(LogEventKind::Panic, what));
@@ -52,11 +60,57 @@ impl CrashLines {
             }
             return None;
         }
-        let reason = parse_oops(message)?;
-        self.oops = Some(0);
+        let Some(reason) = parse_oops(message) else { return self.parse_headless_trace(message) };
+        (self.oops, self.told) = (Some(0), true);
         let what = format!("the kernel found itself in error (oops): {}", shorten_reason(reason));
         Some(LogEvent::new(LogEventKind::Oops, what))
     }
+}
+
+impl CrashLines {
+    /// Traces whose first lines are missing: registers of a kernel in which a task has died of an error
+    /// before (taint D), and panic() called by out_of_memory().
+    fn parse_headless_trace(&mut self, message: &str) -> Option<LogEvent> {
+        for lines in [&mut self.tainted, &mut self.panicking] {
+            *lines = lines.map(|lines| lines + 1).filter(|lines| *lines <= NEAR);
+        }
+        if self.told {
+            return None;
+        }
+        if message.starts_with("CPU: ") && is_tainted_by_death(message) {
+            self.tainted = Some(0);
+        }
+        if self.tainted.is_some() && message.starts_with("RIP: ") {
+            self.told = true;
+            let what = "the kernel had found itself in error (oops), by its taint D";
+            return Some(LogEvent::new(LogEventKind::Oops, what));
+        }
+        let (frame, _) = message.split_once("+0x")?;
+        let name = frame.rsplit([' ', ']']).next().unwrap_or(frame);
+        match name.split('.').next().unwrap_or(name) {
+            "panic" | "vpanic" => self.panicking = Some(0),
+            "out_of_memory" if self.panicking.is_some() => {
+                self.told = true;
+                let what = "panicked, because the host was out of memory (panic() under \
+                            out_of_memory() in the trace)";
+                return Some(LogEvent::new(LogEventKind::OutOfMemory, what));
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+/// `CPU: 16 PID: 3334 Comm: postgres Tainted: P      D    OE   4.2.2_1 #1`; since 6.12 `Tainted: [D]=DIE,
+/// [O]=OOT_MODULE`. A process's name comes before.
+fn is_tainted_by_death(message: &str) -> bool {
+    let Some((_, rest)) = message.rsplit_once(" Tainted: ") else { return false };
+    let flags = rest.split_ascii_whitespace().take_while(|word| !word.contains('.'));
+    flags.into_iter().any(|word| {
+        let letters = word.split_once(']').map_or(word, |(letter, _)| letter);
+        let letters = letters.trim_start_matches('[');
+        letters.contains('D') && letters.bytes().all(|letter| letter.is_ascii_uppercase())
+    })
 }
 
 fn parse_oops(message: &str) -> Option<&str> {

@@ -23,6 +23,9 @@ pub(super) struct MemoryInfo {
     shared: Option<u64>,
     /// KiB of page tables that nodes or zones tell of themselves.
     node_tables: Option<u64>,
+    /// KiB that zones manage and that are free in them, and whether one has less than its marks.
+    zones: (u64, u64),
+    short_zone: bool,
     /// Pages and free pages of pools, by KiB of a page.
     pools: BTreeMap<u64, (u64, u64)>,
 }
@@ -31,6 +34,9 @@ impl MemoryInfo {
     pub(super) fn parse_line(&mut self, message: &str) {
         if message.contains("hugepages_total=") {
             return self.push_pool_line(message);
+        }
+        if message.contains(" min:") && message.contains(" high:") {
+            self.push_zone_line(message);
         }
         if message.starts_with("Node ") && message.contains("kB (") {
             self.page = self.page.or_else(|| parse_base_page(message));
@@ -71,6 +77,26 @@ impl MemoryInfo {
             *all = all.saturating_add(total);
             *left = left.saturating_add(free);
         }
+    }
+
+    /// `Node 0 Normal free:49716kB min:2848kB low:3560kB high:4272kB ... present:524288kB ...`
+    fn push_zone_line(&mut self, message: &str) {
+        let kib = |name: &str| {
+            super::oom::word_after(message, name)?.trim_end_matches("kB").parse::<u64>().ok()
+        };
+        let held = kib(" managed:").or_else(|| kib(" present:"));
+        let (Some(free), Some(high), Some(held)) = (kib(" free:"), kib(" high:"), held) else {
+            return;
+        };
+        let (all, left) = self.zones;
+        self.zones = (all.saturating_add(held), left.saturating_add(free));
+        self.short_zone |= free <= high;
+    }
+
+    /// Whether a quarter of memory was free, and no zone was short: something else was exhausted.
+    pub(super) const fn has_plenty(&self) -> bool {
+        let (all, left) = self.zones;
+        all > 0 && !self.short_zone && left >= all / 4
     }
 
     /// Bytes of a base page, if the report says.

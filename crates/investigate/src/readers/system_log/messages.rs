@@ -25,6 +25,8 @@ pub(super) struct KernelMessages {
     /// The call trace of the last event, and the report of memory behind it.
     trace: Option<CallTrace>,
     failure: Option<(MemoryInfo, usize)>,
+    /// Memory in a report whose beginning is missing, and the lines since.
+    loose: Option<(MemoryInfo, usize)>,
     /// Programs that were at a cgroup's limit in a report of this log.
     limited: BTreeSet<String>,
 }
@@ -74,7 +76,7 @@ impl KernelMessages {
                 open.lines += 1;
                 open.report.parse_line(message)
             }
-            None => OomReport::default().parse_line(message),
+            None => self.take_loose_report(message).parse_line(message),
         };
         if event.is_some() {
             let report = self.report.take().map(|open| open.report).unwrap_or_default();
@@ -93,6 +95,23 @@ impl KernelMessages {
             self.failure = lacked.then(|| (MemoryInfo::default(), 0));
         }
         event
+    }
+
+    /// What lines of memory say of a panic that comes next, where their report has no beginning.
+    fn take_loose_report(&mut self, message: &str) -> OomReport {
+        if message.contains(" min:") && message.contains(" high:") {
+            let (memory, lines) = self.loose.get_or_insert_default();
+            memory.parse_line(message);
+            *lines = 0;
+        } else if let Some((_, lines)) = &mut self.loose {
+            *lines += 1;
+            if *lines > LONGEST_FAILURE {
+                self.loose = None;
+            }
+        }
+        let panics = message.starts_with("Kernel panic - ");
+        let memory = self.loose.take_if(|_| panics).map(|(memory, _)| memory);
+        memory.map(OomReport::from_memory).unwrap_or_default()
     }
 
     /// Adds what a line behind an event says of it.

@@ -64,6 +64,11 @@ impl OomReport {
         Some(Self { invoker: name.to_owned(), by_hand, limit, ..Self::default() })
     }
 
+    /// A report whose beginning is missing, of what it said of memory.
+    pub(super) fn from_memory(memory: MemoryInfo) -> Self {
+        Self { memory, ..Self::default() }
+    }
+
     /// A report whose beginning is missing, of its table of tasks.
     pub(super) fn from_table(message: &str) -> Option<Self> {
         let is_title = message.starts_with("Tasks state (memory values in pages):");
@@ -213,6 +218,13 @@ impl OomReport {
             );
             return LogEvent::new(LogEventKind::Panic, what);
         }
+        if self.memory.has_plenty() {
+            let what = format!(
+                "the kernel panicked, as it lacked memory of some kind and had much of others: \
+                 {reason}"
+            );
+            return LogEvent::new(LogEventKind::Panic, what);
+        }
         let order = if reason.contains("panic_on_oom") { " (vm.panic_on_oom)" } else { "" };
         let mut what = format!("panicked, because the host was out of memory{order}");
         if !self.invoker.is_empty() {
@@ -277,6 +289,10 @@ impl OomReport {
             OomLimit::Nodes => {
                 what.push_str(": the NUMA nodes that it may use were out of memory");
                 LogEventKind::OutOfMemory
+            }
+            OomLimit::Host if self.memory.has_plenty() => {
+                what.push_str(": no memory of the kind that was asked for, and much of others");
+                LogEventKind::UnitKilled
             }
             OomLimit::Host => {
                 what.push_str(": the host was out of memory");
