@@ -333,12 +333,11 @@ const fn rank_event(kind: LogEventKind) -> u8 {
     match kind {
         LogEventKind::OutOfMemory | LogEventKind::Panic | LogEventKind::ServerRefused => 0,
         LogEventKind::OomCutOff | LogEventKind::Oops | LogEventKind::ServerFailed => 1,
-        LogEventKind::UserspaceKill | LogEventKind::Lockup | LogEventKind::HungTask => 2,
-        LogEventKind::MemoryExhausted
-        | LogEventKind::HostSwapped
-        | LogEventKind::StorageTimeout
-        | LogEventKind::StorageLost => 3,
-        _ => 4,
+        // What the others wait for.
+        LogEventKind::StorageTimeout | LogEventKind::StorageLost => 2,
+        LogEventKind::UserspaceKill | LogEventKind::Lockup | LogEventKind::HungTask => 3,
+        LogEventKind::MemoryExhausted | LogEventKind::HostSwapped => 4,
+        _ => 5,
     }
 }
 
