@@ -28,6 +28,18 @@ const OOPS: &[&str] = &[
     "double fault: 0000 [#",
 ];
 
+/// What says of the registers behind it that they are no oops's.
+const HEADS: &[&str] = &[
+    " lockup",
+    "INFO: ",
+    "WARNING: ",
+    "NMI",
+    "page allocation failure",
+    " invoked oom-killer",
+    "UBSAN: ",
+    "scheduling while atomic",
+];
+
 /// Lines of a trace between the words that make one sign.
 const NEAR: usize = 10;
 
@@ -40,6 +52,8 @@ pub(super) struct CrashLines {
     /// Lines since one that is tainted by a death, and since a frame of panic().
     tainted: Option<usize>,
     panicking: Option<usize>,
+    /// Lines since one that says what a trace behind it is of.
+    headed: Option<usize>,
 }
 
 impl CrashLines {
@@ -71,10 +85,13 @@ impl CrashLines {
     /// Traces whose first lines are missing: registers of a kernel in which a task has died of an error
     /// before (taint D), and panic() called by out_of_memory().
     fn parse_headless_trace(&mut self, message: &str) -> Option<LogEvent> {
-        for lines in [&mut self.tainted, &mut self.panicking] {
+        for lines in [&mut self.tainted, &mut self.panicking, &mut self.headed] {
             *lines = lines.map(|lines| lines + 1).filter(|lines| *lines <= NEAR);
         }
-        if self.told {
+        if HEADS.iter().any(|head| message.contains(head)) {
+            self.headed = Some(0);
+        }
+        if self.told || self.headed.is_some() {
             return None;
         }
         if message.starts_with("CPU: ") && is_tainted_by_death(message) {

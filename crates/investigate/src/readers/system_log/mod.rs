@@ -171,21 +171,27 @@ fn read_turned(
 /// Whether times go down from line to line.
 fn is_newest_first(head: &[u8]) -> bool {
     let text = String::from_utf8_lossy(head);
-    let milliseconds = |line: &str| match SystemLogLine::parse(line)?.when {
-        LogLineTime::At(stamp) => Some(stamp.at.0),
-        LogLineTime::OfSomeYear(month, day, of_day) => {
-            Some((month * 31 + day).saturating_mul(86_400_000).saturating_add(of_day))
-        }
-        LogLineTime::OfSomeMinute(..) | LogLineTime::SinceLine(_) => None,
-        LogLineTime::OfSomeDay(of_day) => Some(of_day),
-        LogLineTime::SinceBoot(since) => Some(since),
-    };
+    let milliseconds = |line: &str| comparable_time(&SystemLogLine::parse(line)?.when);
     let times: Vec<i64> = text.lines().take(LOOKED_AT).filter_map(milliseconds).collect();
     let steps = || times.windows(2).filter_map(|pair| Some((pair.first()?, pair.get(1)?)));
     let (up, down) =
         (steps().filter(|(a, b)| a < b).count(), steps().filter(|(a, b)| a > b).count());
     // A log that is joined, or whose clock was set, goes down once.
     down > 1 && up == 0
+}
+
+/// Milliseconds that lines of one log can be compared by.
+fn comparable_time(when: &LogLineTime) -> Option<i64> {
+    match when {
+        LogLineTime::At(stamp) => Some(stamp.at.0),
+        LogLineTime::OfSomeYear(month, day, of_day) => {
+            Some((month * 31 + day).saturating_mul(86_400_000).saturating_add(*of_day))
+        }
+        LogLineTime::OfSomeMinute(..) | LogLineTime::SinceLine(_) => None,
+        LogLineTime::OfSomeDay(of_day) => Some(*of_day),
+        LogLineTime::SinceBoot(since) => Some(*since),
+        LogLineTime::Dated(date, _) => comparable_time(date),
+    }
 }
 
 #[derive(Clone, Copy, Default)]

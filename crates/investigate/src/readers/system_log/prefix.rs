@@ -20,6 +20,8 @@ pub(super) enum LogLineTime {
     OfSomeDay(i64),
     /// Milliseconds since boot.
     SinceBoot(i64),
+    /// A time of the calendar, and milliseconds since boot.
+    Dated(Box<LogLineTime>, i64),
     /// Milliseconds since the line before.
     SinceLine(i64),
 }
@@ -195,9 +197,10 @@ fn parse_behind_prefix(line: &str) -> Option<SystemLogLine<'_>> {
             continue;
         }
         let message = strip_caller(message.trim_start());
+        let since = parse_milliseconds(seconds)?;
         let when = match find_prefix_time(before) {
-            Some(when) => when,
-            None => LogLineTime::SinceBoot(parse_milliseconds(seconds)?),
+            Some(date) => LogLineTime::Dated(Box::new(date), since),
+            None => LogLineTime::SinceBoot(since),
         };
         // A time alone is a console's or a shipper's. Behind other words, anybody may have written
         // the rest: what a client sent, for instance.

@@ -91,6 +91,14 @@ impl LogTimeline {
             LogLineTime::SinceBoot(since) => {
                 return Some(self.place_since_boot(series, *since, message));
             }
+            LogLineTime::Dated(date, since) => {
+                let at = self.place_line(series, date, message)?;
+                // Only for what waits: a console that adds dates is late at times.
+                if self.waiting.is_some() {
+                    self.note_date(series, at, *since);
+                }
+                return Some(at);
+            }
             LogLineTime::SinceLine(since) => {
                 self.since = self.since.saturating_add(*since);
                 return Some(self.place_waiting(series, UnplacedTimes::SinceBoot));

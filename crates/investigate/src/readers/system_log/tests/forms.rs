@@ -17,6 +17,31 @@ fn kinds(series: &Series) -> Vec<(i64, LogEventKind)> {
     series.events().map(|(at, event)| (at.0, event.kind)).collect()
 }
 
+/// A console that adds dates to some of the lines: 34,315 s after the start it is 00:03:33.
+#[test]
+fn a_date_beside_seconds_since_the_start_is_that_of_all_lines() {
+    let text = format!(
+        "[34315.000000] {HUNG}\n[34315.100000]       Not tainted 5.10.0 #1\nAug 26 00:03:33 \
+         [34315.000000]  ? wbt_rqw_done+0xe0/0xe0\n[34315.163373]  schedule+0x46/0xb0\n"
+    );
+    let series = read_any(&text, None);
+    let of_day = kinds(&series)[0].0.rem_euclid(86_400_000);
+    assert_eq!((of_day, kinds(&series)[0].1), ((3 * 60 + 33) * 1000, LogEventKind::HungTask));
+}
+
+/// Registers behind a lockup are the stuck processor's, whatever the kernel is tainted by.
+#[test]
+fn a_lockup_of_a_kernel_that_is_tainted_by_a_death_is_a_lockup() {
+    let trace = "[51420.240055] CPU: 2 PID: 478 Comm: khugepaged Tainted: G      D       3.13.0 #1\n\
+                 [51420.240055] RIP: 0010:[<ffffffff810013a8>]  [<ffffffff810013a8>] x+0x8/0x20\n";
+    let lockup = "[51420.240055] BUG: soft lockup - CPU#2 stuck for 22s! [khugepaged:478]\n";
+    let read = |text: &str| -> Vec<LogEventKind> {
+        read_any(text, None).events().map(|(_, event)| event.kind).collect()
+    };
+    assert_eq!(read(&format!("{lockup}{trace}")), [LogEventKind::Lockup]);
+    assert_eq!(read(trace), [LogEventKind::Oops]);
+}
+
 /// The kernel reads its clock 2.5 s after it started, and audit writes 3.25 s after that: both say
 /// the same of a line 2,855 s after the start.
 #[test]
