@@ -83,22 +83,25 @@ fn is_nearly_used_up(commit: StrictCommit) -> bool {
     commit.left().part_of(commit.limit).unwrap_or_default() < starvation::PLENTY
 }
 
-/// A restart takes a server's memory out of what is committed, and idle pages come back to it.
+/// A restart takes a server's memory out of what is committed. Which idle pages are to be given back
+/// is what idle-pool and pool-too-large say.
 fn remedy_commit_limit(facts: &RuleFacts<'_>, ratio: u64) -> Vec<Remedy> {
     let moves = facts.instances.iter().filter(|instance| {
         let on_base = instance.segment_bytes().saturating_sub(instance.huge_bytes());
         let forecasts = facts.situation.forecasts_for(instance);
         on_base >= demand::BIG_SEGMENT
-            && forecasts.is_some_and(|forecasts| forecasts.restart.coverage == Coverage::All)
+            && forecasts.is_some_and(|forecasts| {
+                let may_move = [Coverage::All, Coverage::Partly, Coverage::Unknown];
+                may_move.contains(&forecasts.restart.coverage)
+            })
     });
     let mut remedies: Vec<Remedy> = moves.filter_map(|instance| facts.restart(instance)).collect();
-    let pools = facts.host.pools.as_known().into_iter().flatten();
-    let idle = pools.filter(|pool| pool.available_pages() > Some(PageCount::ZERO));
-    remedies.extend(idle.map(|pool| facts.give_back(pool.page_size)));
+    let mut pools = facts.host.pools.as_known().into_iter().flatten();
+    let is_idle = pools.any(|pool| pool.available_pages() > Some(PageCount::ZERO));
     let what = format!(
         "raise vm.overcommit_ratio, now {ratio}: it counts only the memory outside the pools"
     );
-    remedies.push(match remedies.is_empty() {
+    remedies.push(match remedies.is_empty() && !is_idle {
         true => Remedy::by_hand(what),
         false => Remedy::Consider(what),
     });
@@ -174,5 +177,8 @@ mod tests {
         instance.segments = vec![crate::testing::segment(1, gib(20), false)];
         case.pool(10_240, 10_240);
         assert!(matches!(first(&case), Remedy::Restart(_)));
+        // The pages are idle until then, and not to be given back.
+        let gives_back = |remedy: &Remedy| matches!(remedy, Remedy::GiveBack(_));
+        assert!(!find_finding(&case).unwrap().remedies.iter().any(gives_back));
     }
 }
