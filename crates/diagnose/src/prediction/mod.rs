@@ -38,6 +38,7 @@ pub use claim::{Claim, to_come};
 pub use default_size::other_default;
 pub(crate) use default_size::{all_leave, arriving_at_default, asks_by_default};
 use host_forecaster::HostForecaster;
+pub(crate) use segments::is_asked;
 pub use stages::{Obstacle, PredictionStage, StageForecast, StageForecasts};
 
 /// All servers of a host at all stages.

@@ -17,9 +17,12 @@ pub(super) enum Segments {
     Unknown(String),
 }
 
-/// Whether an instance that belongs to the host has its memory through shmget.
+/// Whether an instance that belongs to the host has its memory through shmget, under limits that it
+/// does not raise itself.
 pub(crate) fn is_asked(instance: &Instance) -> bool {
-    instance.mechanism == Mechanism::SysvShm && (instance.pid != 0 || instance.is_stopped())
+    let raises = EngineKind::for_engine(instance.engine).start.raises_shm_limits;
+    let is_here = instance.pid != 0 || instance.is_stopped();
+    instance.mechanism == Mechanism::SysvShm && is_here && !raises
 }
 
 /// Pages of the smallest piece that a server asks for by itself: with fewer it takes none.

@@ -2,6 +2,8 @@ use hugewise_model::instance::{Mechanism, SegmentKind};
 use hugewise_model::{Bytes, Finding, Host, Instance, Level, PageSize, Remedy, Segment};
 
 use crate::boot::{self, ShmLimit};
+use crate::coverage::Coverage;
+use crate::prediction::{Obstacle, is_asked};
 use crate::sizing::LimitsNeeded;
 use crate::wording::{distinguish_sizes, join_names};
 use crate::{CaseRole, Docs, HostResult, Rule, RuleFacts, chain, demand};
@@ -14,11 +16,13 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "System V limits that are too low for servers with {BIG_SEGMENT} or more in System V \
                segments.\n\n- Error: kernel.shmall is below all segments together, or \
-               kernel.shmmni is below their number.\n- Warning: kernel.shmmax is below the largest \
+               kernel.shmmni is below their number, or what a server asks for at its next start \
+               is beyond one of them.\n- Warning: kernel.shmmax is below the largest \
                segment of a server.\n- Warning, on kernels before 3.16: the limits are enough now, \
                but no file sets them for the next boot. Such a kernel starts with a shmmax of 32 \
                MiB and a shmall of 8 GiB, unless its distribution set others.\n\nshmall counts \
-               base pages, whatever page size a segment has.",
+               base pages, whatever page size a segment has. Db2 raises the limits itself when it \
+               starts, and is left out.",
         why: "The segments in use now were made before the limits were lowered, or by a server \
               that split its memory into several. At the next start shmget fails with EINVAL \
               (shmmax) or ENOSPC (shmall, shmmni). The server then cuts its memory into more \
@@ -31,9 +35,18 @@ pub(crate) static RULE: Rule = Rule {
             "shmget(2): EINVAL, ENOSPC",
         ],
     },
-    check: |facts| RULE.of_host(facts, check_shm_limits),
+    check: |facts| RULE.of_host(facts, check_limits_and_starts),
 };
 
+fn check_limits_and_starts(facts: &RuleFacts<'_>) -> HostResult {
+    let mut findings = check_shm_limits(facts)?;
+    if findings.is_empty() {
+        findings.extend(facts.instances.iter().find_map(|one| check_next_start(facts, one)));
+    }
+    Ok(findings)
+}
+
+/// Limits that are too low for what is there.
 pub(crate) fn check_shm_limits(facts: &RuleFacts<'_>) -> HostResult {
     let (host, settings) = (facts.host, &facts.host.kernel_settings);
     let usage = SysvUsage::count(facts.instances);
@@ -52,6 +65,17 @@ pub(crate) fn check_shm_limits(facts: &RuleFacts<'_>) -> HostResult {
     Ok(findings.into_iter().flatten().collect())
 }
 
+/// Limits that are enough for what is there, and not for what a server asks for at its next start.
+fn check_next_start(facts: &RuleFacts<'_>, instance: &Instance) -> Option<Finding> {
+    let restart = &facts.situation.forecasts_for(instance)?.restart;
+    let why = restart.why.clone().filter(|_| restart.obstacle == Some(Obstacle::Segments))?;
+    let summary = format!("{} gets no segments at its next start: {why}", instance.title());
+    let short = format!("it gets no segments at its next start: {why}");
+    let fails = restart.coverage == Coverage::DoesNotStart;
+    let level = if fails { Level::Error } else { Level::Warn };
+    Some(new_limit_finding(level, Some(instance), summary, short, vec![why]))
+}
+
 struct SysvUsage<'a> {
     servers: Vec<&'a Instance>,
     segments: Vec<(&'a Instance, &'a Segment)>,
@@ -59,8 +83,7 @@ struct SysvUsage<'a> {
 
 impl<'a> SysvUsage<'a> {
     fn count(instances: &'a [Instance]) -> Self {
-        let servers: Vec<_> =
-            instances.iter().filter(|instance| instance.mechanism == Mechanism::SysvShm).collect();
+        let servers: Vec<_> = instances.iter().filter(|one| is_asked(one)).collect();
         let segments = servers
             .iter()
             .flat_map(|instance| instance.segments.iter().map(move |segment| (*instance, segment)))
@@ -257,3 +280,23 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
         case
     },
 };
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::{Engine, KernelRelease, Observed};
+
+    /// "Enforced minimum settings" of Db2 9.7: it raises them at each start of an instance.
+    #[test]
+    fn who_raises_the_limits_itself_needs_no_file_that_does() {
+        let mut case = crate::testing::quiet();
+        crate::testing::all_huge(case.oracle("PROD", crate::testing::gib(4), 2));
+        case.pool(2048, 0);
+        let text = "3.2.0-60-virtual".to_owned();
+        case.host.kernel = Observed::Known(KernelRelease { text, major: 3, minor: 2 });
+        case.host.kernel_settings.shmall_pages = Observed::Known(8_388_608);
+        case.host.kernel_settings.shmmax = Observed::Known(crate::testing::gib(16));
+        assert!(case.codes().contains(&"HW304"), "{:?}", case.codes());
+        case.instances[0].engine = Engine::from_name("db2");
+        assert!(!case.codes().contains(&"HW304"), "{:?}", case.codes());
+    }
+}

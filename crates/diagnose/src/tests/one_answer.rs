@@ -66,6 +66,7 @@ fn what_keeps_a_server_down_that_runs_on_base_pages_has_its_reason_and_its_place
     assert_eq!(told.level, Level::Error);
     assert!(told.summary.contains("kernel.shmall allows 8.0 GiB"), "{}", told.summary);
     assert!(finding(&case, "HW209").is_none(), "a restart alone keeps it down");
+    assert!(finding(&case, "HW304").is_some(), "whose limit it is");
     let lines = lines(&case);
     let at = |start: &str| lines.iter().position(|line| line.starts_with(start));
     assert!(at("raise kernel.shmall").is_some(), "{lines:?}");

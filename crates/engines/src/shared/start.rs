@@ -27,6 +27,8 @@ pub struct StartBehavior {
     pub minds_memlock: bool,
     /// Its memory is always System V's: it does not start without segments.
     pub only_shm: bool,
+    /// It raises kernel.shmmax, shmall and shmmni to what it needs before it asks for segments.
+    pub raises_shm_limits: bool,
     /// Whether this setting refuses a start where the server cannot raise the pool itself.
     pub raises_or_fails: fn(&ServerSetting) -> bool,
     /// One stretch, rounded up to whole pages of whatever size the default is.
@@ -85,6 +87,7 @@ impl StartBehavior {
         by_chance: |_, _| PageCount::ZERO,
         minds_memlock: false,
         only_shm: false,
+        raises_shm_limits: false,
         raises_or_fails: |_| false,
         any_page_size: false,
         not_with_default: None,

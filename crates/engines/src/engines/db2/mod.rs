@@ -42,7 +42,8 @@ pub(crate) static KIND: EngineKind = EngineKind {
         reads_home: true,
         ..CaptureRules::PLAIN
     },
-    start: StartBehavior::SYSTEM_V,
+    // "Enforced minimum settings" of its kernel parameters, at each start of an instance.
+    start: StartBehavior { raises_shm_limits: true, ..StartBehavior::SYSTEM_V },
     restart: RestartBehavior::by_own_tools("Db2's own commands have to do it", |_, instance| {
         vec![format!("# as {}: db2stop, then db2start", instance.owner)]
     }),

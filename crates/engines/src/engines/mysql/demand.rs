@@ -220,6 +220,23 @@ pub(super) fn by_chance(instance: &Instance, page: PageSize) -> PageCount {
         .map_or_else(|| most_chance(page), |sizes| sizes.extra_pages_possible(mapped, page))
 }
 
+/// What the buffer pool asks for at once: a chunk of 128 MiB by default. Before MySQL 5.7.5 and
+/// MariaDB 10.2 that is one of its instances (`buf_pool_init_instance`), of which there are eight
+/// from 1 GiB on since 5.6.
+pub(super) fn piece_size(instance: &Instance) -> Bytes {
+    let version = instance.version.as_known();
+    let version = version.and_then(|version| super::parse_version_numbers(version));
+    let in_chunks = if instance.engine == Engine::MariaDb { (10, 2, 0) } else { (5, 7, 5) };
+    let Some(version) = version.filter(|version| *version < in_chunks) else {
+        return Bytes::from_mib(128);
+    };
+    let amount = |name| instance.setting_value(name).and_then(cnf::parse_bytes);
+    let pool = amount("innodb_buffer_pool_size").unwrap_or(128 << 20);
+    let by_default = if version >= (5, 6, 0) && pool >= 1 << 30 { 8 } else { 1 };
+    let instances = amount("innodb_buffer_pool_instances").filter(|number| *number > 0);
+    Bytes(pool / instances.unwrap_or(by_default))
+}
+
 /// Known only with all settings.
 fn sizes_for_instance(instance: &Instance) -> Option<AllocationSizes> {
     let known = instance.engine == Engine::MariaDb
@@ -294,6 +311,33 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// MySQL's manuals of 5.5, 5.6 and 5.7: innodb_buffer_pool_instances, and chunks since 5.7.5.
+    #[test]
+    fn an_old_buffer_pool_is_asked_for_by_its_instances() {
+        let piece = |engine, version: &str, instances: Option<&str>| {
+            let setting = |name: &str, value: &str| {
+                let place = Some(FileLocation { file: "/etc/my.cnf".into(), line: 1 });
+                (name.to_owned(), crate::shared::settings::new_setting(name, value, place))
+            };
+            let (host, source) =
+                (hugewise_model::Host::default(), hugewise_host::source::map::MapSource::new());
+            let process = hugewise_model::Process::default();
+            let scene = crate::EngineContext::new(&host, &source);
+            let mut instance = scene.new_instance(engine, "x".into(), &process, Vec::new());
+            instance.version = hugewise_model::Observed::Known(version.into());
+            instance.settings.extend([setting("innodb_buffer_pool_size", "12G")]);
+            let instances = instances.map(|count| setting("innodb_buffer_pool_instances", count));
+            instance.settings.extend(instances);
+            piece_size(&instance).get() >> 20
+        };
+        assert_eq!(piece(Engine::MySql, "5.5.62", None), 12 << 10);
+        assert_eq!(piece(Engine::MySql, "5.6.36", None), 1536);
+        assert_eq!(piece(Engine::MySql, "5.6.36", Some("4")), 3 << 10);
+        assert_eq!(piece(Engine::MySql, "8.0.36", None), 128);
+        assert_eq!(piece(Engine::MariaDb, "10.1.48-MariaDB", None), 1536);
+        assert_eq!(piece(Engine::MariaDb, "10.6.12-MariaDB", None), 128);
+    }
 
     fn settings(text: &str) -> ServerSettings {
         let mut settings = ServerSettings::new(&super::super::KIND);

@@ -131,8 +131,7 @@ pub(crate) static KIND: EngineKind = EngineKind {
     describe: Some((DescribedBy::Config, described::describe_mysql)),
     connect: Some((live_settings::build_query, live_settings::apply_reply)),
     start: StartBehavior {
-        // The buffer pool comes in chunks, of 128 MiB by default.
-        takes: |_| Takes::Pieces(Bytes::from_mib(128)),
+        takes: |instance| Takes::Pieces(demand::piece_size(instance)),
         stretches: demand::in_stretches,
         // MariaDB from 10.11.12, by where the kernel puts its buffer pool. Estimates include it.
         by_chance: demand::by_chance,
