@@ -25,6 +25,8 @@ const FAILED_TASKS: usize = 2;
 /// Waits for a disk that one server, or the kernel, tells of within one trouble and that are no
 /// chance.
 const DISK_WAITS: usize = 3;
+/// Percent of a processor that kswapd takes where it finds no end.
+const SPINS: f64 = 90.0;
 /// Part of a pool that is left in one that counts as used.
 const USED: f64 = 0.1;
 
@@ -404,6 +406,13 @@ fn judge_lost_storage(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
     Some((IncidentVerdict::DiskStall, confidence, true))
 }
 
+/// Whether kswapd found no end, and nothing says how much memory there was.
+fn kswapd_spins(facts: &WindowFacts<'_>) -> bool {
+    facts.is_clear(SignatureKind::Reclaim)
+        && facts.spare.is_none()
+        && facts.threads.iter().any(|(name, percent)| *name == "kswapd" && *percent >= SPINS)
+}
+
 /// Nothing is known but that processors waited for disks, and for little else, all the while.
 fn judge_seen_disk_waits(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
     (facts.waited_throughout && facts.is_clear(SignatureKind::Disk)).then_some((
@@ -428,7 +437,7 @@ fn judge_seen_reclaim(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
     };
     let verdict = if was_seen(SignatureKind::Swap) {
         IncidentVerdict::SwapStorm
-    } else if was_seen(SignatureKind::Reclaim) {
+    } else if was_seen(SignatureKind::Reclaim) || kswapd_spins(facts) {
         IncidentVerdict::ReclaimStorm
     } else {
         return None;

@@ -491,6 +491,9 @@ fn rows_of_processes_without_a_head_tell_that_kswapd_was_busy() {
     };
     assert_eq!(told(&top("37.7")), reclaim);
     assert_eq!(told(&top("7.7")), None);
+    // Screens one after another, each of kswapd alone.
+    assert_eq!(told(&top("100").repeat(4)), reclaim);
+    assert_eq!(told(&top("55.0").repeat(4)), None);
     // Of 571 days it has taken 6 %, and now 49 %; without these days it would be the same.
     let load = " 13:02:52 up 571 days,  1:01,  1 user,  load average: 44.84, 43.19, 41.05\n";
     let rows = top("48.8").replace("0:05.85", "51336:15");
