@@ -5,13 +5,15 @@ mod zip;
 
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
-use bzip2::bufread::MultiBzDecoder;
-use flate2::bufread::MultiGzDecoder;
+use bzip2::bufread::BzDecoder;
+use flate2::bufread::GzDecoder;
 use lzma_rust2::XzReader;
 use ruzstd::decoding::StreamingDecoder;
 
 /// Most bytes from one decompression: sosreports and days of samples stay far below, bombs do not.
 pub const MAX_UNPACKED: u64 = 8 << 30;
+/// Most pieces of one file: some make one every few seconds of a day, `bgzip` one of 64 KiB.
+const MOST_MEMBERS: u32 = 1 << 16;
 /// xz's dictionary in memory, as large as `xz -9` makes it.
 const LARGEST_DICTIONARY: u64 = 64 << 20;
 /// At damaged data at most these bytes before the damage are lost.
@@ -21,15 +23,29 @@ const HEAD: u64 = 12 + 1024;
 
 /// The plain bytes of a stream that may be compressed; more than [`MAX_UNPACKED`] are an error.
 /// Errors: the stream cannot be read, or is an xz that needs more memory than `xz -9` does.
-pub fn open_decompressed<'a>(mut stream: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+pub fn open_decompressed<'a>(stream: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
+    open_members(stream, MOST_MEMBERS)
+}
+
+fn open_members<'a>(mut stream: impl Read + 'a, most: u32) -> io::Result<Box<dyn Read + 'a>> {
     let mut head = Vec::new();
     stream.by_ref().take(HEAD).read_to_end(&mut head)?;
     let magic: [u8; 6] = std::array::from_fn(|place| head.get(place).copied().unwrap_or_default());
     let dictionary = xz_dictionary_size(&head);
     let whole = BufReader::with_capacity(64 << 10, Cursor::new(head).chain(stream));
     let plain: Box<dyn Read + 'a> = match magic {
-        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(whole)),
-        [b'B', b'Z', b'h', b'1'..=b'9', 0x31 | 0x17, _] => Box::new(MultiBzDecoder::new(whole)),
+        [0x1f, 0x8b, ..] => Box::new(MemberReader::new(
+            whole,
+            most,
+            |packed| Ok(GzDecoder::new(packed)),
+            GzDecoder::into_inner,
+        )),
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31 | 0x17, _] => Box::new(MemberReader::new(
+            whole,
+            most,
+            |packed| Ok(BzDecoder::new(packed)),
+            BzDecoder::into_inner,
+        )),
         [0xfd, b'7', b'z', b'X', b'Z', 0] => {
             if dictionary.is_some_and(|size| size > LARGEST_DICTIONARY) {
                 let most = LARGEST_DICTIONARY >> 20;
@@ -40,7 +56,12 @@ pub fn open_decompressed<'a>(mut stream: impl Read + 'a) -> io::Result<Box<dyn R
             // One stream, as xz makes it.
             Box::new(XzReader::new(whole, false))
         }
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(Zstd::new(whole)),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(MemberReader::new(
+            whole,
+            most,
+            |packed| StreamingDecoder::new(packed).map_err(io::Error::other),
+            StreamingDecoder::into_inner,
+        )),
         [0x1f, 0x9d, ..] => Box::new(lzw::Lzw::new(whole)),
         [b'P', b'K', 3, 4, ..] => Box::new(zip::Zip::new(whole)),
         _ => return Ok(Box::new(whole)),
@@ -63,41 +84,40 @@ pub fn is_compressed(head: &[u8]) -> bool {
     magics.iter().any(|magic| head.starts_with(magic))
 }
 
-/// Frame after frame, as `zstd` reads them.
-enum Zstd<R: Read> {
-    Between(R),
-    In(Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>),
-    Done,
+/// Member after member, as gzip, bzip2 and zstd read what was packed piece by piece. Each costs a
+/// decoder, whether anything is in it or not.
+struct MemberReader<R, D> {
+    packed: Option<R>,
+    member: Option<D>,
+    open: fn(R) -> io::Result<D>,
+    close: fn(D) -> R,
+    left: u32,
 }
 
-impl<R: Read> Zstd<R> {
-    const fn new(stream: R) -> Self {
-        Self::Between(stream)
+impl<R: BufRead, D: Read> MemberReader<R, D> {
+    fn new(packed: R, most: u32, open: fn(R) -> io::Result<D>, close: fn(D) -> R) -> Self {
+        Self { packed: Some(packed), member: None, open, close, left: most }
     }
 }
 
-impl<R: BufRead> Read for Zstd<R> {
+impl<R: BufRead, D: Read> Read for MemberReader<R, D> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            match std::mem::replace(self, Self::Done) {
-                Self::Done => return Ok(0),
-                Self::Between(mut stream) => {
-                    if stream.fill_buf()?.is_empty() {
-                        return Ok(0);
-                    }
-                    *self = Self::In(Box::new(
-                        StreamingDecoder::new(stream).map_err(io::Error::other)?,
-                    ));
+            if let Some(member) = &mut self.member {
+                let read = member.read(buffer)?;
+                if read > 0 || buffer.is_empty() {
+                    return Ok(read);
                 }
-                Self::In(mut frame) => {
-                    let read = frame.read(buffer)?;
-                    if read > 0 || buffer.is_empty() {
-                        *self = Self::In(frame);
-                        return Ok(read);
-                    }
-                    *self = Self::Between(frame.into_inner());
-                }
+                self.packed = self.member.take().map(self.close);
             }
+            let Some(mut packed) = self.packed.take() else { return Ok(0) };
+            if packed.fill_buf()?.is_empty() {
+                return Ok(0);
+            }
+            let left = self.left.checked_sub(1);
+            self.left =
+                left.ok_or_else(|| io::Error::other("packed in more pieces than are unpacked"))?;
+            self.member = Some((self.open)(packed)?);
         }
     }
 }
@@ -185,6 +205,22 @@ mod tests {
         (0..100_000_u32)
             .flat_map(|number| number.wrapping_mul(2_654_435_761).to_string().into_bytes())
             .collect()
+    }
+
+    /// 8 MB of empty members kept a reader busy for a minute, each with a decoder of its own.
+    #[test]
+    fn pieces_without_end_are_refused() {
+        for tool in [&["gzip", "-c"][..], &["bzip2", "-c"], &["zstd", "-c"]] {
+            for text in [&b""[..], b"x"] {
+                let packed = compress_with_tool(tool, text).repeat(4);
+                let unpack = |most: u32| {
+                    let mut plain = Vec::new();
+                    open_members(&packed[..], most)?.read_to_end(&mut plain).map(|_| plain.len())
+                };
+                assert_eq!(unpack(4).unwrap(), 4 * text.len(), "{tool:?}");
+                assert!(unpack(3).unwrap_err().to_string().contains("more pieces"), "{tool:?}");
+            }
+        }
     }
 
     #[test]
