@@ -186,7 +186,8 @@ fn build_instance(
     data: Option<&str>,
 ) -> Instance {
     let host = scene.host;
-    let path = data.map(|path| {
+    // Of a removed one the path is free for anybody, also with what the kernel puts behind it.
+    let path = data.filter(|path| !path.ends_with(" (deleted)")).map(|path| {
         options::as_reader_opens(host, process, options::as_process_names(process, path))
     });
     let counters = path

@@ -292,6 +292,7 @@ fn its_own_word_beats_the_command_line() {
         ],
         true,
     );
+    let planted = told.clone();
     let process = java(
         7,
         "java -jar /srv/app.jar",
@@ -311,6 +312,14 @@ fn its_own_word_beats_the_command_line() {
     let broken =
         found(vec![process.clone()], &MapSource::new().with_file("/tmp/hsperfdata_app/7", "junk"));
     assert_eq!((broken.instances[0].asked, broken.unread.len()), (HugePageMode::Unknown, 1));
+    let mut removed = process.clone();
+    let gone = "/tmp/hsperfdata_app/7 (deleted)";
+    removed.mappings = Observed::Known(vec![
+        Mapping { shared: true, ..mapping(0x1000, 0, gone, PageSize::KIB_4) },
+        mapping(0xc000_0000, 1024, "", PageSize::KIB_4),
+    ]);
+    let planted = MapSource::new().with_file(gone, &planted).with_file(&gone[..21], planted);
+    assert_ne!(only(removed, &planted).asked, HugePageMode::Try, "anybody may put a file there");
     let denied = found(vec![process], &MapSource::new().with_denied("/tmp/hsperfdata_app/7"));
     assert_eq!(
         (denied.instances[0].asked, &denied.unread[0].why),
