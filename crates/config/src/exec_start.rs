@@ -133,7 +133,15 @@ pub(super) fn read(
 }
 
 /// Variables that are kept: of all others nothing is read.
-const READ: [&str; 4] = ["PGDATA", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"];
+const READ: [&str; 7] = [
+    "PGDATA",
+    "JDK_JAVA_OPTIONS",
+    "JAVA_TOOL_OPTIONS",
+    "_JAVA_OPTIONS",
+    "LD_PRELOAD",
+    "LD_AUDIT",
+    "LD_LIBRARY_PATH",
+];
 
 /// The files that a path or a pattern stands for. Notes these, and the folder of a pattern, where
 /// others may yet be put.

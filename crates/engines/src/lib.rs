@@ -190,6 +190,7 @@ fn find_running_instances(scene: &EngineContext<'_>) -> FoundInstances {
     trusted_by::fill_trusted_by(host, source, &mut found.instances);
     trusted_by::limit_untrusted(host, &mut found);
     unit_start::fill_in(scene, &mut found);
+    trusted_by::withdraw_where_others_write(scene, &mut found.instances);
     make_names_unique(&mut found.instances);
     found
 }
@@ -297,6 +298,11 @@ impl<'a> EngineContext<'a> {
     /// its configuration name go through this.
     pub fn files_of(&self, process: &Process) -> OwnerSource<'_> {
         self.budgets.for_owner(self.source, process)
+    }
+
+    /// Where the files and folders lie by which a process was described.
+    fn paths_believed(&self, pid: u32) -> BTreeSet<String> {
+        self.budgets.paths_believed(pid)
     }
 
     /// Files of the host for all servers, with the reader's rights where the process sees them.

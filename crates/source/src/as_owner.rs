@@ -1,13 +1,15 @@
 //! A server's files, read with its owner's rights and within a budget.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use hugewise_model::{Observed, Process, Reason, Unread};
 
 use super::read_limits::{name_length, too_large};
-use super::{FilePart, FileRequest, MachineFacts, Owner, ProcessSource, RawSource, Source};
+use super::{
+    FilePart, FileRequest, MachineFacts, Owner, ProcessSource, RawSource, Source, TrustedWriters,
+};
 
 /// What is read of the files of all of one user's servers in one reading of the host; more is left
 /// out, with a note, and affects no other user's servers.
@@ -55,6 +57,8 @@ const LEFT_OUT: &str = "left out: ";
 pub struct Budgets {
     limits: OwnerReadLimits,
     spent: RefCell<BTreeMap<u32, SpentBudget>>,
+    /// By process: where something was read, or found to be missing.
+    believed: RefCell<BTreeMap<u32, BTreeSet<String>>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -68,7 +72,8 @@ struct SpentBudget {
 impl Budgets {
     /// A budget of which nothing is spent.
     pub const fn new(limits: OwnerReadLimits) -> Self {
-        Self { limits, spent: RefCell::new(BTreeMap::new()) }
+        let believed = RefCell::new(BTreeMap::new());
+        Self { limits, spent: RefCell::new(BTreeMap::new()), believed }
     }
 
     /// The source as the owner of this process sees it.
@@ -124,6 +129,24 @@ impl Budgets {
         answer
     }
 
+    /// Where the files and folders lie by which a process was described. What could not be read is
+    /// not among them: nothing is believed of it.
+    pub fn paths_believed(&self, pid: u32) -> BTreeSet<String> {
+        self.believed.borrow().get(&pid).cloned().unwrap_or_default()
+    }
+
+    fn note_believed<T>(&self, owner: &Owner, path: &str, answer: &Observed<T>) {
+        if !matches!(answer, Observed::Known(_) | Observed::Absent) {
+            return;
+        }
+        let mut believed = self.believed.borrow_mut();
+        if believed.entry(owner.pid).or_default().insert(path.to_owned()) {
+            let mut spent = self.spent.borrow_mut();
+            let spent = spent.entry(Owner::user_behind(owner.uid)).or_default();
+            spent.bytes = spent.bytes.saturating_add(name_length(path));
+        }
+    }
+
     /// One note for each user whose files were left out.
     pub fn unread_notes(&self) -> Vec<Unread> {
         let spent = self.spent.borrow();
@@ -168,19 +191,23 @@ impl RawSource for OwnerSource<'_> {
     /// A glance's result is used here, so that a recording keeps it.
     fn read_file(&self, request: &FileRequest<'_>) -> Observed<FilePart> {
         let size = |part: &FilePart| byte_length(&part.bytes);
-        self.budgets.ask_within_budget(self.owner.uid, size, |limits| {
+        let answer = self.budgets.ask_within_budget(self.owner.uid, size, |limits| {
             let extent = request.extent.at_most(limits.file);
             let reader = self.reader();
             self.source.read_file(&FileRequest { reader, extent, is_glance: false, ..*request })
-        })
+        });
+        self.budgets.note_believed(&self.owner, request.path, &answer);
+        answer
     }
 
     fn folder_names(&self, folder: &str, _: Option<&Owner>, _: u64) -> Observed<Vec<String>> {
         let size = |names: &Vec<String>| names_length(names);
-        self.budgets.ask_within_budget(self.owner.uid, size, |limits| {
+        let answer = self.budgets.ask_within_budget(self.owner.uid, size, |limits| {
             let most = if self.as_owner { limits.names } else { u64::MAX };
             self.source.folder_names(folder, self.reader(), most)
-        })
+        });
+        self.budgets.note_believed(&self.owner, folder, &answer);
+        answer
     }
 
     fn link_target(&self, path: &str, _: Option<&Owner>) -> Observed<String> {
@@ -197,6 +224,14 @@ impl RawSource for OwnerSource<'_> {
             owner.uid,
             |_| 0,
             |_| source.changed_since_start(owner, path, pid),
+        )
+    }
+
+    fn check_writers(&self, path: &str, writers: &TrustedWriters) -> Observed<()> {
+        self.budgets.ask_within_budget(
+            self.owner.uid,
+            |()| 0,
+            |_| self.source.check_writers(path, writers),
         )
     }
 

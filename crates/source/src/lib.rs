@@ -48,6 +48,7 @@ pub use overlay::OverlaySource;
 pub use owner::Owner;
 pub use read_limits::{LONGEST_COMMAND, is_too_large};
 pub use recording::RecordingSource;
+pub use trust::TrustedWriters;
 
 /// Where facts come from: the live machine, a captured folder, a tar, or a test's own map; readers
 /// ask it, and [`RawSource`] answers.
@@ -88,6 +89,11 @@ pub trait Source: RawSource {
     fn read_link(&self, path: &str) -> Observed<String> {
         self.link_target(path, None)
     }
+
+    /// Whether root alone can have put what is at a path.
+    fn check_root_alone(&self, path: &str) -> Observed<()> {
+        self.check_writers(path, &TrustedWriters::ROOT_ALONE)
+    }
 }
 
 impl<S: RawSource> Source for S {}
@@ -127,11 +133,11 @@ pub trait RawSource {
         self.base().map_or(Observed::Absent, |base| base.owner_of(path))
     }
 
-    /// Known where root alone can have put what is at a path, and can replace it: no folder and no
+    /// Known where only these can have put what is at a path, and can replace it: no folder and no
     /// link on the way is another's. Malformed says whose; absent where nothing is there, though
-    /// only root could put it there, and in a capture.
-    fn check_root_alone(&self, path: &str) -> Observed<()> {
-        self.base().map_or(Observed::Absent, |base| base.check_root_alone(path))
+    /// only they could put it there, and in a capture.
+    fn check_writers(&self, path: &str, writers: &TrustedWriters) -> Observed<()> {
+        self.base().map_or(Observed::Absent, |base| base.check_writers(path, writers))
     }
 
     /// Whether what is at a path was changed, or put there, after a process began, as far as its
@@ -175,10 +181,10 @@ pub trait ProcessSource {
     /// not THP): PROCMAP_QUERY of Linux 6.11 and later, or a capture's answers to it.
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize>;
 
-    /// Who owns the file that a process runs, replaced since or not; malformed where others may
-    /// write it.
-    fn owner_of_executable(&self, pid: u32) -> Observed<u32> {
-        let _ = pid;
+    /// Known where only these may write to the file that a process runs, replaced since or not, and
+    /// the file's owner is one of them; malformed says who else.
+    fn check_writers_of_executable(&self, pid: u32, writers: &TrustedWriters) -> Observed<()> {
+        let _ = (pid, writers);
         Observed::Absent
     }
 

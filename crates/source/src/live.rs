@@ -26,7 +26,7 @@ use super::timed_read::{ReadSubject, TimedReader, locked_by};
 use super::trust::{self, Distrust};
 use super::{
     ExpectedProcess, FileExtent, FilePart, FileRequest, ListedProcess, MachineFacts, Owner,
-    ProcessSource, RawSource, Source, split_process_root,
+    ProcessSource, RawSource, Source, TrustedWriters, split_process_root,
 };
 use crate::sys;
 
@@ -340,17 +340,10 @@ impl RawSource for LiveSource {
         self.timed.ask_in_time(ReadSubject::File, move |_| owner(&path))
     }
 
-    fn check_root_alone(&self, path: &str) -> Observed<()> {
-        let path = path.to_owned();
+    fn check_writers(&self, path: &str, writers: &TrustedWriters) -> Observed<()> {
+        let (path, writers) = (path.to_owned(), writers.clone());
         self.timed.ask_in_time(ReadSubject::File, move |_| {
-            match trust::check_root_alone(std::path::Path::new(&path)) {
-                Ok(_) => Observed::Known(()),
-                Err(Distrust::Unseen { error, .. }) => match Errno::from_io_error(&error) {
-                    Some(error) => not_known(error),
-                    None => Observed::Malformed(error.to_string()),
-                },
-                Err(why) => Observed::Malformed(why.to_string()),
-            }
+            observe_writers(trust::check_writers(&path, &writers))
         })
     }
 
@@ -405,8 +398,11 @@ impl ProcessSource for LiveSource {
         bytes.parse(PageSize::try_from)
     }
 
-    fn owner_of_executable(&self, pid: u32) -> Observed<u32> {
-        self.ask_about_path(&format!("/proc/{pid}/exe"), owner_of_file)
+    fn check_writers_of_executable(&self, pid: u32, writers: &TrustedWriters) -> Observed<()> {
+        let writers = writers.clone();
+        self.ask_about_path(&format!("/proc/{pid}/exe"), move |path| {
+            observe_writers(trust::check_writers_of_file(path, &writers))
+        })
     }
 
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {
@@ -421,17 +417,15 @@ impl ProcessSource for LiveSource {
     }
 }
 
-/// Who owns a file that nobody else may write.
-fn owner_of_file(path: &str) -> Observed<u32> {
-    let stat = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).and_then(fstat);
-    to_observed(stat).and_then(|stat| {
-        let mode = Mode::from_raw_mode(stat.st_mode);
-        let group = mode.contains(Mode::WGRP) && stat.st_gid != 0;
-        if group || mode.contains(Mode::WOTH) {
-            return Observed::Malformed("others than its owner may write it".to_owned());
-        }
-        Observed::Known(stat.st_uid)
-    })
+fn observe_writers(checked: std::result::Result<(), Distrust>) -> Observed<()> {
+    match checked {
+        Ok(()) => Observed::Known(()),
+        Err(Distrust::Unseen { error, .. }) => match Errno::from_io_error(&error) {
+            Some(error) => not_known(error),
+            None => Observed::Malformed(error.to_string()),
+        },
+        Err(why) => Observed::Malformed(why.to_string()),
+    }
 }
 
 fn read_extent(file: &Located, extent: FileExtent) -> Observed<FilePart> {

@@ -8,7 +8,7 @@ use hugewise_model::{Observed, PageSize};
 use super::tree::Tree;
 use super::{
     FilePart, FileRequest, ListedProcess, MachineFacts, Owner, ProcessSource, RawSource, Source,
-    processes_by_name,
+    TrustedWriters, processes_by_name,
 };
 
 /// A host in memory: paths with their bytes. Folders come from the paths, and links are followed
@@ -148,11 +148,12 @@ impl RawSource for MapSource {
     }
 
     /// Folders that nobody is said to own are root's.
-    fn check_root_alone(&self, path: &str) -> Observed<()> {
+    fn check_writers(&self, path: &str, writers: &TrustedWriters) -> Observed<()> {
         let folders = path.match_indices('/').filter_map(|(at, _)| path.get(..at));
         let other = folders.chain([path]).find_map(|part| {
             let owner = *self.owners.get(part)?;
-            (owner != 0).then(|| format!("{part} belongs to user {owner}"))
+            let is_other = owner != 0 && !writers.users.contains(&owner);
+            is_other.then(|| format!("{part} belongs to user {owner}"))
         });
         match (other, self.owners.get(path)) {
             (Some(other), _) => Observed::Malformed(other),
@@ -189,8 +190,12 @@ impl ProcessSource for MapSource {
         self.page_sizes.get(&(pid, start)).copied().into()
     }
 
-    fn owner_of_executable(&self, pid: u32) -> Observed<u32> {
-        self.executable_owners.get(&pid).copied().into()
+    fn check_writers_of_executable(&self, pid: u32, writers: &TrustedWriters) -> Observed<()> {
+        let owner = Observed::from(self.executable_owners.get(&pid).copied());
+        owner.and_then(|owner| match owner == 0 || writers.users.contains(&owner) {
+            true => Observed::Known(()),
+            false => Observed::Malformed(format!("it belongs to user {owner}")),
+        })
     }
 
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {

@@ -6,7 +6,7 @@ use hugewise_model::{Observed, PageSize};
 
 use super::{
     ExpectedProcess, FilePart, FileRequest, ListedProcess, Owner, ProcessSource, RawSource, Source,
-    processes_by_name,
+    TrustedWriters, processes_by_name,
 };
 
 /// A source with files laid over it.
@@ -111,8 +111,8 @@ impl ProcessSource for OverlaySource<'_> {
     fn mapping_page_size(&self, pid: u32, start: u64) -> Observed<PageSize> {
         self.base.processes().mapping_page_size(pid, start)
     }
-    fn owner_of_executable(&self, pid: u32) -> Observed<u32> {
-        self.base.processes().owner_of_executable(pid)
+    fn check_writers_of_executable(&self, pid: u32, writers: &TrustedWriters) -> Observed<()> {
+        self.base.processes().check_writers_of_executable(pid, writers)
     }
 }
 

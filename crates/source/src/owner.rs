@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
 use std::time::Duration;
 
 use hugewise_model::{Observed, Process};
@@ -19,8 +20,9 @@ use super::kernel_filesystems::{is_kernels, on_kernel_filesystem};
 use super::openat2::{Located, MAX_LINKS, has_descriptors, link_in, path_names, split_link};
 use super::read_limits::{SETTLED, to_epoch_duration};
 
-/// To enter a folder; to read a file or a folder's names.
+/// To enter a folder; to change a file or a folder's names; to read them.
 const SEARCH: u32 = 1;
+const WRITE: u32 = 2;
 const READ: u32 = 4;
 /// Names on one path, links' included: nobody's data lies deeper, and each name costs system calls.
 const MOST_STEPS: usize = 256;
@@ -328,7 +330,7 @@ impl OwnerPathWalk {
 
 /// A file's access ACL, from its extended attribute (`struct posix_acl_xattr_entry` of
 /// linux/posix_acl_xattr.h).
-struct Acl(Vec<(u16, u32, u32)>);
+pub(super) struct Acl(Vec<(u16, u32, u32)>);
 
 impl Acl {
     const USER: u16 = 0x02;
@@ -349,13 +351,46 @@ impl Acl {
         whole.then(|| Self(entries.iter().map(entry).collect()))
     }
 
+    /// That of what is at a path; none where it has none, or its file system knows none.
+    pub(super) fn read(path: &Path) -> Result<Option<Self>, Errno> {
+        let mut bytes = [0; 2048];
+        match getxattr(path, "system.posix_acl_access", &mut bytes) {
+            Ok(length) => {
+                Self::parse(bytes.get(..length).unwrap_or_default()).map(Some).ok_or(Errno::INVAL)
+            }
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn mask(&self) -> u32 {
+        let mask = self.0.iter().find(|(tag, ..)| *tag == Self::MASK);
+        mask.map_or(u32::MAX, |(_, bits, _)| *bits)
+    }
+
+    /// A user or a group, other than these, that it lets write.
+    pub(super) fn find_writer(
+        &self,
+        group_of_file: u32,
+        has_user: impl Fn(u32) -> bool,
+        has_group: impl Fn(u32) -> bool,
+    ) -> Option<String> {
+        let mask = self.mask();
+        self.0.iter().filter(|(_, bits, _)| bits & mask & WRITE != 0).find_map(|(tag, _, id)| {
+            match *tag {
+                Self::USER if !has_user(*id) => Some(format!("user {id}")),
+                Self::GROUP if !has_group(*id) => Some(format!("group {id}")),
+                Self::GROUP_OF_FILE if !has_group(group_of_file) => {
+                    Some(format!("group {group_of_file}"))
+                }
+                _ => None,
+            }
+        })
+    }
+
     fn grants_access(&self, owner: &Owner, group_of_file: u32, want: u32) -> bool {
         let has = |bits: u32| bits & want == want;
-        let mask = self
-            .0
-            .iter()
-            .find(|(tag, ..)| *tag == Self::MASK)
-            .map_or(u32::MAX, |(_, bits, _)| *bits);
+        let mask = self.mask();
         let mut in_a_group = false;
         for (tag, bits, id) in &self.0 {
             let group = match *tag {
@@ -377,15 +412,7 @@ impl Acl {
 }
 
 fn read_acl(file: &OwnedFd) -> Result<Option<Acl>, Errno> {
-    let mut bytes = [0; 2048];
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    match getxattr(path, "system.posix_acl_access", &mut bytes) {
-        Ok(length) => {
-            Acl::parse(bytes.get(..length).unwrap_or_default()).map(Some).ok_or(Errno::INVAL)
-        }
-        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
-        Err(error) => Err(error),
-    }
+    Acl::read(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
 }
 
 /// The root folder of a mount namespace: `/`, `/proc/PID/root`.

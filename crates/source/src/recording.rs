@@ -7,7 +7,7 @@ use hugewise_model::{Observed, PageSize};
 
 use super::{
     ExpectedProcess, FileExtent, FilePart, FileRequest, ListedProcess, MAX_FILE, Owner,
-    ProcessSource, RawSource, Source, processes_by_name,
+    ProcessSource, RawSource, Source, TrustedWriters, processes_by_name,
 };
 
 /// Remembers the last answer to each question.
@@ -130,8 +130,8 @@ impl ProcessSource for RecordingSource<'_> {
         answer
     }
 
-    fn owner_of_executable(&self, pid: u32) -> Observed<u32> {
-        self.source.processes().owner_of_executable(pid)
+    fn check_writers_of_executable(&self, pid: u32, writers: &TrustedWriters) -> Observed<()> {
+        self.source.processes().check_writers_of_executable(pid, writers)
     }
 }
 

@@ -7,9 +7,11 @@ use std::path::{Component, Path, PathBuf};
 use std::{fmt, io};
 
 use rustix::fs::{FileType, FsWord, Mode, Stat, getxattr, lstat, readlink, statfs};
+use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, getgroups};
 
 use super::openat2::MAX_LINKS;
+use super::owner::Acl;
 
 /// Who could have put a file where it is, or can read what it holds.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +46,14 @@ pub enum Distrust {
         path: String,
         /// The group.
         group: u32,
+    },
+    /// The access list of a part of its path lets others write to it.
+    #[error("{path}: its access list lets {who} write to it (getfacl {path})")]
+    ListedMayWrite {
+        /// The part of the path.
+        path: String,
+        /// `user 4242`, `group 50`.
+        who: String,
     },
     /// A part of its path is in /proc or on a FUSE, where the kernel or another user says what is
     /// there.
@@ -82,34 +92,62 @@ impl fmt::Display for Readers {
     }
 }
 
+/// Who may have written to a file, its folders and the links on the way, beside root.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrustedWriters {
+    /// Users.
+    pub users: Vec<u32>,
+    /// Groups that nobody else is in.
+    pub groups: Vec<u32>,
+    /// Whether a folder may be open to all where its sticky bit keeps what is in it.
+    pub has_sticky: bool,
+    /// The process whose own `/proc/PID/root` a path may begin with.
+    pub process: Option<u32>,
+}
+
+impl TrustedWriters {
+    /// Root alone. The sticky bit keeps root's files where they are, but whoever finds one in a
+    /// folder of his own (a log, a copy) may move it into a folder that is open to all.
+    pub const ROOT_ALONE: Self =
+        Self { users: Vec::new(), groups: Vec::new(), has_sticky: false, process: None };
+
+    fn has_user(&self, user: u32) -> bool {
+        user == 0 || self.users.contains(&user)
+    }
+
+    fn has_group(&self, group: u32) -> bool {
+        group == 0 || self.groups.contains(&group)
+    }
+}
+
 /// A file that only root and this program's own user could have put at a path: it and the folders
 /// and links on the way belong to them, and nobody else may write to any.
 /// Errors: who else could have done so, and with what; or that nothing is there.
 pub fn check_trusted_file(path: &Path) -> Result<Stat, Distrust> {
-    check_path(path, PathRules { own: geteuid().as_raw(), has_sticky: true })
+    let users = vec![geteuid().as_raw()];
+    check_path(path, &TrustedWriters { users, has_sticky: true, ..TrustedWriters::default() })
 }
 
 /// The same, with root alone: what root is to run. Errors: as [`check_trusted_file`].
 pub fn check_root_file(path: &Path) -> Result<Stat, Distrust> {
-    check_path(path, PathRules { own: 0, has_sticky: true })
+    check_path(path, &TrustedWriters { has_sticky: true, ..TrustedWriters::ROOT_ALONE })
 }
 
-/// What root alone has put at a path, and nobody else has moved there: as [`check_root_file`], and
-/// no folder on the way is open to all. The sticky bit keeps root's files where they are, but
-/// whoever finds one in a folder of his own (a log, a copy) may move it into such a folder.
+/// What only these have put at a path, and only they can replace. A folder at its end is open to
+/// nobody else.
 /// Errors: as [`check_trusted_file`], also for parts in /proc and on a FUSE. Of what is missing,
-/// all parts before it were looked at: only root can put it there.
-pub fn check_root_alone(path: &Path) -> Result<Stat, Distrust> {
-    check_path(path, PathRules { own: 0, has_sticky: false })
-}
-
-/// Who may have written to a path.
-#[derive(Clone, Copy)]
-struct PathRules {
-    /// Whoever it is beside root.
-    own: u32,
-    /// Whether a folder may be open to all where its sticky bit keeps what is in it.
-    has_sticky: bool,
+/// all parts before it were looked at: only they can put it there.
+pub fn check_writers(path: &str, writers: &TrustedWriters) -> Result<(), Distrust> {
+    let root = writers.process.map(|pid| format!("/proc/{pid}/root"));
+    let inside = root.as_deref().and_then(|root| Some((root, path.strip_prefix(root)?)));
+    let inside = inside.filter(|(_, rest)| rest.starts_with('/'));
+    let (root, path) = inside.unwrap_or(("/", path));
+    let (at, stat) = walk_path(Path::new(root), Path::new(path), writers, true)?;
+    let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    if is_folder && Mode::from_raw_mode(stat.st_mode).contains(Mode::WOTH) {
+        return Err(Distrust::AllMayWrite(at.display().to_string()));
+    }
+    Ok(())
 }
 
 /// A file with secrets: as [`check_trusted_file`], and readable only by its owner, root and, if
@@ -145,28 +183,41 @@ pub fn check_secret_file(path: &Path) -> Result<Stat, Distrust> {
     Ok(stat)
 }
 
-fn check_path(path: &Path, rules: PathRules) -> Result<Stat, Distrust> {
+fn check_path(path: &Path, writers: &TrustedWriters) -> Result<Stat, Distrust> {
     let path = std::path::absolute(path)
         .map_err(|error| Distrust::Unseen { path: path.display().to_string(), error })?;
+    walk_path(Path::new("/"), &path, writers, false).map(|(_, stat)| stat)
+}
+
+/// What is at the end of a path below a root folder, out of which no link leads.
+fn walk_path(
+    root: &Path,
+    path: &Path,
+    writers: &TrustedWriters,
+    is_on_disk: bool,
+) -> Result<(PathBuf, Stat), Distrust> {
     let mut left: VecDeque<OsString> =
         path.components().map(|part| part.as_os_str().to_owned()).collect();
-    let (mut at, mut links) = (PathBuf::from("/"), 0);
     let whole = path.display().to_string();
-    let mut last = check_path_part(&at, &whole, rules)?;
+    // The link of /proc itself tells nothing of the folder behind it.
+    let (mut at, mut links) = (root.join("."), 0);
+    let mut last = check_path_part(&at, &whole, writers)?;
+    at = root.to_owned();
     while let Some(name) = left.pop_front() {
         match Path::new(&name).components().next() {
-            Some(Component::RootDir) => at = PathBuf::from("/"),
-            Some(Component::ParentDir) => drop(at.pop()),
+            Some(Component::RootDir) => root.clone_into(&mut at),
+            Some(Component::ParentDir) => drop(at != root && at.pop()),
             Some(Component::Normal(_)) => at.push(&name),
             _ => continue,
         }
         let device = last.st_dev;
-        last = check_path_part(&at, &whole, rules)?;
+        let part = if at == root { root.join(".") } else { at.clone() };
+        last = check_path_part(&part, &whole, writers)?;
         let is_link = FileType::from_raw_mode(last.st_mode) == FileType::Symlink;
-        if !rules.has_sticky && last.st_dev != device && !is_link && is_made_up(&at) {
+        if is_on_disk && last.st_dev != device && !is_link && is_made_up(&part) {
             return Err(Distrust::Elsewhere(at.display().to_string()));
         }
-        if FileType::from_raw_mode(last.st_mode) != FileType::Symlink {
+        if !is_link {
             continue;
         }
         links += 1;
@@ -178,7 +229,7 @@ fn check_path(path: &Path, rules: PathRules) -> Result<Stat, Distrust> {
             left.push_front(part);
         }
     }
-    Ok(last)
+    Ok((at, last))
 }
 
 /// Whether a mount shows what somebody says, not what is on a disk: the links in /proc lead into
@@ -190,26 +241,68 @@ fn is_made_up(mount: &Path) -> bool {
 }
 
 /// In a folder with the sticky bit only the owner can replace what is his.
-fn check_path_part(path: &Path, whole: &str, rules: PathRules) -> Result<Stat, Distrust> {
+fn check_path_part(path: &Path, whole: &str, writers: &TrustedWriters) -> Result<Stat, Distrust> {
     let shown = || path.display().to_string();
     let stat = lstat(path)
         .map_err(|error| Distrust::Unseen { path: whole.to_owned(), error: error.into() })?;
-    if stat.st_uid != 0 && stat.st_uid != rules.own {
-        return Err(Distrust::Owner { path: shown(), user: stat.st_uid });
-    }
     let (kind, mode) = (FileType::from_raw_mode(stat.st_mode), Mode::from_raw_mode(stat.st_mode));
-    let sticky = rules.has_sticky && kind == FileType::Directory && mode.contains(Mode::SVTX);
-    // A link has no mode of its own.
-    if kind == FileType::Symlink || sticky {
-        return Ok(stat);
+    let is_sticky = kind == FileType::Directory && mode.contains(Mode::SVTX);
+    if kind == FileType::Symlink || (writers.has_sticky && is_sticky) {
+        // A link has no mode of its own.
+        return check_owner(shown, &stat, writers).map(|()| stat);
     }
+    check_writers_of(path, shown, &stat, writers).map(|()| stat)
+}
+
+fn check_owner(
+    shown: impl Fn() -> String,
+    stat: &Stat,
+    writers: &TrustedWriters,
+) -> Result<(), Distrust> {
+    match writers.has_user(stat.st_uid) {
+        true => Ok(()),
+        false => Err(Distrust::Owner { path: shown(), user: stat.st_uid }),
+    }
+}
+
+/// What a link of /proc stands for, wherever that lies: nobody else may write to it.
+/// Errors: as [`check_writers`].
+pub fn check_writers_of_file(link: &str, writers: &TrustedWriters) -> Result<(), Distrust> {
+    let path = Path::new(link);
+    let stat = rustix::fs::stat(path)
+        .map_err(|error| Distrust::Unseen { path: link.to_owned(), error: error.into() })?;
+    if is_made_up(path) {
+        return Err(Distrust::Elsewhere(link.to_owned()));
+    }
+    check_writers_of(path, || link.to_owned(), &stat, writers)
+}
+
+fn check_writers_of(
+    path: &Path,
+    shown: impl Fn() -> String,
+    stat: &Stat,
+    writers: &TrustedWriters,
+) -> Result<(), Distrust> {
+    check_owner(&shown, stat, writers)?;
+    let mode = Mode::from_raw_mode(stat.st_mode);
     if mode.contains(Mode::WOTH) {
         return Err(Distrust::AllMayWrite(shown()));
     }
-    if mode.contains(Mode::WGRP) && stat.st_gid != 0 {
-        return Err(Distrust::GroupMayWrite { path: shown(), group: stat.st_gid });
+    if !mode.contains(Mode::WGRP) {
+        return Ok(());
     }
-    Ok(stat)
+    // With an ACL these bits are its mask.
+    let list = Acl::read(path)
+        .map_err(|error: Errno| Distrust::Unseen { path: shown(), error: error.into() })?;
+    let has_group = |group| writers.has_group(group);
+    match list {
+        None if has_group(stat.st_gid) => Ok(()),
+        None => Err(Distrust::GroupMayWrite { path: shown(), group: stat.st_gid }),
+        Some(list) => {
+            let other = list.find_writer(stat.st_gid, |user| writers.has_user(user), has_group);
+            other.map_or(Ok(()), |who| Err(Distrust::ListedMayWrite { path: shown(), who }))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -277,13 +370,18 @@ mod tests {
             return hugewise_testkit::Skip("only root has files of root's".into()).report();
         }
         for path in ["/bin/sh", "/usr/bin/env", "/etc/passwd"] {
-            assert!(check_root_alone(Path::new(path)).is_ok(), "{path}");
+            assert!(check_writers(path, &TrustedWriters::ROOT_ALONE).is_ok(), "{path}");
         }
-        let missing = check_root_alone(Path::new("/usr/nothing/there")).unwrap_err();
+        let missing = check_writers("/usr/nothing/there", &TrustedWriters::ROOT_ALONE).unwrap_err();
         assert!(matches!(&missing, Distrust::Unseen { error, .. }
             if error.kind() == io::ErrorKind::NotFound));
         let own = format!("/proc/{}/root/bin/sh", std::process::id());
-        assert!(check_root_alone(Path::new(&own)).unwrap_err().to_string().contains("/proc is in"));
+        assert!(
+            check_writers(&own, &TrustedWriters::ROOT_ALONE)
+                .unwrap_err()
+                .to_string()
+                .contains("/proc is in")
+        );
         let folder = tempfile::tempdir().unwrap();
         mode(folder.path(), 0o755);
         let at = |name: &str| folder.path().join(name);
@@ -292,8 +390,92 @@ mod tests {
         std::fs::write(at("bin/start"), "#!/bin/sh\n").unwrap();
         mode(&at("bin/start"), 0o755);
         assert!(check_root_file(&at("bin/start")).is_ok());
-        let why = check_root_alone(&at("bin/start")).unwrap_err().to_string();
+        let why = check_writers(at("bin/start").to_str().unwrap(), &TrustedWriters::ROOT_ALONE)
+            .unwrap_err()
+            .to_string();
         assert!(why.contains("every user may write to it"), "{why}");
+    }
+
+    /// An ACL as the kernel keeps it (linux/posix_acl_xattr.h): owner and group may write, others
+    /// read, and `tag` names one more with the right to do so, up to the mask.
+    fn grant_by_list(path: &Path, tag: u16, id: u32, mask: u16) -> rustix::io::Result<()> {
+        let nobody = u32::MAX;
+        let named = (tag, 7, id);
+        let own = [(0x01, 7, nobody), (0x04, 5, nobody), (0x10, mask, nobody), (0x20, 5, nobody)];
+        let mut entries: Vec<(u16, u16, u32)> = own.into_iter().chain([named]).collect();
+        entries.sort_unstable();
+        let mut list = 2_u32.to_le_bytes().to_vec();
+        for (tag, bits, id) in entries {
+            list.extend(tag.to_le_bytes());
+            list.extend(bits.to_le_bytes());
+            list.extend(id.to_le_bytes());
+        }
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(path, "system.posix_acl_access", &list, flags)
+    }
+
+    /// An ACL's mask stands where the rights of the file's group do, which may be root's.
+    #[test]
+    fn whoever_an_access_list_names_may_write() {
+        if !geteuid().is_root() {
+            return hugewise_testkit::Skip("only root has files of root's".into()).report();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        mode(folder.path(), 0o755);
+        let file = folder.path().join("folder/file");
+        std::fs::create_dir(folder.path().join("folder")).unwrap();
+        std::fs::write(&file, "x").unwrap();
+        let writers = TrustedWriters { has_sticky: true, ..TrustedWriters::ROOT_ALONE };
+        let check = |writers: &TrustedWriters| check_writers(file.to_str().unwrap(), writers);
+        for part in [file.as_path(), file.parent().unwrap()] {
+            let named = |tag, id, mask| {
+                if let Err(error) = grant_by_list(part, tag, id, mask) {
+                    hugewise_testkit::Skip(format!("no access lists here: {error}")).report();
+                    return None;
+                }
+                Some(check(&writers).map_err(|why| why.to_string()))
+            };
+            let Some(by_user) = named(0x02, 4242, 7) else { return };
+            let why = by_user.unwrap_err();
+            assert!(why.contains("its access list lets user 4242 write"), "{why}");
+            let why = named(0x08, 50, 7).unwrap().unwrap_err();
+            assert!(why.contains("group 50"), "{why}");
+            assert_eq!(named(0x02, 4242, 5), Some(Ok(())), "the mask takes it back");
+            assert_eq!(named(0x02, 0, 7), Some(Ok(())), "root");
+            let known = TrustedWriters { users: vec![4242], ..writers.clone() };
+            grant_by_list(part, 0x02, 4242, 7).unwrap();
+            assert!(check(&known).is_ok() && check_root_file(&file).is_err());
+            grant_by_list(part, 0x02, 4242, 5).unwrap();
+        }
+    }
+
+    /// Others cannot replace what lies in a folder with the sticky bit, but add to it.
+    #[test]
+    fn a_folder_that_is_open_to_all_is_nobodys_word() {
+        if !geteuid().is_root() {
+            return hugewise_testkit::Skip("only root has files of root's".into()).report();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (open, file) = (folder.path().join("conf.d"), folder.path().join("conf.d/a.conf"));
+        std::fs::create_dir(&open).unwrap();
+        std::fs::write(&file, "x").unwrap();
+        mode(&file, 0o644);
+        mode(&open, 0o1777);
+        let users = vec![105];
+        let writers = TrustedWriters { users, has_sticky: true, ..TrustedWriters::default() };
+        let check = |path: &Path| check_writers(path.to_str().unwrap(), &writers);
+        assert!(check(&file).is_ok());
+        assert!(matches!(check(&open), Err(Distrust::AllMayWrite(_))));
+        chown(&file, Some(105), None).unwrap();
+        assert!(check(&file).is_ok());
+        chown(&file, Some(4242), None).unwrap();
+        assert!(matches!(check(&file), Err(Distrust::Owner { user: 4242, .. })));
+        mode(&open, 0o755);
+        mode(&file, 0o664);
+        chown(&file, Some(105), Some(50)).unwrap();
+        assert!(matches!(check(&file), Err(Distrust::GroupMayWrite { group: 50, .. })));
+        let closed = TrustedWriters { groups: vec![50], ..writers.clone() };
+        assert!(check_writers(file.to_str().unwrap(), &closed).is_ok());
     }
 
     #[test]

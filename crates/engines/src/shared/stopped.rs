@@ -10,6 +10,7 @@ use hugewise_host::config::systemd::{read_named, with_services};
 use hugewise_host::source::MinuteCache;
 use hugewise_model::configuration::{FileLocation, ServiceUnit};
 use hugewise_model::instance::{Mechanism, NextStart, ServerSetting};
+use hugewise_model::trusted_by::TrustReason;
 use hugewise_model::{Demand, Engine, Host, HugePageMode, Instance, Observed, Process, Unread};
 
 use crate::shared::discovery::{Discovery, NOBODY, StoppedServer};
@@ -92,11 +93,27 @@ fn add_stopped_server(
 ) {
     let StoppedServer { process, mut instance, mut asleep, voucher, unread, .. } = server;
     asleep.process = would_be(scene.host, &instance, &process, unit.as_ref()).map(Box::new);
-    asleep.unit = unit.map(Box::new);
     found.add_unread(&process, unread);
     instance.trusted_by =
         if may_be_spoken_for(scene, &instance, &process) { vec![voucher] } else { Vec::new() };
     place_settings(&mut instance, &asleep.known_by);
+    let main = asleep.process.as_deref().unwrap_or(&process);
+    let mut of_account = list_deciding_files(&instance, &asleep.known_by);
+    let mut of_root = BTreeSet::new();
+    if voucher == TrustReason::Unit {
+        of_root.insert(asleep.known_by.clone());
+    }
+    if let Some(unit) = &unit {
+        of_root.extend(unit.files.iter().cloned());
+        of_account.extend(unit.start.variable_places.iter().cloned());
+    }
+    let engine = instance.engine;
+    let others = trusted_by::find_others_who_write(scene, engine, main, &of_root, &of_account);
+    if let Some(why) = others.filter(|_| scene.host.live && instance.is_trusted()) {
+        instance.trusted_by.clear();
+        instance.trust.failed.push((voucher, why));
+    }
+    asleep.unit = unit.map(Box::new);
     instance.next = predict_next_start(&instance);
     let estimated = instance.next.as_known().into_iter().flat_map(|next| &next.demands);
     let estimated = estimated.filter(|demand| demand.error_percent().is_some());
@@ -226,6 +243,17 @@ fn predict_next_start(instance: &Instance) -> Observed<NextStart> {
         None => instance.demands().cloned().collect(),
     };
     Observed::Known(NextStart { asked, setting, demands })
+}
+
+/// What lists it, its data directory, and where its settings stand.
+fn list_deciding_files(instance: &Instance, known_by: &str) -> BTreeSet<String> {
+    let is_line = |line: &str| line.bytes().all(|byte| byte.is_ascii_digit());
+    let listed = known_by.rsplit_once(':').filter(|(_, line)| is_line(line));
+    let listed = listed.map_or(known_by, |(file, _)| file).to_owned();
+    let settings = instance.settings.values().chain(&instance.setting);
+    let places = settings.filter_map(|setting| Some(setting.place.as_ref()?.file.clone()));
+    let files = places.chain([listed]).chain(instance.data_directory.as_known().cloned());
+    files.filter(|path| path.starts_with('/')).collect()
 }
 
 /// Settings of its command line stand in the file that has it.

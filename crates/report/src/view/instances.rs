@@ -98,7 +98,8 @@ fn join_start_reasons(
 
 /// Why each server that runs is taken for one of the host's, or what each reason lacks.
 pub(crate) fn trust_notes(instances: &[Instance]) -> impl Iterator<Item = (String, String)> {
-    instances.iter().filter(|instance| !instance.is_stopped()).filter_map(|instance| {
+    let is_told = |one: &&Instance| !one.is_stopped() || !one.trust.failed.is_empty();
+    instances.iter().filter(is_told).filter_map(|instance| {
         let reasons: Vec<&str> = instance.trusted_by.iter().map(|reason| reason.as_str()).collect();
         let proofs = &instance.trust;
         let text = if !proofs.held.is_empty() {

@@ -209,6 +209,42 @@ fn a_cluster_that_runs_is_listed_once() {
     assert_eq!(asleep_beside(&cluster("auto"), vec![elsewhere]).len(), 1, "another one runs");
 }
 
+/// Whoever can write where it is listed, set or started decides what the boot has to have ready.
+#[test]
+fn a_stopped_server_is_listed_by_nobody_elses_word() {
+    let listed = |source: &MapSource, path: &str, owner: u32| {
+        let live = Host { live: true, ..host(vec![init()]) };
+        let found = crate::find_instances(&live, &source.clone().with_owner(path, owner));
+        let one = found.instances.into_iter().find(Instance::is_stopped).unwrap();
+        let failed: Vec<String> = one.trust.failed.into_iter().map(|(_, why)| why).collect();
+        (one.trusted_by, failed.join("; "))
+    };
+    let path = "/etc/systemd/system/postgresql-16.service";
+    let by_unit = MapSource::new()
+        .with_folder("/run/systemd/generator")
+        .with_file("/pg/16/data/PG_VERSION", "16\n")
+        .with_file("/pg/16/data/postgresql.conf", "huge_pages=try\nshared_buffers=2GB\n")
+        .with_file(path, unit("/usr/pgsql-16/bin/postgres -D /pg/16/data"))
+        .with_owner(path, 0);
+    let by_folder = cluster("auto\n");
+    for (source, path, reason) in [
+        (&by_folder, "/srv/pg/b", TrustReason::Listed),
+        (&by_unit, "/pg/16", TrustReason::Unit),
+        (&by_unit, "/pg/16/data/postgresql.conf", TrustReason::Unit),
+    ] {
+        assert_eq!(listed(source, path, 101).0, [reason], "{path}");
+        let (reasons, failed) = listed(source, path, 4242);
+        assert!(failed.contains(&format!("{path} belongs to user 4242")), "{path}: {failed}");
+        assert_eq!(reasons, [], "{path}");
+    }
+    // Whose the file is that lists it is the server's owner, and here no account for servers.
+    for path in ["/etc/postgresql/15", "/etc/postgresql/15/b/postgresql.conf"] {
+        assert_eq!(listed(&by_folder, path, 4242).0, [], "{path}");
+    }
+    assert_eq!(listed(&by_unit, path, 0).0, [TrustReason::Unit]);
+    assert_eq!(listed(&by_unit, path, 101).0, [], "its account's own unit file");
+}
+
 #[test]
 fn what_cannot_be_read_is_unknown_and_what_does_not_ask_is_left_out() {
     let denied =

@@ -72,15 +72,18 @@ fn prove_parents(host: &Host, source: &dyn Source, path: &str, what: &str) -> Pr
     let parents = path.rmatch_indices('/').map(|(end, _)| path.get(..end).unwrap_or_default());
     for parent in parents {
         let folder = format!("{mount}{parent}");
-        match source.owner_of(&folder) {
-            Observed::Known(0) => {}
-            Observed::Known(uid) => {
-                return Err(format!("{folder} belongs to user {uid}, who can make groups in it"));
-            }
+        match source.check_root_alone(&folder) {
+            Observed::Known(()) => {}
+            Observed::Malformed(why) => return Err(format!("{folder} is not root's alone: {why}")),
             other => {
                 let why = other.reason_text().unwrap_or_default();
                 return Err(format!("whose {folder} is cannot be determined: {why}"));
             }
+        }
+        // Delegated by this file alone, a group takes any process (cgroups(7)).
+        if let Observed::Malformed(why) = source.check_root_alone(&format!("{folder}/cgroup.procs"))
+        {
+            return Err(format!("{folder} is not root's alone: {why}"));
         }
     }
     Ok(format!("the control groups above that of {what} are root's"))

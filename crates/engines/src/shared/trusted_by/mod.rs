@@ -4,11 +4,13 @@
 mod control_groups;
 mod touched;
 mod unit;
+mod writers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_host::Source;
 use hugewise_host::config::systemd::with_services;
+use hugewise_host::source::TrustedWriters;
 use hugewise_host::source::owner::Owner;
 use hugewise_model::configuration::ServiceUnit;
 use hugewise_model::instance::Startup;
@@ -18,6 +20,8 @@ use hugewise_model::{Bytes, Engine, Host, Instance, Observed, Process, Reason, U
 use crate::shared::discovery::NOBODY;
 use crate::shared::{options, transparent};
 use crate::{EngineKind, FoundInstances, each_known};
+
+pub(crate) use writers::{find_others_who_write, withdraw_where_others_write};
 
 /// What was found, or what is missing.
 type Proof = Result<String, String>;
@@ -132,12 +136,12 @@ fn unit_startup(host: &Host, instance: &Instance) -> Option<Startup> {
 /// The program is root's, and only root can write it: whoever gets a service to run what he likes
 /// brings a program of his own. Who owns it is not in a capture.
 fn is_program_of_root(host: &Host, source: &dyn Source, main: &Process) -> Proof {
-    match source.processes().owner_of_executable(main.pid) {
-        Observed::Known(0) => Ok("only root can write its program".to_owned()),
+    match source.processes().check_writers_of_executable(main.pid, &TrustedWriters::ROOT_ALONE) {
+        Observed::Known(()) => Ok("only root can write its program".to_owned()),
         Observed::Absent if !host.live => {
             Ok("a capture does not say who owns its program".to_owned())
         }
-        Observed::Known(uid) => Err(format!("its program belongs to user {uid}")),
+        Observed::Malformed(why) => Err(format!("its program is not root's alone: {why}")),
         other => Err(format!(
             "whose its program is cannot be determined: {}",
             other.reason_text().unwrap_or_default()

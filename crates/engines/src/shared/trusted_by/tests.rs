@@ -323,6 +323,84 @@ fn variables_that_another_can_write_are_no_words_of_roots() {
     }
 }
 
+/// Whoever can write one of these decides what the server is, or what it asks for.
+#[test]
+fn nobody_else_can_write_what_decides_on_a_server() {
+    let words = ["/usr/bin/python3", "/usr/bin/patroni", "/etc/patroni/p.yml"];
+    let command = Observed::Known(words.iter().map(|word| (*word).to_owned()).collect());
+    let by = |uid: u32, taken: &str, owner: u32| {
+        let (mut host, map) = live(&[POSTGRES], Vec::new());
+        let patroni = process(5, 1, uid, "/system.slice/db.service", "/usr/bin/python3.11");
+        let patroni = Process { command: command.clone(), ..patroni };
+        let main = process(7, 5, uid, "/system.slice/db.service", POSTGRES);
+        host.processes = testing::known(vec![patroni, main]);
+        let start = &mut host.configuration.units[0].start;
+        start.variable_places = vec!["/srv/db/env".into()];
+        start.environment.insert("LD_PRELOAD".into(), "/srv/lib/a.so:/srv/lib/b.so".into());
+        start.environment.insert("LD_LIBRARY_PATH".into(), "/srv/more".into());
+        let map = map
+            .with_file("/data/PG_VERSION", "15\n")
+            .with_file("/data/postgresql.conf", "include_dir = 'conf.d'\n")
+            .with_file("/data/conf.d/a.conf", "shared_buffers = 1GB\n")
+            .with_file(
+                "/proc/7/maps",
+                "7f00-7f10 r-xp 00000000 fe:00 12 /srv/ld.so\n\
+                 7f20-7f30 rw-s 00000000 00:01 13 /dev/zero (deleted)\n\
+                 7f30-7f40 r--p 00000000 fe:00 14 /srv/messages.mo\n",
+            );
+        trust_of(&host, &map.with_owner(taken, owner), 7)
+    };
+    for taken in [
+        "/usr/lib/postgresql",
+        "/srv/ld.so",
+        "/data",
+        "/data/postgresql.conf",
+        "/data/postgresql.auto.conf",
+        "/data/conf.d",
+        "/data/conf.d/a.conf",
+        "/srv/db",
+        "/srv/lib/b.so",
+        "/srv/more",
+        "/etc/patroni/p.yml",
+    ] {
+        for (uid, reason) in [(1205, TrustReason::Unit), (101, TrustReason::Account)] {
+            let (reasons, failed) = by(uid, taken, 4242);
+            assert_eq!(reasons, [], "{uid} {taken}");
+            let why = format!("{taken} belongs to user 4242");
+            assert!(failed.iter().any(|failed| failed.contains(&why)), "{why}: {failed:?}");
+            // Folders of its programs have to be root's for a unit's word.
+            if !taken.starts_with("/usr") {
+                assert_eq!(by(uid, taken, uid).0, [reason], "{uid} {taken} is its own");
+            }
+            assert_eq!(by(uid, taken, 0).0, [reason], "{uid} {taken} is root's");
+        }
+    }
+    for not_code in ["/srv/messages.mo", "/dev/zero"] {
+        assert_eq!(by(1205, not_code, 4242).0, [TrustReason::Unit], "{not_code}");
+    }
+}
+
+#[test]
+fn an_account_made_for_servers_of_its_kind_may_write_for_another() {
+    let by = |owner: u32| {
+        let main = process(7, 1, 1300, "/", "/u01/app/oracle/bin/oracle");
+        let main = Process {
+            name: "ora_pmon_X".into(),
+            command: Observed::Known(vec!["ora_pmon_X".into()]),
+            ..main
+        };
+        let mut host = host(vec![main], &[]);
+        for (uid, name) in [(1300, "oracle"), (1301, "grid")] {
+            host.accounts.users.insert(uid, User { name: name.into(), gid: 1400, home: None });
+        }
+        host.live = true;
+        trust_of(&host, &MapSource::new().with_owner("/u01/app", owner), 7).0
+    };
+    assert_eq!(by(1300), [TrustReason::Account]);
+    assert_eq!(by(1301), [TrustReason::Account], "Grid Infrastructure's owns /u01/app");
+    assert_eq!(by(4242), []);
+}
+
 #[test]
 fn neither_root_nor_an_account_of_a_container_is_the_hosts() {
     let id = "0123456789abcdef".repeat(4);
@@ -365,9 +443,12 @@ fn a_unit_speaks_for_nothing_in_a_group_that_a_user_may_fill() {
     let (host, map) = live(&[POSTGRES], Vec::new());
     let its_own = map.clone().with_owner("/sys/fs/cgroup/system.slice/db.service", 1205);
     assert_eq!(trust_of(&host, &its_own, 7).0, [TrustReason::Unit], "delegated to its user");
-    let (by, failed) = trust_of(&host, &map.with_owner("/sys/fs/cgroup/system.slice", 4242), 7);
+    let taken = map.clone().with_owner("/sys/fs/cgroup/system.slice", 4242);
+    let (by, failed) = trust_of(&host, &taken, 7);
     assert_eq!(by, []);
     assert!(failed.iter().any(|why| why.contains("belongs to user 4242")), "{failed:?}");
+    let procs = "/sys/fs/cgroup/system.slice/cgroup.procs";
+    assert_eq!(trust_of(&host, &map.with_owner(procs, 4242), 7).0, [], "by its file alone");
     let (host, _) = live(&[POSTGRES], Vec::new());
     assert_eq!(trust_of(&host, &MapSource::new(), 7).0, [], "nobody knows whose anything is");
 }
