@@ -129,7 +129,7 @@ pub(super) fn parse_reserved_pages(
     let implicit = if default == Some(page) { value_of(&|size| size.is_none()) } else { None };
     let found = implicit.or_else(|| value_of(&|size| size == Some(page)))?;
     let cma = cmdline::assignments_of(words, |name| name == "hugetlb_cma").into_iter();
-    let left_to = cma.filter(|(_, value, _)| value != "0").map(|(_, _, word)| word).last();
+    let left_to = cma.rev().find(|(_, value, _)| value != "0").map(|(_, _, word)| word);
     // The kernel leaves gigantic pages to the contiguous allocator then.
     match left_to.filter(|_| host.is_gigantic(page)) {
         None => Some(found),

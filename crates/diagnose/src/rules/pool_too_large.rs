@@ -90,28 +90,6 @@ fn sum_missing_demands(facts: &RuleFacts<'_>, page: PageSize) -> Result<PageCoun
 }
 
 #[cfg(test)]
-mod tests {
-    use hugewise_model::instance::NextStart;
-    use hugewise_model::{HugePageMode, Observed, Trait};
-
-    /// The parameters of ASM are in ASM, and no file tells them.
-    #[test]
-    fn what_asm_does_not_tell_leaves_no_pool_undecided() {
-        let mut case = crate::testing::quiet();
-        let instance = crate::testing::all_huge(case.oracle("+ASM1", crate::testing::gib(6), 2));
-        instance.next = Observed::Known(NextStart {
-            asked: HugePageMode::Unknown,
-            setting: None,
-            demands: Vec::new(),
-        });
-        case.pool(4096, 1024);
-        assert!(!case.codes().contains(&"HW205"));
-        case.instances[0].traits.push(Trait::Asm);
-        assert!(case.codes().contains(&"HW205"), "{:?}", case.codes());
-    }
-}
-
-#[cfg(test)]
 pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
     speaks: || {
         let mut case = crate::testing::quiet();
@@ -134,3 +112,25 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
         case
     },
 };
+
+#[cfg(test)]
+mod tests {
+    use hugewise_model::instance::NextStart;
+    use hugewise_model::{HugePageMode, Observed, Trait};
+
+    /// The parameters of ASM are in ASM, and no file tells them.
+    #[test]
+    fn what_asm_does_not_tell_leaves_no_pool_undecided() {
+        let mut case = crate::testing::quiet();
+        let instance = crate::testing::all_huge(case.oracle("+ASM1", crate::testing::gib(6), 2));
+        instance.next = Observed::Known(NextStart {
+            asked: HugePageMode::Unknown,
+            setting: None,
+            demands: Vec::new(),
+        });
+        case.pool(4096, 1024);
+        assert!(!case.codes().contains(&"HW205"));
+        case.instances[0].traits.push(Trait::Asm);
+        assert!(case.codes().contains(&"HW205"), "{:?}", case.codes());
+    }
+}
