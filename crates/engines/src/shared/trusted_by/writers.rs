@@ -1,6 +1,6 @@
 //! Who else can write what decides on a server: its program, the code in it, the files that it was
-//! described by, and what its unit loads or reads. Whoever can is the one that a voucher speaks for,
-//! not the server's account.
+//! described by, and what its unit loads or reads. A voucher would speak for whoever can, and not
+//! for the server's account.
 
 use std::collections::BTreeSet;
 
@@ -149,8 +149,8 @@ fn read_code_files(scene: &EngineContext<'_>, main: &Process) -> BTreeSet<String
     names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
 }
 
-/// What its unit's variables load, the files of these variables, and what keeps it up with what that
-/// is told by (Patroni's file).
+/// What its unit's variables load, the files of these variables, and what keeps it up, with the file
+/// that this is told by (Patroni's).
 fn list_start_files(
     host: &Host,
     instance: &Instance,
