@@ -691,3 +691,15 @@ fn traces_without_a_head_tell_an_oops_and_a_panic() {
     assert_eq!(panic("out_of_memory"), Some(IncidentVerdict::OutOfMemory));
     assert_eq!(panic("watchdog"), None);
 }
+
+/// Terminals and tickets pad lines with blanks.
+#[test]
+fn a_kill_by_hand_is_known_with_blanks_behind_it() {
+    let text = "[Sat Nov 21 22:47:35 2026] sysrq: Manual OOM execution   \n[Sat Nov 21 22:47:35 2026] Out of \
+                memory: Killed process 4711 (oracle) total-vm:9273712kB, anon-rss:123kB, file-rss:0kB, \
+                shmem-rss:0kB, UID:54321 pgtables:0kB oom_score_adj:0\n";
+    assert_ne!(
+        verdict_of_log("dmesg", text).map(|(verdict, _)| verdict),
+        Some(IncidentVerdict::OutOfMemory)
+    );
+}

@@ -113,7 +113,7 @@ impl OomReport {
     /// The same of a kill by SysRq, which comes next.
     pub(super) fn from_manual_order(message: &str) -> Option<Self> {
         let ordered = message.starts_with("sysrq: ") || message.starts_with("SysRq : ");
-        let by_hand = ordered && message.ends_with("Manual OOM execution");
+        let by_hand = ordered && message.trim_end().ends_with("Manual OOM execution");
         by_hand.then(|| Self { by_hand, ..Self::default() })
     }
 
