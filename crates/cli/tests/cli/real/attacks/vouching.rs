@@ -2,12 +2,12 @@
 //! control.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use hugewise_lab::guard::PoolGuard;
-use hugewise_testkit::require;
+use hugewise_testkit::{Skip, require};
 use serde_json::Value;
 
 use super::plans::Cgroup;
@@ -179,6 +179,86 @@ fn no_unit_vouches_by_what_its_account_has_put_there() {
         assert_eq!(vouchers(instance), expected, "{lines}: {instance:#}");
         let failed = instance["trust"].to_string();
         assert!(failed.contains(why.unwrap_or_default()), "{lines}: {failed}");
+    }
+    drop(fake);
+}
+
+/// Neither root nor the service's account.
+const THIRD: u32 = 4343;
+
+fn compile_library(path: &Path) -> Result<(), Skip> {
+    let cc = harness::program(&["/usr/bin/cc"])?;
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut command = Command::new(cc);
+    command.args(["-shared", "-fPIC", "-x", "c", "/dev/null", "-o"]).arg(path);
+    harness::must(&mut command);
+    Ok(())
+}
+
+/// A third user writes the configuration of a unit's server, a library in its memory, or what the
+/// unit's variables lead to: the next start is what he says.
+#[test]
+fn no_unit_vouches_where_a_third_user_writes() {
+    if !require!(namespace::inside("attacks::vouching::no_unit_vouches_where_a_third_user_writes"))
+    {
+        return;
+    }
+    let attacker = require!(Attacker::new());
+    let settings = "shared_buffers = 600MB\nhuge_pages = try\ninclude_dir = 'conf.d'\n";
+    let data = attacker.postgresql("data", settings);
+    let included = attacker.file("data/conf.d/a.conf", "work_mem = 5MB\n");
+    let folder = included.parent().unwrap();
+    let library = Path::new("/usr/sbin/hw-lib/libhw.so");
+    require!(compile_library(library));
+    let looks = Looks {
+        program: "/usr/sbin/postgres",
+        arguments: &["-D", data.to_str().unwrap()],
+        directory: &data,
+        memory: "anon",
+        mapped: 620,
+        touched: 620,
+    };
+    let with_library = |program: &Path| {
+        let mut command = attacker.command(program);
+        command.env("LD_PRELOAD", library);
+        command
+    };
+    let fake = require!(Fake::start_by(&attacker, &looks, with_library));
+    let place = require!(Cgroup::new("system.slice/hw-web.service"));
+    require!(place.move_process(fake.pid));
+    let third = Path::new("/usr/sbin/hw-third");
+    fs::create_dir(third).unwrap();
+    chown(third, Some(THIRD), Some(THIRD)).unwrap();
+    let start = "ExecStart=/usr/sbin/postgres -D /d";
+    let assert_vouched = |by: &[&str], why: &str| {
+        let checked = harness::check();
+        let instance = checked.instance("postgresql", fake.pid);
+        assert_eq!(vouchers(instance), by, "{why}: {instance:#}");
+        let proofs = instance["trust"].to_string();
+        assert!(proofs.contains(why), "{why}: {proofs}");
+    };
+    let unit = ["unit"];
+    write_unit(start);
+    assert_vouched(&unit, "nobody but root and 4242 can write its program");
+    for path in [data.join("postgresql.conf").as_path(), folder, &included, library] {
+        let own = if path == library { 0 } else { attacker.user.uid };
+        chown(path, Some(THIRD), None).unwrap();
+        assert_vouched(&[], &format!("{} belongs to user {THIRD}", path.display()));
+        chown(path, Some(own), None).unwrap();
+        assert_vouched(&unit, "nobody but root");
+    }
+    for mode in [0o777, 0o1777] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+        assert_vouched(&[], &format!("{}: every user may write to it", folder.display()));
+    }
+    let output = Command::new(HUGEWISE).args(["check", "-v"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("others can write its configuration"), "{said}");
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    for line in ["Environment=LD_LIBRARY_PATH=", "EnvironmentFile=-", "Environment=LD_PRELOAD="] {
+        write_unit(&format!("{line}{}/x\n{start}", third.display()));
+        assert_vouched(&[], &format!("{} belongs to user {THIRD}", third.display()));
     }
     drop(fake);
 }
