@@ -393,6 +393,10 @@ fn resolve_time_bounds(
         given.to_moment(utc_offsets(host), last).map(Some).ok_or(Error::NoClock)
     };
     let all = hosts.iter().map(|host| {
+        // When a log without a date was written nobody knows: it is told of as a whole.
+        if host.pieces.iter().all(|placed| placed.piece.hull.unplaced.is_some()) {
+            return Ok(TimeBounds::default());
+        }
         let bounds = TimeBounds { from: moment_of(host, from)?, to: moment_of(host, to)? };
         if bounds.from.zip(bounds.to).is_some_and(|(from, to)| from >= to) {
             return Err(Error::Backwards);

@@ -29,6 +29,20 @@ fn of_kernel(lines: &str) -> String {
 const KILL: &str =
     "Out of memory: Killed process 7 (oracle) total-vm:1kB, anon-rss:1kB, file-rss:0kB";
 
+/// Nobody knows when such a log was written, and whoever names it wants to hear of it.
+#[test]
+fn a_log_of_seconds_since_the_start_is_told_of_whatever_time_is_asked_for() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("dmesg.txt");
+    let line = "[180421.153140] INFO: task oracle:4711 blocked for more than 120 seconds.\n";
+    fs::write(&path, line).unwrap();
+    let from = Some("2017-11-16T10:00:00+00:00".to_owned());
+    let options = Options { from, ..Options::default() };
+    let found = investigate(&[path], &options, &|_| {}).unwrap();
+    let verdicts: Vec<_> = found.hosts[0].incidents.iter().map(|each| each.verdict).collect();
+    assert_eq!(verdicts, [IncidentVerdict::HungTasks]);
+}
+
 #[test]
 fn one_message_of_the_kernel_is_an_incident_as_sure_as_it_proves() {
     use Confidence::{High, Low, Medium};

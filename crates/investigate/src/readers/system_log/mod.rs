@@ -32,7 +32,7 @@ use super::archive_format::{ArchiveFile, ArchiveFormat, Promise};
 use super::{lines, server_log};
 use crate::event::{LogEvent, LogEventKind};
 use crate::gather::clock::{SOME_YEAR, in_year, year_of_moment};
-use crate::series::{Mark, MarkKind, UnplacedTimes};
+use crate::series::{Mark, MarkKind};
 use crate::{Clock, FileRefused, Moment, Series, SourceFormat};
 
 const LONGEST_LINE: u64 = 8 << 10;
@@ -129,19 +129,11 @@ fn is_separator(line: &str) -> bool {
 fn read_in_order(file: ArchiveFile<'_>) -> Result<Series, FileRefused> {
     let bare = !is_system_log(file.head.trim_ascii_start());
     let settings = LogSettings { bare, began: file.began };
-    let series = if is_newest_first(file.head) {
+    if is_newest_first(file.head) {
         read_turned(file.stream, file.source, settings)
     } else {
         read_lines(file.stream, file.source, settings)
-    }?;
-    if settings.began.is_some() && series.unplaced == Some(UnplacedTimes::SinceBoot) {
-        return Err(FileRefused(
-            "its times are seconds since the kernel started, without a date: use dmesg -T, or \
-             journalctl -k -o short-iso"
-                .into(),
-        ));
     }
-    Ok(series)
 }
 
 /// Reads a log whose newest line comes first, as journalctl -r prints it and desktops copy it.
