@@ -64,6 +64,8 @@ pub(super) fn run_all(program: &Path, root: bool) -> Result<(), Failure> {
 
 fn build_tests(program: &Path) -> Result<Vec<TestBinary>, Failure> {
     let mut build = shell::cargo();
+    // They have the path of the program that they try in them.
+    build.env("HUGEWISE_BINARY", program);
     build.args(["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"]);
     let output = build.stderr(std::process::Stdio::inherit()).output()?;
     if !output.status.success() {

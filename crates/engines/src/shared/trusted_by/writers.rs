@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use hugewise_host::process::maps;
-use hugewise_host::source::{OwnerSource, RawSource, TrustedWriters};
+use hugewise_host::source::{FileRequest, OwnerSource, RawSource, TrustedWriters};
 use hugewise_model::configuration::ServiceUnit;
 use hugewise_model::trusted_by::TrustReason;
 use hugewise_model::{Engine, Host, Instance, Observed, Process};
@@ -74,7 +74,7 @@ fn prove_writers(scene: &EngineContext<'_>, instance: &Instance, main: &Process)
     let unit = unit_of(scene.host, instance);
     let parts: [(&str, BTreeSet<String>); 4] = [
         ("its program", main.executable.as_known().map(opened).into_iter().collect()),
-        ("the code that it runs", read_code_files(scene, main).iter().map(opened).collect()),
+        ("the code that it runs", read_code_files(scene, main)?.iter().map(opened).collect()),
         ("its configuration", scene.paths_believed(main.pid)),
         ("what it is started with", list_start_files(scene.host, instance, main, unit)),
     ];
@@ -136,17 +136,27 @@ fn find_trusted_writers(
 
 /// The files that its memory has code of: the program, its loader and all libraries, from wherever
 /// they were asked for (PT_INTERP, LD_PRELOAD, DT_RUNPATH, dlopen).
-fn read_code_files(scene: &EngineContext<'_>, main: &Process) -> BTreeSet<String> {
+/// Errors: as root, why they cannot be determined.
+fn read_code_files(scene: &EngineContext<'_>, main: &Process) -> Result<BTreeSet<String>, String> {
     const MOST: u64 = 4 << 20;
-    let maps = scene.source.read_limited(&format!("/proc/{}/maps", main.pid), MOST);
-    let maps = maps.into_known().unwrap_or_default();
+    let path = format!("/proc/{}/maps", main.pid);
+    let request = FileRequest::whole_file(&path, MOST);
+    let maps = match scene.source.read_file(&request).map(|part| part.bytes) {
+        Observed::Known(bytes) => bytes,
+        Observed::Absent => return Ok(BTreeSet::new()),
+        Observed::Denied if scene.host.read_as != Observed::Known(0) => return Ok(BTreeSet::new()),
+        unknown => {
+            let why = unknown.reason_text().unwrap_or_default();
+            return Err(format!("the code that it runs cannot be determined: {path}: {why}"));
+        }
+    };
     let lines = maps.split(|byte| *byte == b'\n').filter_map(maps::parse_single_line);
     let is_file = |name: &&[u8]| {
         name.starts_with(b"/") && !name.starts_with(b"/dev/zero") && !name.starts_with(b"/SYSV")
     };
     let of_code = lines.filter(|line| line.permissions.get(2) == Some(&b'x'));
     let names = of_code.map(|line| line.name).filter(is_file);
-    names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
 /// What its unit's variables load, the files of these variables, and what keeps it up, with the file
