@@ -206,7 +206,7 @@ pub fn write(
         return Err(failed(io::ErrorKind::InvalidInput.into()));
     }
     let place = OutputPlace::find(target).map_err(failed)?;
-    let temporary = place.beside(format!(".{name}.{}.partial", std::process::id()));
+    let temporary = place.name_in_same_folder(format!(".{name}.{}.partial", std::process::id()));
     let temporary = temporary.map_err(failed)?;
     if name.ends_with(".tar.gz") || name.ends_with(".tgz") {
         new_files::write_new_tar(&content, &temporary, &place)

@@ -35,7 +35,7 @@ impl UnnamedFile {
             let mut hidden = OsString::from(".");
             hidden.push(target.name());
             hidden.push(format!(".{}-{attempt}.part", std::process::id()));
-            let temporary = target.beside(hidden)?;
+            let temporary = target.name_in_same_folder(hidden)?;
             match temporary.create_file(Mode::from_raw_mode(mode)) {
                 Ok(file) => {
                     let unnamed = Self { temporary, target };

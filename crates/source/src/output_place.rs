@@ -68,7 +68,7 @@ impl OutputPlace {
     ///
     /// # Errors
     /// There are too many open files.
-    pub fn beside(&self, name: impl Into<OsString>) -> io::Result<Self> {
+    pub fn name_in_same_folder(&self, name: impl Into<OsString>) -> io::Result<Self> {
         Ok(Self { folder: self.folder.try_clone()?, name: name.into() })
     }
 

@@ -469,6 +469,24 @@ impl IncidentWindow<'_> {
         self.history.series.iter().map(value_of).max_by(f64::total_cmp).unwrap_or(0.0).round()
     }
 
+    fn lowest_value(&self, metric: Metric) -> Option<f64> {
+        self.metric_values(metric).map(|(.., value)| value).min_by(f64::total_cmp)
+    }
+
+    /// Out to swap, and back in.
+    fn highest_swap_rates(&self) -> Option<(Rate, Rate)> {
+        self.highest_page_rate(Metric::SwapOut).zip(self.highest_page_rate(Metric::SwapIn))
+    }
+
+    /// Whether any source tells how large page tables were.
+    fn has_page_tables(&self) -> bool {
+        let counts = |one: &Series| one.column(Metric::PageTables).is_some();
+        let facts = self.history.facts.as_ref();
+        self.history.series.iter().any(counts)
+            || self.memory_report().is_some_and(|report| report.page_tables.is_some())
+            || facts.is_some_and(|facts| facts.page_tables.is_some())
+    }
+
     fn peak_processor_load(&self) -> Option<(f64, f64)> {
         let queue = self.highest_value(Metric::RunQueue);
         let load = self.highest_value(Metric::Load1);
@@ -510,15 +528,13 @@ impl<'a> WindowFacts<'a> {
         let most = |metric| window.highest_value(metric).map(|(.., value)| value);
         let count = window.find_count_change();
         let idle = window.idle_cpu();
-        let all_idle = window.metric_values(Metric::CpuIdle).map(|(.., idle)| idle);
-        let least_idle = all_idle.min_by(f64::total_cmp);
         Self {
             signatures,
             system: system.map(|(peak, _)| peak),
             usual: kernel_cpu::usual_system_percent(signatures),
             user: system.and_then(|(_, user)| user),
             idle: idle.map(|(least, _)| least),
-            unused: least_idle,
+            unused: window.lowest_value(Metric::CpuIdle),
             usually_idle: idle.map(|(_, usually)| usually),
             free: window.free_memory_leap(),
             tables: window.page_table_share(),
@@ -527,9 +543,7 @@ impl<'a> WindowFacts<'a> {
             in_pieces: window.count_allocation_failures(),
             disk_waits: window.count_log_events(LogEventKind::DiskWait),
             storage_timeouts: window.count_log_events(LogEventKind::StorageTimeout),
-            tables_read: has(Metric::PageTables)
-                || window.memory_report().is_some_and(|report| report.page_tables.is_some())
-                || history.facts.as_ref().is_some_and(|facts| facts.page_tables.is_some()),
+            tables_read: window.has_page_tables(),
             pool: window.pool_usage(),
             scans: window.page_scans(),
             no_scans: wider.page_scans().any_scanned() == Some(false),
@@ -546,9 +560,7 @@ impl<'a> WindowFacts<'a> {
             taken_back: most(Metric::Steal),
             compaction_counted: has(Metric::CompactStall),
             last_seen: window.last_seen(),
-            swap: window
-                .highest_page_rate(Metric::SwapOut)
-                .zip(window.highest_page_rate(Metric::SwapIn)),
+            swap: window.highest_swap_rates(),
             swapped: window.swapped_fraction(),
             grown: window.page_table_change(count.as_ref()),
             count,
@@ -558,10 +570,7 @@ impl<'a> WindowFacts<'a> {
             growth: window.memory_growth(signatures),
             disk_pressure: most(Metric::PressureIoFull),
             late: late.max(),
-            available: window
-                .metric_values(Metric::MemAvailable)
-                .map(|(.., bytes)| bytes)
-                .min_by(f64::total_cmp),
+            available: window.lowest_value(Metric::MemAvailable),
             memory: observations.memory,
             without_swap: most(Metric::SwapTotal) == Some(0.0),
             lists_processes: history.series.iter().any(Series::lists_processes),
