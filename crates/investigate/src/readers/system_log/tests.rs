@@ -2,6 +2,7 @@ mod forms;
 mod reports;
 
 use super::*;
+use crate::series::UnplacedTimes;
 
 /// `date -u -d '2026-11-21 22:47:35' +%s`
 const THEN: i64 = 1_795_301_255;
