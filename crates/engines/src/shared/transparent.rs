@@ -19,7 +19,8 @@ pub(crate) fn least_transparent_bytes(host: &Host, instance: &Instance) -> Obser
 }
 
 /// What is left once every other process, and what this one has beside its segments, is taken to be
-/// on such pages; none where a process may be hidden.
+/// on such pages. None where a process may be hidden, or where less than the segments was touched:
+/// it may be elsewhere.
 fn least_private_bytes(host: &Host, instance: &Instance) -> Option<Bytes> {
     let is_private = |segment: &&Segment| {
         segment.kind == SegmentKind::Private && segment.huge.get() == Some(false)
@@ -34,7 +35,8 @@ fn least_private_bytes(host: &Host, instance: &Instance) -> Option<Bytes> {
         let sum = if instance.pids.contains(&process.pid) { &mut own } else { &mut others };
         *sum += process.rss_anon.get()?;
     }
-    Some(huge.saturating_sub(others).saturating_sub(own.saturating_sub(size)).min(size))
+    let beside = own.saturating_sub(size);
+    (own >= size).then(|| huge.saturating_sub(others).saturating_sub(beside).min(size))
 }
 
 fn least_shared_bytes(host: &Host, instance: &Instance) -> Observed<Bytes> {
@@ -84,13 +86,13 @@ mod tests {
     /// A guest of 1,024 MiB in a process with 1,037, and 1,026 of the host's on such pages.
     #[test]
     fn private_memory_is_its_own_as_far_as_no_other_process_can_hold_it() {
-        let least_beside = |others: u64| {
+        let least_beside = |own: u64, others: u64| {
             let process = |pid, anonymous| Process {
                 pid,
                 rss_anon: Observed::Known(MIB(anonymous)),
                 ..Process::default()
             };
-            let main = process(7, 1037);
+            let main = process(7, own);
             let all = [main.clone(), process(8, others)];
             let mut host = Host { processes: testing::known(all), ..Host::default() };
             host.memory.anonymous_huge = Observed::Known(MIB(1026));
@@ -109,8 +111,10 @@ mod tests {
             }];
             least_transparent_bytes(&host, &guest).get().map(|bytes| bytes.get() >> 20)
         };
-        assert_eq!(least_beside(100), Some(913));
-        assert_eq!(least_beside(2000), None);
+        assert_eq!(least_beside(1037, 100), Some(913));
+        assert_eq!(least_beside(1037, 2000), None);
+        // What it has touched may be its own heap.
+        assert_eq!(least_beside(900, 100), None);
     }
 
     fn least_of(
