@@ -84,6 +84,13 @@ const MODULE: [&str; 2] = ["-m", "java.rmi/sun.rmi.registry.RegistryImpl"];
 const CGROUPS: &str = "/sys/fs/cgroup";
 const CGROUP: &str = "hugewise-jvm";
 
+impl Jdk {
+    /// The service sets a security manager, which these releases have to be told to allow (JEP 411).
+    fn manager_word(&self) -> Option<&'static str> {
+        (18..24).contains(&self.release).then_some("-Djava.security.manager=allow")
+    }
+}
+
 pub(super) struct JavaMachine {
     pub(super) jdk: Jdk,
     pub(super) way: StartWay,
@@ -122,6 +129,7 @@ impl JavaMachine {
     pub(super) fn describe(&self) -> Option<Vec<OsString>> {
         (self.way == StartWay::Words).then(|| {
             let mut words: Vec<OsString> = vec![self.jdk.java.clone().into()];
+            words.extend(self.jdk.manager_word().map(OsString::from));
             words.extend(self.flags.split_ascii_whitespace().map(OsString::from));
             words.extend(MODULE.map(OsString::from));
             words
@@ -181,6 +189,7 @@ impl JavaMachine {
         for variable in ["JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"] {
             command.env_remove(variable);
         }
+        command.args(self.jdk.manager_word());
         let file = |lines: String| -> Result<String, Failure> {
             let path = self.folder.path().join("words");
             fs::write(&path, lines)?;
