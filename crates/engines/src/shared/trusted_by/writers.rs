@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use hugewise_host::process::maps;
-use hugewise_host::source::{FileRequest, OwnerSource, RawSource, TrustedWriters};
+use hugewise_host::source::{OwnerSource, RawSource, TrustedWriters};
 use hugewise_model::configuration::ServiceUnit;
 use hugewise_model::trusted_by::TrustReason;
 use hugewise_model::{Engine, Host, Instance, Observed, Process};
@@ -138,10 +138,8 @@ fn find_trusted_writers(
 /// they were asked for (PT_INTERP, LD_PRELOAD, DT_RUNPATH, dlopen).
 /// Errors: as root, why they cannot be determined.
 fn read_code_files(scene: &EngineContext<'_>, main: &Process) -> Result<BTreeSet<String>, String> {
-    const MOST: u64 = 4 << 20;
     let path = format!("/proc/{}/maps", main.pid);
-    let request = FileRequest::whole_file(&path, MOST);
-    let maps = match scene.source.read_file(&request).map(|part| part.bytes) {
+    let maps = match scene.source.read(&path) {
         Observed::Known(bytes) => bytes,
         Observed::Absent => return Ok(BTreeSet::new()),
         Observed::Denied if scene.host.read_as != Observed::Known(0) => return Ok(BTreeSet::new()),
