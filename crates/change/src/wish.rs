@@ -20,6 +20,7 @@ use crate::{Error, System};
 /// [`Error::NotAllowed`] names the first change that this host's own plan does not have; or
 /// something cannot be read.
 pub fn confirm_wish(wish: &Plan, own: &Plan, system: &dyn System) -> Result<Plan, Error> {
+    refuse_repeated_steps(wish)?;
     let needs = drift::determine_needs(wish, system, false)?;
     let shelf = JournalShelf::read(system)?;
     let last = shelf.logs.last().filter(|log| log.state == JournalState::Done);
@@ -48,6 +49,19 @@ pub fn confirm_wish(wish: &Plan, own: &Plan, system: &dyn System) -> Result<Plan
     let mut plan = Plan { at_boot: at_boot.collect(), steps, ..own.clone() };
     plan.seal();
     Ok(plan)
+}
+
+/// A step of this host's own plan is carried out once, however often a file has it.
+fn refuse_repeated_steps(wish: &Plan) -> Result<(), Error> {
+    let mut seen = BTreeSet::new();
+    match wish.steps.iter().find(|step| !seen.insert(step.id.as_str())) {
+        Some(step) => Err(Error::NotAllowed {
+            step: step.id.clone(),
+            what: step.changes.first().map(describe_change).unwrap_or_default(),
+            why: "the plan has this step more than once".to_owned(),
+        }),
+        None => Ok(()),
+    }
 }
 
 /// Whether the last apply has carried this step out, commands and nothing else: no file tells, and
@@ -120,11 +134,13 @@ fn confirm_change(wish: &Change, own: &Change) -> Option<Change> {
     match (wish, own) {
         (Change::Value(wish), Change::Value(own)) => {
             let same = (&wish.path, wish.pool) == (&own.path, own.pool);
-            let is_pool = own.pool.is_some();
-            let after = &wish.after;
-            let holds = after == &own.after
-                || (is_pool && is_few_pages_less(after, &own.after, own.before.as_deref()));
-            (same && holds).then(|| ValueChange { after: after.clone(), ..own.clone() }.into())
+            let pages = || {
+                own.pool?;
+                confirm_page_count(&wish.after, &own.after, own.before.as_deref())
+            };
+            let after = if wish.after == own.after { Some(own.after.clone()) } else { pages() };
+            let after = after.filter(|_| same)?;
+            Some(ValueChange { after, ..own.clone() }.into())
         }
         (Change::File(wish), Change::File(own)) => confirm_file(wish, own).map(Change::File),
         (Change::Command(wish), Change::Command(own)) => {
@@ -148,20 +164,27 @@ fn confirm_file(wish: &FileChange, own: &FileChange) -> Option<FileChange> {
         (FileContent::Text(wished), FileContent::Text(planned)) => {
             let before = own.before.as_ref().map(|before| before.content.bytes());
             let before = before.map(String::from_utf8_lossy);
-            let same = wished.lines().count() == planned.lines().count()
-                && wished.lines().zip(planned.lines()).all(|(wished, planned)| {
-                    wished == planned || is_pool_line(wished, planned, before.as_deref())
-                });
-            same.then(|| FileContent::Text(wished.clone()))?
+            if wished.lines().count() != planned.lines().count() {
+                return None;
+            }
+            let lines = planned.split_inclusive('\n').zip(wished.lines());
+            let lines: Option<String> = lines
+                .map(|(planned, wished)| confirm_line(wished, planned, before.as_deref()))
+                .collect();
+            FileContent::Text(lines?)
         }
         _ => return None,
     };
     Some(FileChange { after: Some(NewFile { content, ..planned.clone() }), ..own.clone() })
 }
 
-/// Whether two lines of a file set the same pool, the wished one to a few pages less, and to no
-/// fewer than the file has today.
-fn is_pool_line(wished: &str, planned: &str, before: Option<&str>) -> bool {
+/// The planned line, which may end with its line's end; where both set the same pool, with the
+/// wished number of pages, but no fewer than the file has today.
+fn confirm_line(wished: &str, planned: &str, before: Option<&str>) -> Option<String> {
+    let planned_line = planned.trim_end_matches(['\n', '\r']);
+    if wished == planned_line {
+        return Some(planned.to_owned());
+    }
     let split = |line: &str| -> Option<(String, String)> {
         let digits = line.trim_end_matches(|c: char| c == '"' || c.is_whitespace());
         let start = digits.rfind(|c: char| !c.is_ascii_digit())? + 1;
@@ -169,20 +192,23 @@ fn is_pool_line(wished: &str, planned: &str, before: Option<&str>) -> bool {
         (!number.is_empty() && frame.contains("hugepages"))
             .then(|| (frame.to_owned(), number.to_owned()))
     };
-    let (Some((frame, wished)), Some((own_frame, planned))) = (split(wished), split(planned))
-    else {
-        return false;
-    };
+    let ((frame, wished), (own_frame, own_number)) = (split(wished)?, split(planned_line)?);
     let before = before.into_iter().flat_map(str::lines).filter_map(split);
     let before = before.filter(|(old, _)| *old == frame).map(|(_, number)| number).next_back();
-    frame == own_frame && is_few_pages_less(&wished, &planned, before.as_deref())
+    let number = confirm_page_count(&wished, &own_number, before.as_deref())?;
+    let behind = planned.get(own_frame.len() + own_number.len()..)?;
+    (frame == own_frame).then(|| format!("{own_frame}{number}{behind}"))
 }
 
-fn is_few_pages_less(wished: &str, planned: &str, before: Option<&str>) -> bool {
+/// The wished number of pages, where it is up to a tenth less than planned. It is written anew: the
+/// kernel reads `0347` as an octal number, and sysctl does not read `0348` at all.
+fn confirm_page_count(wished: &str, planned: &str, before: Option<&str>) -> Option<String> {
     let pages = |text: &str| text.parse::<u64>().ok();
-    let (Some(wished), Some(planned)) = (pages(wished), pages(planned)) else { return false };
+    let (wished, planned) = (pages(wished)?, pages(planned)?);
     let before = before.and_then(pages).unwrap_or_default();
-    (planned - planned / 10..=planned).contains(&wished) && (wished >= before || before > planned)
+    let is_few_less = (planned - planned / 10..=planned).contains(&wished)
+        && (wished >= before || before > planned);
+    is_few_less.then(|| wished.to_string())
 }
 
 fn is_same_command(wish: &CommandChange, own: &CommandChange) -> bool {

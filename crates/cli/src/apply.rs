@@ -49,7 +49,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A plan saved with hugewise plan --out. Without it, apply makes one. If it names an instance
-    /// that nothing vouches for, or was made with --also, give --instance or --also here too.
+    /// that nothing vouches for, or was made with --also or --connect, give --instance, --also or
+    /// --connect here too.
     #[arg(value_name = "PLAN", conflicts_with_all = PLANNING)]
     plan: Option<PathBuf>,
     #[command(flatten)]
@@ -75,17 +76,8 @@ pub(crate) struct Arguments {
 }
 
 /// Options that shape a plan conflict with a plan that is given.
-const PLANNING: [&str; 9] = [
-    "restart",
-    "page_size",
-    "headroom",
-    "sessions",
-    "only",
-    "early",
-    "shrink",
-    "overcommit",
-    "connect",
-];
+const PLANNING: [&str; 8] =
+    ["restart", "page_size", "headroom", "sessions", "only", "early", "shrink", "overcommit"];
 
 pub(crate) fn run(arguments: &Arguments) -> Result<CommandOutcome, CommandFailure> {
     let system = open_live_system()?;
@@ -223,7 +215,13 @@ fn confirm_plan_file(
         CommandFailure::new(format!("the options in the plan are not those of a plan: {why}"))
     })?;
     let (mut wishes, given) = (options.wishes, &arguments.wishes);
-    let diagnosis = given.diagnose(source, wishes.diagnosis_options())?;
+    if wishes.connects() && !given.connects() {
+        return Err(CommandFailure::new(
+            "the plan was made with answers of running servers; to let apply ask them too, add \
+             --connect",
+        ));
+    }
+    let diagnosis = given.diagnose(source, given.diagnosis_options())?;
     wishes.confirm_file_wishes(given, &diagnosis)?;
     let mut bent = plan_overrides(arguments);
     bent.keep_partial |= options.keep_partial;

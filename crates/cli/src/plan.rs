@@ -335,6 +335,11 @@ impl Wishes {
         self.plan_diagnosed_host(diagnosis, source, system, bent)
     }
 
+    /// Whether running servers are asked, by clients that run as their accounts.
+    pub(crate) fn connects(&self) -> bool {
+        self.connect
+    }
+
     pub(crate) fn diagnosis_options(&self) -> DiagnosisOptions<'static> {
         diagnosis_options(self.connect)
     }

@@ -508,6 +508,17 @@ impl Accounts {
         self.users.get(&uid).map_or_else(|| uid.to_string(), |user| user.name.clone())
     }
 
+    /// A user's primary group, where nobody else is in it.
+    pub fn own_group(&self, uid: u32) -> Option<u32> {
+        let user = self.users.get(&uid)?;
+        let is_primary = |other: &User| other.gid == user.gid && other.name != user.name;
+        let members = self.groups.get(&user.gid).map(|group| group.members.as_slice());
+        let mut members = members.unwrap_or_default().iter();
+        let has_others =
+            self.users.values().any(is_primary) || members.any(|name| *name != user.name);
+        (!has_others).then_some(user.gid)
+    }
+
     /// All groups of a user, the primary one first.
     pub fn groups_of(&self, uid: u32) -> Vec<u32> {
         let Some(user) = self.users.get(&uid) else { return Vec::new() };

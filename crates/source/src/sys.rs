@@ -107,6 +107,36 @@ pub fn without_terminal(command: &mut std::process::Command) {
     unsafe { command.pre_exec(|| Ok(rustix::process::setsid().map(drop)?)) };
 }
 
+/// The same for a command that runs as another user, who gets nothing else of ours: no descriptor
+/// that is open here, no key of our session (session-keyring(7) outlives setuid and exec), and no
+/// way to more rights.
+pub fn without_inheritance(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    let setup = || {
+        rustix::process::setsid()?;
+        close_others_at_exec();
+        leave_session_keyring()?;
+        // SAFETY: prctl(2) takes numbers alone here.
+        check_result(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })
+    };
+    // SAFETY: between fork and exec only system calls are made; none allocates or takes a lock.
+    unsafe { command.pre_exec(setup) };
+}
+
+/// Joins a new and empty session keyring. Where the kernel has none (ENOSYS), or a filter of system
+/// calls keeps everybody from it (EPERM), there is nothing to inherit.
+fn leave_session_keyring() -> std::io::Result<()> {
+    let anonymous = std::ptr::null::<libc::c_char>();
+    // SAFETY: without a name keyctl(2) reads no memory.
+    let joined =
+        unsafe { libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING, anonymous) };
+    match rustix::io::Errno::from_io_error(&std::io::Error::last_os_error()) {
+        _ if joined >= 0 => Ok(()),
+        Some(rustix::io::Errno::NOSYS | rustix::io::Errno::PERM) => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
 /// Limits of a program that reads what strangers wrote.
 #[derive(Clone, Copy, Debug)]
 pub struct ResourceBounds {

@@ -253,11 +253,12 @@ impl System for LiveSystem {
         let client = client.map_err(|why| SystemFailure::new(program, why.to_string()))?;
         // What runs as somebody is a server's client.
         let client = if user.is_some() { client.without_passwords() } else { client };
-        // A command that outlives us holds the lock in our stead, so that nothing is taken back
-        // under its hands; not a server that it starts, which would hold it for good.
+        // A command of root's that outlives us holds the lock in our stead, so that nothing is
+        // taken back under its hands; not a server that it starts, which would hold it for good,
+        // nor what runs as a server's account, which could keep it or let it go.
         let starts = arguments.iter().any(|word| word == "start" || word == "restart");
-        let lock =
-            self.lock.lock().unwrap_or_else(PoisonError::into_inner).upgrade().filter(|_| !starts);
+        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let lock = lock.filter(|_| !starts && account.uid == 0);
         let inherit =
             |flags: FdFlags| lock.as_ref().map_or(Ok(()), |lock| fcntl_setfd(lock, flags));
         inherit(FdFlags::empty()).map_err(|error| describe_errno(program, error))?;

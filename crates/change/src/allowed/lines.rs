@@ -64,8 +64,11 @@ pub(super) fn check_lines(language: Language, text: &str) -> Result<(), Forbidde
     Ok(())
 }
 
+/// A decimal number: what begins with a 0 is an octal one to the kernel.
 fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_digit())
+        && (text == "0" || !text.starts_with('0'))
 }
 
 fn split_setting(line: &str) -> Option<(&str, &str)> {

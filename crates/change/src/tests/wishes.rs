@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::allowed::check_plan_allowed;
 use crate::apply::ApplyOptions;
 use crate::plan::{CommandChange, FileChange, ValueChange};
 use crate::testing::{Machine, Seen};
@@ -78,6 +79,45 @@ fn a_pool_may_have_a_few_pages_less_than_it_would_get_today() {
         });
         assert_eq!(confirmed.is_ok(), is_taken, "{pages}");
     }
+}
+
+/// sysctl(8) hands the text on, and the kernel reads a number that begins with 0 as an octal one.
+#[test]
+fn a_wished_number_is_written_as_the_number_that_was_compared() {
+    let machine = machine();
+    for spelled in ["0300", "00299"] {
+        let pages = spelled.trim_start_matches('0');
+        let text = format!("vm.nr_hugepages = {spelled}\n");
+        let confirmed = wish(&machine, |plan| {
+            set_pool(plan, spelled);
+            plan.steps[1].changes = vec![FileChange::write(SYSCTL, text.as_str()).into()];
+        });
+        let changes: Vec<Change> =
+            confirmed.unwrap().steps.into_iter().flat_map(|step| step.changes).collect();
+        assert!(matches!(&changes[0], Change::Value(value) if value.after == pages), "{spelled}");
+        let Change::File(file) = &changes[1] else { panic!("{spelled}: no file") };
+        let content = &file.after.as_ref().unwrap().content;
+        assert_eq!(content.bytes(), format!("vm.nr_hugepages = {pages}\n").as_bytes());
+        let plan = Plan {
+            steps: vec![
+                Step::new("pool", "pool", Risk::Safe, "why")
+                    .with_change(FileChange::write(SYSCTL, text)),
+            ],
+            ..plan()
+        };
+        assert!(check_plan_allowed(&plan).is_err(), "{spelled}");
+    }
+}
+
+/// The file had the last step 300 times, and a server's client ran 300 times.
+#[test]
+fn a_step_is_carried_out_once_however_often_a_file_has_it() {
+    let machine = machine();
+    let confirmed = wish(&machine, |plan| {
+        let last = plan.steps.last().unwrap().clone();
+        plan.steps.extend([last.clone(), last]);
+    });
+    assert_refused(confirmed, &["tuned", "more than once"]);
 }
 
 #[test]

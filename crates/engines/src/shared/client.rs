@@ -115,17 +115,21 @@ impl ClientOutcome {
 }
 
 impl Client {
-    /// The first program of `names` in `folders` that only root and the account can have put there.
+    /// The first program of `names` in `folders` that only root can have put there, or the account
+    /// where nothing speaks against what that installs.
     pub(super) fn find_in_folders(
         names: &[&str],
         folders: &[String],
         account: ClientAccount,
+        trusts_account: bool,
     ) -> Result<Self, ClientError> {
+        let own = rustix::process::geteuid().as_raw();
+        let writer = if trusts_account { runner_uid(account) } else { own };
         let mut distrusted = None;
         for folder in folders {
             for name in names {
                 let path = format!("{folder}/{name}");
-                match Self::from_path(&path, account) {
+                match Self::from_path_of(&path, account, writer) {
                     Some(Ok(client)) => return Ok(client),
                     Some(Err(_)) => distrusted = Some(path),
                     None => {}
@@ -144,11 +148,19 @@ impl Client {
 
     /// The program at `path`, if there is one; an error where others could have put it there.
     pub fn from_path(path: &str, account: ClientAccount) -> Option<Result<Self, ClientError>> {
+        Self::from_path_of(path, account, runner_uid(account))
+    }
+
+    fn from_path_of(
+        path: &str,
+        account: ClientAccount,
+        writer: u32,
+    ) -> Option<Result<Self, ClientError>> {
         let file = rustix::fs::stat(path).ok()?;
         if FileType::from_raw_mode(file.st_mode) != FileType::RegularFile {
             return None;
         }
-        Some(match is_trusted(path, runner_uid(account)) {
+        Some(match is_trusted(path, writer) {
             true => Ok(Self { path: path.to_owned(), account, knows_passwords: true }),
             false => Err(ClientError::Distrusted { path: path.to_owned(), instead: String::new() }),
         })
@@ -207,11 +219,16 @@ impl Client {
             command.envs(NO_PASSWORDS);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        if rustix::process::geteuid().is_root() {
+        let own = rustix::process::geteuid();
+        if own.is_root() {
             // Root's supplementary groups go with its uid.
             command.gid(self.account.gid).uid(self.account.uid);
         }
-        hugewise_host::sys::without_terminal(&mut command);
+        if own.is_root() && self.account.uid != 0 {
+            hugewise_host::sys::without_inheritance(&mut command);
+        } else {
+            hugewise_host::sys::without_terminal(&mut command);
+        }
         let started = Instant::now();
         let path = || self.path.clone();
         let failed = |error| ClientError::Failed { path: path(), error };
@@ -237,19 +254,18 @@ fn runner_uid(account: ClientAccount) -> u32 {
     if own.is_root() { account.uid } else { own.as_raw() }
 }
 
-/// Whether only root and the account can write the file or replace a folder on the way to it.
-fn is_trusted(path: &str, runner: u32) -> bool {
+/// Whether only root and a user can write the file or replace a folder on the way to it.
+fn is_trusted(path: &str, user: u32) -> bool {
     let Ok(real) = std::path::Path::new(path).canonicalize() else { return false };
-    real.ancestors()
-        .all(|part| rustix::fs::stat(part).is_ok_and(|stat| is_safe_owner(&stat, runner)))
+    real.ancestors().all(|part| rustix::fs::stat(part).is_ok_and(|stat| is_safe_owner(&stat, user)))
 }
 
 /// In a folder with the sticky bit only the owner can replace what is his.
-fn is_safe_owner(stat: &Stat, runner: u32) -> bool {
+fn is_safe_owner(stat: &Stat, user: u32) -> bool {
     let mode = Mode::from_raw_mode(stat.st_mode);
     let folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
     let others = mode.intersects(Mode::WGRP | Mode::WOTH) && !(folder && mode.contains(Mode::SVTX));
-    (stat.st_uid == 0 || stat.st_uid == runner) && !others
+    (stat.st_uid == 0 || stat.st_uid == user) && !others
 }
 
 /// Reads in a thread of its own: a child that fills one pipe never waits for the other, and a pipe
@@ -386,6 +402,54 @@ mod tests {
         assert_eq!(seen, "LC_ALL=C\nPATH=/usr/sbin:/usr/bin:/sbin:/bin\n");
     }
 
+    /// keyctl(2) and the descriptors of a script of root's: neither ends with setuid or exec.
+    #[test]
+    fn another_user_gets_no_key_and_no_open_file_of_ours() {
+        if !rustix::process::geteuid().is_root() {
+            return hugewise_testkit::Skip("only root runs clients as others".into()).report();
+        }
+        let secret = tempfile::tempfile().unwrap();
+        rustix::io::fcntl_setfd(&secret, rustix::io::FdFlags::empty()).unwrap();
+        let nobody = ClientAccount { uid: 65534, gid: 65534 };
+        let script = "cat /proc/keys; ls -l /proc/self/fd; grep NoNewPrivs /proc/self/status";
+        let say = |account| {
+            let client = Client::from_path("/bin/sh", account).unwrap().unwrap();
+            client.run(&["-c".into(), script.into()], Duration::from_secs(20)).unwrap()
+        };
+        let (ours, theirs) = (say(ClientAccount { uid: 0, gid: 0 }), say(nobody));
+        assert!(ours.contains("(deleted)") && !theirs.contains("(deleted)"), "{theirs}");
+        assert!(theirs.contains("NoNewPrivs:\t1"), "{theirs}");
+        // proc_keys(5): what its reader possesses or may view; a new session has its own alone.
+        let keyrings = theirs.lines().filter(|line| line.contains(" keyring "));
+        let foreign: Vec<&str> = keyrings.filter(|line| !line.contains(" 65534 ")).collect();
+        assert!(foreign.is_empty(), "{foreign:?}");
+    }
+
+    /// A stranger's own client would run in root's session.
+    #[test]
+    fn where_the_account_is_not_trusted_its_own_client_is_not_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("psql-of-theirs");
+        std::fs::write(&path, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        if !rustix::process::geteuid().is_root() {
+            return hugewise_testkit::Skip("only root gives files away".into()).report();
+        }
+        std::os::unix::fs::chown(&path, Some(4242), Some(4242)).unwrap();
+        let account = ClientAccount { uid: 4242, gid: 4242 };
+        let folders = [folder.path().to_str().unwrap().to_owned(), "/bin".to_owned()];
+        let find = |names: &[&str], trusts| {
+            Client::find_in_folders(names, &folders, account, trusts).map(|client| client.path)
+        };
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(find(&["psql-of-theirs"], true).unwrap(), path.to_str().unwrap());
+        assert!(
+            find(&["psql-of-theirs"], false)
+                .is_err_and(|why| why.to_string().contains("other than"))
+        );
+        assert_eq!(find(&["psql-of-theirs", "sh"], false).unwrap(), "/bin/sh");
+    }
+
     /// A forged plan named a socket of its author's, and psql sent it the account's ~/.pgpass.
     #[test]
     fn a_client_of_servers_finds_no_password() {
@@ -411,20 +475,23 @@ mod tests {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
         };
         set(&path, 0o755);
-        assert!(Client::find_in_folders(&["psql"], &folders, me()).is_ok());
+        assert!(Client::find_in_folders(&["psql"], &folders, me(), true).is_ok());
         set(&path, 0o775);
         assert!(
-            Client::find_in_folders(&["psql"], &folders, me())
+            Client::find_in_folders(&["psql"], &folders, me(), true)
                 .is_err_and(|why| why.to_string().contains("other than root"))
         );
         set(&path, 0o755);
         set(folder.path(), 0o777);
-        assert!(Client::find_in_folders(&["psql"], &folders, me()).is_err());
+        assert!(Client::find_in_folders(&["psql"], &folders, me(), true).is_err());
         set(folder.path(), 0o700);
         let stranger = ClientAccount { uid: me().uid + 4242, gid: 0 };
-        assert_eq!(Client::find_in_folders(&["psql"], &folders, stranger).is_ok(), me().uid == 0);
+        assert_eq!(
+            Client::find_in_folders(&["psql"], &folders, stranger, true).is_ok(),
+            me().uid == 0
+        );
         assert!(
-            Client::find_in_folders(&["mysql"], &folders, me())
+            Client::find_in_folders(&["mysql"], &folders, me(), true)
                 .is_err_and(|why| why.to_string().contains("install"))
         );
     }

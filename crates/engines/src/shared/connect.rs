@@ -127,8 +127,11 @@ fn prepare_query(
     }
     let question = question(instance, &SocketPaths::new(host, main))?;
     let account = ClientAccount { uid: main.uid, gid: main.gid };
-    let client = Client::find_in_folders(question.programs, &client_folders(host, main), account)?
-        .without_passwords();
+    // The client of a stranger would run in the session of root: it gets one that root installed.
+    let trusts = instance.is_trusted();
+    let folders = client_folders(host, main);
+    let client =
+        Client::find_in_folders(question.programs, &folders, account, trusts)?.without_passwords();
     Ok((client, question.arguments))
 }
 

@@ -198,19 +198,28 @@ pub(super) struct WindowFacts<'a> {
 
 impl IncidentWindow<'_> {
     fn metric_values(&self, metric: Metric) -> impl Iterator<Item = (&Series, usize, f64)> {
+        self.metric_values_from(metric, self.from)
+    }
+
+    fn metric_values_from(
+        &self,
+        metric: Metric,
+        from: Moment,
+    ) -> impl Iterator<Item = (&Series, usize, f64)> {
         self.history.series.iter().flat_map(move |series| {
-            let rows = rows_in(series, self.from, self.to);
-            rows.filter_map(move |row| Some((series, row, series.value(metric, row)?)))
+            let column = series.column(metric).into_iter();
+            column.flat_map(move |column| {
+                let rows = rows_in(series, from, self.to);
+                rows.filter_map(move |row| Some((series, row, column.get(row)?)))
+            })
         })
     }
 
+    /// Rates at the window's begin are of an interval before it.
     fn highest_value(&self, metric: Metric) -> Option<(&Series, usize, f64)> {
-        // Rates at the window's begin are of an interval before it.
-        let inside = self.metric_values(metric).filter(|(series, row, _)| {
-            let at = series.samples().get(*row).map(|sample| sample.at);
-            at.is_some_and(|at| at > self.from || self.from == self.to)
-        });
-        inside.max_by(|one, other| one.2.total_cmp(&other.2))
+        let is_moment = self.from == self.to;
+        let from = if is_moment { self.from } else { Moment(self.from.0.saturating_add(1)) };
+        self.metric_values_from(metric, from).max_by(|one, other| one.2.total_cmp(&other.2))
     }
 
     fn highest_page_rate(&self, metric: Metric) -> Option<Rate> {

@@ -48,15 +48,9 @@ pub(super) fn find_lasting_conditions(
     }
     if incidents.is_empty() && !told(SignatureKind::Pool) {
         for signature in pools() {
-            let facts = WindowFacts::new(
-                observations,
-                signature.from,
-                signature.to,
-                std::slice::from_ref(signature),
-            );
-            if facts.pool.is_some_and(|pool| pool.total > 0.0) {
+            if let Some(incident) = report_unused_pool(observations, signature) {
                 used.push((signature.kind, signature.from));
-                incidents.push(report_unused_pool(observations, signature));
+                incidents.push(incident);
             }
         }
     }
@@ -179,20 +173,22 @@ impl PageTableGrowth {
     }
 }
 
-fn report_unused_pool(observations: &Observations<'_>, signature: &Signature) -> Incident {
+/// Nothing where there are no pages.
+fn report_unused_pool(observations: &Observations<'_>, signature: &Signature) -> Option<Incident> {
     let signatures = vec![signature.clone()];
     let facts = WindowFacts::new(observations, signature.from, signature.to, &signatures);
+    let pool = facts.pool.filter(|pool| pool.total > 0.0)?;
     let reserved = observations
         .history
         .series
         .iter()
         .any(|series| series.column(Metric::HugeReserved).is_some());
     let raised = "how many pages are reserved: sysstat 12.1.1 and later, or a log of /proc/meminfo";
-    Incident {
+    Some(Incident {
         from: signature.from,
         to: signature.to,
         verdict: IncidentVerdict::PoolUnused,
-        summary: facts.pool.map_or_else(String::new, summary::describe_pool),
+        summary: summary::describe_pool(pool),
         confidence: if reserved { Confidence::High } else { Confidence::Medium },
         raised_by: if reserved { Vec::new() } else { vec![raised.to_owned()] },
         against: Vec::new(),
@@ -201,5 +197,5 @@ fn report_unused_pool(observations: &Observations<'_>, signature: &Signature) ->
         elsewhere: Vec::new(),
         other_days: Vec::new(),
         signatures,
-    }
+    })
 }

@@ -6,7 +6,7 @@ use hugewise_model::configuration::FileLocation;
 use hugewise_model::instance::{Mechanism, Segment, SegmentKind};
 use hugewise_model::{Bytes, Engine, Host, Instance, Observed, PageSize, Process, Reason, Unread};
 
-use super::program::Silence;
+use super::program::{ProgramQuestion, Silence};
 use super::{
     DEFAULTS, choose_instance_name, conf, demand, fill_in_requests, list_endpoints, program,
     settings, values,
@@ -65,7 +65,7 @@ pub(crate) fn describe_postgresql(
     let mut facts = FactReader::new(source);
     let settings = read_settings(host, &mut facts, &mut files)?;
     let mut instance = build_instance(host, source, &files, &settings);
-    let mut unread = facts.unread;
+    let mut unread = std::mem::take(&mut facts.unread);
     let version = files.version.as_deref();
     let reckoned = demand::estimate_size(&settings, version).ok_or_else(|| {
         DescribeError::for_file(
@@ -77,8 +77,12 @@ pub(crate) fn describe_postgresql(
     let mut size = reckoned.about;
     if let Some(page) = instance.asked_page_size.get() {
         let answer = match ask {
-            true => build_question(host, &files, server_binary, page, reckoned.about)
-                .and_then(|question| program::query_program(&question)),
+            true => build_question(host, &files, server_binary, page, reckoned.about).and_then(
+                |question| {
+                    let question = ProgramQuestion { settings_files: &facts.seen, ..question };
+                    program::query_program(host, source, &question)
+                },
+            ),
             false => Err(Silence::NotAsked),
         };
         match answer {
@@ -383,7 +387,7 @@ fn build_question<'a>(
     server_binary: Option<&'a str>,
     page_size: PageSize,
     about: Bytes,
-) -> Result<program::ProgramQuestion<'a>, Silence> {
+) -> Result<ProgramQuestion<'a>, Silence> {
     if !host.live {
         return Err(Silence::Captured);
     }
@@ -391,9 +395,10 @@ fn build_question<'a>(
     let version = files.version.as_deref().unwrap_or_default();
     let major = demand::parse_major(version).filter(|major| *major >= 10);
     let major = major.ok_or_else(|| Silence::TooOld(version.to_owned()))?;
-    Ok(program::ProgramQuestion {
+    Ok(ProgramQuestion {
         data,
         config: &files.config,
+        settings_files: &[],
         major,
         program: server_binary,
         page_size,

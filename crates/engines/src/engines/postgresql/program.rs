@@ -16,7 +16,8 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::time::{Duration, Instant};
 
-use hugewise_model::{Bytes, PageCount, PageSize};
+use hugewise_host::source::{Source, TrustedWriters};
+use hugewise_model::{Bytes, Host, Observed, PageCount, PageSize};
 
 use super::{demand, is_version};
 use crate::shared::client::{Client, ClientAccount, ClientError};
@@ -32,6 +33,8 @@ const LARGEST_SPACE: Bytes = Bytes::from_gib(4);
 pub(super) struct ProgramQuestion<'a> {
     pub(super) data: &'a str,
     pub(super) config: &'a str,
+    /// The files that its settings were read from.
+    pub(super) settings_files: &'a [String],
     pub(super) major: u32,
     pub(super) program: Option<&'a str>,
     pub(super) page_size: PageSize,
@@ -54,6 +57,8 @@ pub(super) enum Silence {
     OfRoot(String),
     #[error("{0} belongs to another user; run as that user or as root")]
     OfAnother(String),
+    #[error("others can write what its program would be run with: {0}")]
+    OthersWrite(String),
     #[error("no program {0}")]
     NoProgram(String),
     #[error("{path} is PostgreSQL {theirs}, but the data directory is from {major}")]
@@ -81,8 +86,13 @@ pub(super) struct ProgramAnswer {
     pub(super) pages: Option<PageCount>,
 }
 
-pub(super) fn query_program(question: &ProgramQuestion<'_>) -> Result<ProgramAnswer, Silence> {
+pub(super) fn query_program(
+    host: &Host,
+    source: &dyn Source,
+    question: &ProgramQuestion<'_>,
+) -> Result<ProgramAnswer, Silence> {
     let account = data_owner_account(question.data)?;
+    check_writers(host, source, question, account)?;
     let deadline = Instant::now() + PATIENCE;
     let program = find_server_program(question, account, deadline)?;
     let scratch = ScratchDataDirectory::new(question.data, account, deadline)?;
@@ -102,6 +112,38 @@ fn data_owner_account(data: &str) -> Result<ClientAccount, Silence> {
         return Err(Silence::OfAnother(data.to_owned()));
     }
     Ok(account)
+}
+
+/// Settings name libraries that the program loads: root runs it as the data directory's owner only
+/// where nobody else has a hand in what it is told, and in the links on the way to it.
+fn check_writers(
+    host: &Host,
+    source: &dyn Source,
+    question: &ProgramQuestion<'_>,
+    account: ClientAccount,
+) -> Result<(), Silence> {
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let writers = TrustedWriters {
+        users: vec![account.uid],
+        groups: host.accounts.own_group(account.uid).into_iter().collect(),
+        has_sticky: true,
+        process: None,
+    };
+    let paths = [question.data, question.config];
+    let paths = paths.into_iter().chain(question.settings_files.iter().map(String::as_str));
+    for path in paths {
+        match source.check_writers(path, &writers) {
+            Observed::Known(()) | Observed::Absent => {}
+            Observed::Malformed(why) => return Err(Silence::OthersWrite(why)),
+            other => {
+                let why = other.reason_text().unwrap_or_default();
+                return Err(Silence::OthersWrite(format!("{path}: {why}")));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn usual_places(major: u32) -> Vec<String> {
