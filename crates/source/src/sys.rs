@@ -285,6 +285,31 @@ mod tests {
         assert_eq!(read_cpuid(0x8fff_ffff, 0), None);
     }
 
+    /// keyctl(2): a session's keys belong to whoever is started in it, whatever user that becomes.
+    #[test]
+    fn another_user_has_no_key_of_our_session() {
+        use std::os::unix::process::CommandExt;
+        if !rustix::process::geteuid().is_root() {
+            return hugewise_testkit::Skip("only root becomes another user".into()).report();
+        }
+        let own = c"hugewise-test-session";
+        // SAFETY: keyctl(2) reads the name; the session is this thread's alone.
+        let joined = unsafe {
+            libc::syscall(libc::SYS_keyctl, libc::KEYCTL_JOIN_SESSION_KEYRING, own.as_ptr())
+        };
+        if joined < 0 {
+            return hugewise_testkit::Skip("no keyrings here".into()).report();
+        }
+        let seen = |prepare: fn(&mut std::process::Command)| {
+            let mut command = std::process::Command::new("cat");
+            prepare(command.arg("/proc/keys").gid(65534).uid(65534));
+            String::from_utf8(command.output().unwrap().stdout).unwrap()
+        };
+        assert!(seen(without_terminal).contains("hugewise-test-session"), "/proc/keys tells");
+        let keys = seen(without_inheritance);
+        assert!(!keys.contains("hugewise-test-session"), "{keys}");
+    }
+
     #[test]
     fn what_a_process_has_run_is_what_proc_says() {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();

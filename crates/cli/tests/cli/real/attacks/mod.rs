@@ -9,6 +9,7 @@ mod attacker;
 mod accounts;
 mod archives;
 mod captures;
+mod clients;
 mod containers;
 mod formats;
 mod identity;

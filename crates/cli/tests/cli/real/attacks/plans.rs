@@ -406,3 +406,22 @@ fn a_plan_from_elsewhere_restarts_no_other_unit() {
     }
     assert_eq!(systemctl.said(), "");
 }
+
+/// A file's word would have clients run, also in the folders of strangers, before anybody is asked.
+#[test]
+fn a_plan_file_has_no_server_asked_by_itself() {
+    if !require!(namespace::inside("attacks::plans::a_plan_file_has_no_server_asked_by_itself")) {
+        return;
+    }
+    let made = run(&["plan", "--format", "json"]);
+    let mut plan = hugewise_change::Plan::from_json(&made.stdout).unwrap();
+    plan.options = vec!["--connect".into()];
+    plan.seal();
+    let file = harness::folder();
+    let path = file.path().join("plan.json");
+    fs::write(&path, serde_json::to_vec(&plan).unwrap()).unwrap();
+    let path = path.to_str().unwrap();
+    let refused = run(&["apply", "--yes", path]);
+    let said = text(&refused);
+    assert!(refused.status.code() == Some(2) && said.contains("add --connect"), "{said}");
+}
