@@ -34,6 +34,7 @@ pub mod systemd;
 pub mod tmpfiles;
 pub mod tuned;
 pub mod unit;
+pub mod unit_conditions;
 pub mod unit_values;
 
 use std::collections::BTreeSet;

@@ -101,7 +101,7 @@ pub fn parse_limit(value: &str) -> Option<(Limit, Limit)> {
 }
 
 /// Bytes with a suffix to the base 1024: `64M`, `1.5G`, `1G 512M`.
-fn parse_bytes(text: &str) -> Option<Limit> {
+pub(crate) fn parse_bytes(text: &str) -> Option<Limit> {
     if text == "infinity" {
         return Some(Limit::Unlimited);
     }

@@ -10,6 +10,7 @@ use super::{BootScriptScan, has_all_rights, order, scripts_in, words};
 use crate::files::file_location;
 use crate::systemd;
 use crate::unit::{self, UnitName};
+use crate::unit_conditions::{ConditionFacts, ConditionVerdict};
 
 const UNITS: [&str; 2] = ["/etc/systemd/system", "/usr/local/lib/systemd/system"];
 
@@ -59,8 +60,37 @@ struct OwnUnits {
 impl BootScriptScan<'_, '_> {
     pub(super) fn scan_units(&mut self) {
         let own = self.list_own_units();
-        let started = self.scan_started_units(&own);
-        self.scan_drop_ins(&own, &started);
+        let facts = ConditionFacts::new(self.door.source);
+        let started = self.scan_started_units(&own, &facts);
+        self.scan_drop_ins(&own, &started, &facts);
+    }
+
+    /// By its file and by drop-ins of people's own.
+    fn judge_conditions(
+        &self,
+        own: &OwnUnits,
+        facts: &ConditionFacts<'_>,
+        name: &str,
+        file: &str,
+    ) -> ConditionVerdict {
+        let names = UnitName::parse(name).map(|name| name.drop_in_names()).unwrap_or_default();
+        let folders = own.drop_ins.iter().filter(|(unit, _)| names.contains(unit));
+        let drop_ins = folders.flat_map(|(_, folder)| {
+            let files = self.list_names(folder).into_iter().filter(|file| file.ends_with(".conf"));
+            files.map(move |file| format!("{folder}/{file}"))
+        });
+        let files = std::iter::once(file.to_owned()).chain(drop_ins);
+        let read = |file: String| self.door.source.read_limited(&file, super::MOST).into_known();
+        let all: Vec<_> = files.filter_map(read).flat_map(|bytes| unit::parse(&bytes)).collect();
+        facts.judge(&all)
+    }
+
+    /// The file of a unit: people's own, or of a package.
+    fn find_unit_file(&self, own: &OwnUnits, name: &str, link: Option<&String>) -> String {
+        let template = UnitName::parse(name).and_then(|name| name.template_name());
+        let file = own.files.get(name).or_else(|| own.files.get(template.as_ref()?));
+        let file = file.or(link).cloned().or_else(|| self.find_packaged_unit(name));
+        file.unwrap_or_else(|| format!("/usr/lib/systemd/system/{name}"))
     }
 
     fn list_own_units(&self) -> OwnUnits {
@@ -87,7 +117,11 @@ impl BootScriptScan<'_, '_> {
     }
 
     /// All that the boot starts, as far as the folders of people's own and these units say.
-    fn scan_started_units(&mut self, own: &OwnUnits) -> BTreeSet<String> {
+    fn scan_started_units(
+        &mut self,
+        own: &OwnUnits,
+        facts: &ConditionFacts<'_>,
+    ) -> BTreeSet<String> {
         let mut waiting: Vec<(String, Option<String>)> =
             own.enabled.clone().into_iter().rev().collect();
         // systemd makes units of init scripts.
@@ -99,15 +133,14 @@ impl BootScriptScan<'_, '_> {
             if !is_service || started.len() >= MOST_UNITS || !started.insert(name.clone()) {
                 continue;
             }
-            let template = UnitName::parse(&name).and_then(|name| name.template_name());
-            let file = own.files.get(&name).or_else(|| own.files.get(template.as_ref()?));
-            let file = file.or(link.as_ref()).cloned().or_else(|| self.find_packaged_unit(&name));
-            let file = file.unwrap_or_else(|| format!("/usr/lib/systemd/system/{name}"));
-            let (writes, pulls) = self.scan_unit(&file);
+            let file = self.find_unit_file(own, &name, link.as_ref());
+            let verdict = self.judge_conditions(own, facts, &name, &file);
+            let (writes, pulls) = self.scan_unit(&file, verdict);
             if writes && let Some(link) = &link {
                 drop(self.door.source.read_link(link));
             }
             waiting.extend(pulls.into_iter().map(|pulled| (pulled, None)));
+            let template = UnitName::parse(&name).and_then(|name| name.template_name());
             let names = [Some(name.clone()), template, self.read_alias(own, &name)];
             for (wanted, link) in
                 names.iter().flatten().filter_map(|name| own.by_service.get(name)).flatten()
@@ -134,13 +167,20 @@ impl BootScriptScan<'_, '_> {
         stem.is_some_and(|stem| self.find_start_link(stem).is_some())
     }
 
-    fn scan_drop_ins(&mut self, own: &OwnUnits, started: &BTreeSet<String>) {
+    fn scan_drop_ins(
+        &mut self,
+        own: &OwnUnits,
+        started: &BTreeSet<String>,
+        facts: &ConditionFacts<'_>,
+    ) {
         let mut wanted = None;
         for (unit, folder) in &own.drop_ins {
             let before = self.found.len();
+            let verdict =
+                self.judge_conditions(own, facts, unit, &self.find_unit_file(own, unit, None));
             for name in self.list_names(folder) {
                 if name.ends_with(".conf") {
-                    self.scan_unit(&format!("{folder}/{name}"));
+                    self.scan_unit(&format!("{folder}/{name}"), verdict);
                 }
             }
             if self.found.len() == before {
@@ -161,9 +201,9 @@ impl BootScriptScan<'_, '_> {
         }
     }
 
-    /// Whether what it starts writes a pool or THP's switch, and which services it starts besides. A
-    /// link in a folder of wants is followed.
-    fn scan_unit(&mut self, path: &str) -> (bool, Vec<String>) {
+    /// Whether what it starts writes a pool or THP's switch, and which services it starts besides: a
+    /// unit that is passed over starts those all the same. A link in a folder of wants is followed.
+    fn scan_unit(&mut self, path: &str, verdict: ConditionVerdict) -> (bool, Vec<String>) {
         let Some(bytes) = self.read_once(path, false) else { return (false, Vec::new()) };
         let of_start = |one: &unit::UnitAssignment| {
             one.section == "Service"
@@ -174,6 +214,9 @@ impl BootScriptScan<'_, '_> {
         let pulls = pulled_services(&assignments);
         if !pulls.is_empty() {
             self.record_file(path);
+        }
+        if verdict == ConditionVerdict::Unmet {
+            return (false, pulls);
         }
         let user = assignments.iter().rfind(|one| one.section == "Service" && one.key == "User");
         let is_roots = user.is_none_or(|one| matches!(one.value.as_str(), "" | "root" | "0"));
@@ -192,7 +235,10 @@ impl BootScriptScan<'_, '_> {
         {
             return (false, pulls);
         }
-        self.order = order::of_unit(&bytes);
+        self.order = match verdict {
+            ConditionVerdict::Met => order::of_unit(&bytes),
+            ConditionVerdict::Undecided | ConditionVerdict::Unmet => BootOrder::Untold,
+        };
         let target = || match self.door.source.read_link(path) {
             Observed::Known(target) if target.starts_with('/') => Some(target),
             _ => None,
@@ -297,4 +343,49 @@ fn environment_paths(assignments: &[unit::UnitAssignment]) -> Vec<(u64, String)>
         words.map(|word| (one.line, word.to_owned()))
     });
     variables.filter(|(_, word)| words::names_kernel_path(word)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hugewise_source::map::MapSource;
+
+    use super::*;
+    use crate::scripts;
+    use hugewise_source::FactReader;
+
+    const UNIT: &str = "/etc/systemd/system/pages.service";
+
+    fn host(conditions: &str) -> MapSource {
+        let write = "sysctl -w vm.nr_hugepages=4; \
+                     echo never > /sys/kernel/mm/transparent_hugepage/enabled";
+        let unit = format!("[Unit]\n{conditions}[Service]\nExecStart=/bin/sh -c '{write}'\n");
+        MapSource::new()
+            .with_file("/proc/cmdline", "ro default_hugepagesz=1G\n")
+            .with_file(UNIT, unit)
+            .with_link("/etc/systemd/system/sysinit.target.wants/pages.service", UNIT)
+    }
+
+    fn count_writers(source: &MapSource) -> (usize, Vec<BootOrder>) {
+        let found = scripts::read(&mut FactReader::new(source));
+        (found.pools.len(), found.thp.iter().map(|writer| writer.order).collect())
+    }
+
+    /// systemd.unit(5): the whole word has to be there.
+    #[test]
+    fn a_unit_that_its_conditions_pass_over_writes_nothing() {
+        let runs = (1, vec![BootOrder::Last]);
+        assert_eq!(count_writers(&host("")), runs);
+        let on_word = "ConditionKernelCommandLine=default_hugepagesz=1G\n";
+        assert_eq!(count_writers(&host(on_word)), runs);
+        let never = host("ConditionKernelCommandLine=hugepagesz=1G\n");
+        assert_eq!(count_writers(&never), (0, Vec::new()));
+        // Whether the file is there at the next boot nothing tells.
+        let perhaps = host("ConditionPathExists=/run/pages\n");
+        assert_eq!(count_writers(&perhaps), (1, vec![BootOrder::Untold]));
+        let drop_in = "/etc/systemd/system/pages.service.d/a.conf";
+        let reset = never.with_file(drop_in, "[Unit]\nConditionKernelCommandLine=\n");
+        assert_eq!(count_writers(&reset), runs);
+        let asserted = host("").with_file(drop_in, "[Unit]\nAssertFirstBoot=yes\n");
+        assert_eq!(count_writers(&asserted), (0, Vec::new()));
+    }
 }
