@@ -9,6 +9,7 @@ use super::processes::process_file;
 use super::settings::{redact_binary_settings, redact_setting_line};
 use super::shape::{self, NO_VALUE};
 use hugewise_config::exec_start::WRAPPERS;
+use hugewise_config::unit_conditions::is_told_by_capture;
 use hugewise_config::{clusterware, init_system, kernel_config, scripts};
 
 const UNIT_KEYS: [&str; 23] = [
@@ -449,6 +450,11 @@ fn unit_line(line: &str, keeps: &Keeps) -> Option<String> {
         };
         let data: Vec<&str> = words.filter(is_data).collect();
         return (!data.is_empty()).then(|| format!("{key}={}", data.join(" ")));
+    }
+    if key.starts_with("Condition") || key.starts_with("Assert") {
+        let is_kept = |word: &str| kernel_words(word) == word;
+        let is_told = is_told_by_capture(key, value.trim(), &is_kept) && shape::is_harmless(value);
+        return Some(format!("{key}={}", if is_told { value.trim() } else { NO_VALUE }));
     }
     let ours =
         key.starts_with("Limit") || key.starts_with("DefaultLimit") || UNIT_KEYS.contains(&key);
