@@ -64,6 +64,10 @@ impl InitSystem {
                 "sysctl.d",
                 format!("hugewise cannot tell whether it is read there ({by})"),
             )),
+            SysctlFiles::Nothing => Some(not_read(
+                "sysctl.d",
+                format!("{by} applies it and /etc/sysctl.conf, and no run level starts that"),
+            )),
             SysctlFiles::FoldersThenConf | SysctlFiles::ConfThenFolder { .. } => None,
         };
         let of_tmpfiles = if self.tmpfiles {
@@ -102,6 +106,8 @@ pub(crate) fn read(door: &FactReader<'_>) -> InitSystem {
         if let Some(sysctl) =
             source.read(path).into_known().and_then(|script| parse_sysctl_calls(&script))
         {
+            let is_off = is_switched_off(door, path);
+            let sysctl = if is_off { SysctlFiles::Nothing } else { sysctl };
             return InitSystem { sysctl, tmpfiles, told_by: path.to_owned() };
         }
     }
@@ -113,6 +119,27 @@ pub(crate) fn read(door: &FactReader<'_>) -> InitSystem {
             told_by: String::new(),
         },
     }
+}
+
+/// Whether the links of the run level that has such a script are there, and none is to it:
+/// `chkconfig boot.sysctl off`. What is looked at is read, so that a capture has it.
+fn is_switched_off(door: &FactReader<'_>, script: &str) -> bool {
+    let folder = match script {
+        "/etc/init.d/boot.sysctl" => "/etc/init.d/boot.d",
+        "/etc/init.d/procps" => "/etc/rcS.d",
+        _ => return false,
+    };
+    let links = door.source.list_folder(folder).into_known().unwrap_or_default();
+    let starts_it = |link: &&String| {
+        let behind = link.strip_prefix('S').unwrap_or_default();
+        let behind = behind.trim_start_matches(|sign: char| sign.is_ascii_digit());
+        script.rsplit('/').next() == Some(behind)
+    };
+    let link = links.iter().find(starts_it);
+    if let Some(read) = link.or(links.first()) {
+        drop(door.source.read_link(&format!("{folder}/{read}")));
+    }
+    link.is_none() && !links.is_empty()
 }
 
 fn parse_sysctl_calls(script: &[u8]) -> Option<SysctlFiles> {
@@ -156,7 +183,7 @@ pub fn distill_init_script(path: &str, script: &[u8]) -> Option<Vec<u8>> {
             "for file in /etc/sysctl.conf /etc/sysctl.d/*.conf; do sysctl -p $file; done\n"
         }
         Some(SysctlFiles::Conf | SysctlFiles::ConfAtLeast) => "sysctl -p /etc/sysctl.conf\n",
-        Some(SysctlFiles::Folders) | None => "",
+        Some(SysctlFiles::Folders | SysctlFiles::Nothing) | None => "",
     };
     Some(text.as_bytes().to_vec())
 }
@@ -212,6 +239,7 @@ fn parse_os_version(system: &str) -> Option<(u32, Option<u32>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hugewise_model::Observed;
     use hugewise_source::map::MapSource;
 
     fn found(source: &MapSource) -> SysctlFiles {
@@ -320,6 +348,23 @@ mod tests {
         assert_eq!(kernel("2.6.18-164.el5\n"), SysctlFiles::ConfAtLeast);
         assert_eq!(kernel("2.6.39-400.el5uek\n"), SysctlFiles::FoldersThenConf);
         assert_eq!(kernel("6.1.0\n"), SysctlFiles::FoldersThenConf);
+    }
+
+    /// SLES 11: `chkconfig boot.sysctl off`, as Oracle's installation guide warns of.
+    #[test]
+    fn a_script_that_no_run_level_starts_applies_nothing() {
+        let script = "/etc/init.d/boot.sysctl";
+        let idle = MapSource::new()
+            .with_file("/proc/1/comm", "init\n")
+            .with_file(script, "sysctl -e -q -p /etc/sysctl.conf\n")
+            .with_file("/etc/sysctl.conf", "vm.nr_hugepages = 4200\n");
+        assert_eq!(found(&idle), SysctlFiles::Conf, "nothing is known of its run levels");
+        let off = idle.with_link("/etc/init.d/boot.d/S07boot.localfs", "../boot.localfs");
+        assert_eq!(found(&off), SysctlFiles::Nothing);
+        let read = crate::sysctl::read(&mut FactReader::new(&off));
+        assert_eq!(read, Observed::Known(Vec::new()));
+        let on = off.with_link("/etc/init.d/boot.d/S11boot.sysctl", "../boot.sysctl");
+        assert_eq!(found(&on), SysctlFiles::Conf);
     }
 
     #[test]

@@ -223,6 +223,8 @@ pub enum SysctlFiles {
     Conf,
     /// /etc/sysctl.conf, and perhaps sysctl.d.
     ConfAtLeast,
+    /// None: the script that would apply them is switched off.
+    Nothing,
 }
 
 /// A line outside the usual files that switches transparent huge pages at boot.
