@@ -276,13 +276,15 @@ fn raise_shm_limit(
     now: u64,
 ) -> Option<PlannedSysctl> {
     let key = limit.sysctl_key();
+    let after = boot::with_files(ask.host, &draft.after);
+    let at_boot = boot::shm_limit(&after, limit);
     if now < needed {
-        let value = limit.with_room(needed).to_string();
+        // What the boot's files allow beyond it stays.
+        let value = limit.with_room(needed).max(at_boot.unwrap_or_default()).to_string();
         return Some(PlannedSysctl { key, value, holds_now: false });
     }
-    let after = boot::with_files(ask.host, &draft.after);
     let falls_short = || {
-        boot::shm_limit(&after, limit)
+        at_boot
             .map_or_else(|_| boot::shm_limit_is_by_hand(&after, limit), |at_boot| at_boot < needed)
     };
     let keep = ask.options.boot && falls_short();

@@ -1,5 +1,7 @@
 //! Limits and groups, on captured hosts with something more on them.
 
+use hugewise_diagnose::boot::{self, ShmLimit};
+
 use super::made_hosts::{commands, content, defaults, has, source, step};
 use super::world::{World, holds, shown};
 
@@ -116,4 +118,23 @@ fn shared_memory_limits_grow_with_what_is_planned() {
     let largest =
         after.look().instances[0].segments.iter().map(|segment| segment.size).max().unwrap();
     assert!(settings.shmmax.get().unwrap() >= largest);
+}
+
+#[test]
+fn what_the_boot_allows_beyond_the_need_of_now_stays() {
+    let base = source("rhel7-oracle-memlock");
+    let mut world = World::new(&*base);
+    world.put("/proc/sys/kernel/shmmax", "1073741824\n");
+    world.put("/proc/sys/kernel/shmall", "4194304\n");
+    let files = "kernel.shmmax = 4398046511104\nkernel.shmall = 1073741824\n";
+    world.put("/etc/sysctl.d/99-zzz.conf", files);
+    let (options, request) = defaults();
+    let (_, after) = holds("shm limits of the boot", &world, &options, &request);
+    let host = after.look().host;
+    assert_eq!(host.kernel_settings.shmmax.get().unwrap().get(), 4_398_046_511_104);
+    for (limit, expected) in
+        [(ShmLimit::Largest, 4_398_046_511_104), (ShmLimit::All, 1_073_741_824)]
+    {
+        assert_eq!(boot::shm_limit(&host, limit).unwrap(), expected, "{limit:?}");
+    }
 }
