@@ -228,6 +228,22 @@ fn settings_decide_what_is_asked_for() {
     assert_eq!(asked("huge_pages = 'on").0, HugePageMode::Unknown);
 }
 
+/// Releases 9.4 to 18 have huge_pages; 9.3 knows no setting of that name and would not start.
+#[test]
+fn a_release_without_the_setting_cannot_use_huge_pages() {
+    let asked = |version: &str| {
+        let source = files().with_file(&format!("{DATA}/PG_VERSION"), format!("{version}\n"));
+        let instance = only_of(&host(PageSize::KIB_4), &source);
+        (instance.asked, instance.mechanism, instance.demand.is_some())
+    };
+    for version in ["8.4", "9.1", "9.3"] {
+        assert_eq!(asked(version), (HugePageMode::Cannot, Mechanism::None, false), "{version}");
+    }
+    for version in ["9.4", "9.6", "10", "18"] {
+        assert_eq!(asked(version), (HugePageMode::Try, Mechanism::Mmap, true), "{version}");
+    }
+}
+
 #[test]
 fn an_ordinary_user_sees_the_server_and_no_default_that_may_be_wrong() {
     let mut host = host(PageSize::KIB_4);
