@@ -157,13 +157,26 @@ pub fn find_thp_policy<'a>(host: &Host, instances: &'a [Instance]) -> ThpPolicy<
             Ok(None) => {}
             Err(what) => policy.missing = Some(what),
         }
-        if wants_thp(instance) {
+        if wants_thp(instance) && !goes_by_shared_switch(host, instance) {
             policy.advised.push(instance);
         }
     }
     policy.never &=
         policy.wanting.is_empty() && !policy.asks_by_advice() && policy.missing.is_none();
     policy
+}
+
+/// ZGC of JDK 22 and later asks for its heap by what the host says of shared memory, and where that
+/// gives pages nothing else matters to it (JDK-8319969).
+fn goes_by_shared_switch(host: &Host, instance: &Instance) -> bool {
+    let is_given =
+        host.thp.shmem_enabled.as_known().is_some_and(|word| word != "never" && word != "deny");
+    let release = instance.version.as_known().and_then(|version| version.split('.').next());
+    let is_late =
+        release.and_then(|number| number.parse::<u32>().ok()).is_some_and(|major| major >= 22);
+    let has_shared_heap =
+        instance.segments.iter().any(|segment| segment.name.starts_with("/memfd:java_heap"));
+    is_given && is_late && has_shared_heap
 }
 
 /// None where an engine in its version says nothing, or has switched THP off for itself.

@@ -418,6 +418,16 @@ mod tests {
             shmem_enabled: Known("inherit".into()),
         }];
         assert!(summary(&case).unwrap().starts_with("THP is never, and jvm app asks for it"));
+
+        // JDK-8319969: from 22 on a heap in a memfd goes by shmem_enabled alone.
+        case.host.thp.shmem_enabled = Known("advise".into());
+        case.instances[0].segments[0].name = "/memfd:java_heap (deleted)".into();
+        for (version, is_silent) in [("21.0.1", false), ("22", true), ("23.0.1", true)] {
+            case.instances[0].version = Known(version.into());
+            assert_eq!(summary(&case).is_none(), is_silent, "{version}");
+        }
+        case.host.thp.shmem_enabled = Known("never".into());
+        assert!(summary(&case).is_some());
     }
 
     #[test]
