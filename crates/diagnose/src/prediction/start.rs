@@ -83,7 +83,20 @@ impl ServerStart<'_> {
     pub(super) fn page_sizes(&self) -> impl Iterator<Item = PageSize> {
         let asks = self.request.asks_for_huge_pages() && !matches!(self.fit, StartFit::Ends(_));
         let demands = self.fitted_request().demands.iter().filter(move |_| asks);
-        demands.map(|demand| demand.page_size)
+        demands.map(|demand| demand.page_size).chain(self.tried_page().filter(move |_| asks))
+    }
+
+    /// The size of the page that tells it whether there are huge pages.
+    fn tried_page(&self) -> Option<PageSize> {
+        let tries = (start_behavior(self.instance).tries_default_page)(self.instance);
+        self.host.default_huge_page.get().filter(|_| tries)
+    }
+
+    /// Whether a Java machine switches large pages off because there is not one.
+    fn goes_without(&self, found: PageCount, supplies: &Supplies) -> bool {
+        let tried = self.tried_page().and_then(|page| supplies.get(&page)?.as_ref().ok());
+        start_behavior(self.instance).goes_without_any
+            && found + tried.map(|tried| tried.pages).unwrap_or_default() == PageCount::ZERO
     }
 
     pub(super) fn predict(&self, privileges: &IpcPrivileges) -> StageForecast {
@@ -218,11 +231,10 @@ impl ServerStart<'_> {
             Err(settled) => settled,
             Ok(ObtainedPages { most, too_few, begins, short: Some(why), .. }) => {
                 let insists = self.fitted_request().asked == HugePageMode::Must && !begins;
-                // A Java machine switches large pages off where there is not one.
-                let goes_without = start_behavior(self.instance).goes_without_any
-                    && most + too_few == PageCount::ZERO;
                 let coverage = match most {
-                    _ if insists && !goes_without => Coverage::DoesNotStart,
+                    _ if insists && !self.goes_without(most + too_few, supplies) => {
+                        Coverage::DoesNotStart
+                    }
                     PageCount::ZERO => Coverage::None,
                     _ => Coverage::Partly,
                 };

@@ -12,6 +12,7 @@ use crate::testing::{Case, all_huge, gib, quiet, segment, sysctl};
 
 mod asleep;
 mod strangers;
+mod zgc;
 
 fn words(case: &Case, name: &str) -> [&'static str; 3] {
     let instance =
@@ -183,73 +184,6 @@ fn what_is_asked_for_beside_a_heap_is_taken_of_a_pool_that_is_too_small_for_the_
     // Where its heap is all of it, it takes none of them.
     case.instances[1].demand = Some(demand(1536));
     assert_eq!(words(&case, "15/a")[2], "all");
-}
-
-/// 276 pages: the Java machine that comes first begins with 248 of its 632, and takes the others as
-/// it grows.
-#[test]
-fn one_that_grows_and_comes_first_leaves_less_than_all() {
-    let both = |pool: u64| {
-        let mut case = quiet();
-        case.postgresql("15/a", PageSize::MIB_2.bytes().saturating_mul(pool));
-        let machine = case.postgresql("appd.jar", PageSize::MIB_2.bytes().saturating_mul(632));
-        (machine.engine, machine.asked) = (hugewise_model::Engine::Jvm, HugePageMode::Must);
-        for (name, value) in
-            [("usezgc", "true"), ("initialheapsize", "268435456"), ("maxheapsize", "1073741824")]
-        {
-            let setting = hugewise_model::instance::ServerSetting {
-                name: name.into(),
-                value: value.into(),
-                place: None,
-            };
-            machine.settings.insert(name.into(), setting);
-        }
-        case.pool(pool, pool);
-        ["15/a", "appd.jar"].map(|name| words(&case, name)[2])
-    };
-    assert_eq!(both(276), ["none", "none"]);
-    // Without those 248 it does not begin, and leaves them all.
-    assert_eq!(both(247)[0], "all");
-}
-
-/// OpenJDK 17 with `-Xms200m -Xmx1g` in pools of these sizes: its code takes 120 pages or none, and
-/// then its heap 100, without which it exits; without one page it goes without any.
-#[test]
-fn zgc_starts_with_its_first_heap_or_not_at_all() {
-    let restart = |pool: u64| {
-        let mut case = quiet();
-        let machine = case.postgresql("app.jar", PageSize::MIB_2.bytes().saturating_mul(632));
-        (machine.engine, machine.asked) = (hugewise_model::Engine::Jvm, HugePageMode::Must);
-        machine.version = Observed::Known("17.0.15".into());
-        for (name, value) in [
-            ("uselargepages", "true"),
-            ("usezgc", "true"),
-            ("initialheapsize", "200m"),
-            ("maxheapsize", "1g"),
-        ] {
-            let setting = hugewise_model::instance::ServerSetting {
-                name: name.into(),
-                value: value.into(),
-                place: None,
-            };
-            machine.settings.insert(name.into(), setting);
-        }
-        case.pool(pool, pool);
-        words(&case, "app.jar")[1]
-    };
-    for (pool, seen) in [
-        (0, "none"),
-        (1, "does_not_start"),
-        (99, "does_not_start"),
-        (100, "partly"),
-        (119, "partly"),
-        (120, "does_not_start"),
-        (219, "does_not_start"),
-        (220, "all"),
-        (632, "all"),
-    ] {
-        assert_eq!(restart(pool), seen, "{pool}");
-    }
 }
 
 #[test]

@@ -13,6 +13,8 @@ pub struct StartBehavior {
     pub begins_with: fn(&Instance, PageSize, PageCount) -> Option<PageCount>,
     /// It starts without huge pages where the pool has none, whatever its settings insist on.
     pub goes_without_any: bool,
+    /// Whether it looks for that at a page of the host's default size, whatever it asks for then.
+    pub tries_default_page: fn(&Instance) -> bool,
     /// Whether its settings contradict each other and keep it from starting.
     pub refuses: fn(&Instance, HugePageMode) -> bool,
     /// Pages that should stay free beyond its demand.
@@ -81,6 +83,7 @@ impl StartBehavior {
         begins_with: |_, _, _| None,
         asks_again: |_, _| None,
         goes_without_any: false,
+        tries_default_page: |_| false,
         refuses: |_, _| false,
         spare: PageCount::ZERO,
         stretches: |_, _| None,

@@ -110,6 +110,8 @@ pub(crate) static KIND: EngineKind = EngineKind {
         stretches: heap::stretches,
         asks_again: heap::asks_again,
         goes_without_any: true,
+        // `hugetlbfs_sanity_check` of os_linux.cpp.
+        tries_default_page: |instance| instance.setting_value("largepagesizeinbytes").is_none(),
         ..StartBehavior::PLAIN
     },
     restart: RestartBehavior { command_line: Some(&start::STARTING), ..RestartBehavior::PLAIN },
