@@ -1,6 +1,6 @@
 //! From paths to what happened: gathered, looked through for signatures, joined into incidents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -54,7 +54,10 @@ pub fn with_rows(
 }
 
 /// Files by host, each host's by format and beginning, so that a moment's file is soon found.
-struct FilesByHost<'a>(BTreeMap<Option<&'a str>, BTreeMap<SourceFormat, Vec<SourceSpan<'a>>>>);
+struct FilesByHost<'a> {
+    spans: BTreeMap<Option<&'a str>, BTreeMap<SourceFormat, Vec<SourceSpan<'a>>>>,
+    paths: BTreeSet<&'a str>,
+}
 
 struct SourceSpan<'a> {
     source: &'a InvestigatedSource,
@@ -87,7 +90,7 @@ impl<'a> FilesByHost<'a> {
                 reach = Some(file.reach);
             }
         }
-        Self(hosts)
+        Self { spans: hosts, paths: sources.iter().map(|source| source.path.as_str()).collect() }
     }
 
     fn find_file(
@@ -96,7 +99,7 @@ impl<'a> FilesByHost<'a> {
         format: SourceFormat,
         at: Moment,
     ) -> Option<&'a str> {
-        let files = self.0.get(&host.host.as_deref())?.get(&format)?;
+        let files = self.spans.get(&host.host.as_deref())?.get(&format)?;
         let begun = files.get(..files.partition_point(|file| file.from <= at))?;
         let near = begun.iter().rev().take_while(|file| file.reach >= at).take(MOST_OVERLAPPING);
         let holding = near.filter(|file| file.to >= at && file.source.clock == host.clock);
@@ -112,7 +115,8 @@ fn name_evidence_files(host: &mut IncidentHistory, files: &FilesByHost<'_>) {
     let mut incidents = std::mem::take(&mut host.incidents);
     let of_incidents = incidents.iter_mut().flat_map(|incident| &mut incident.signatures);
     for row in of_incidents.chain(&mut signatures).flat_map(|signature| &mut signature.evidence) {
-        let Some(format) = formats.get(&row.source) else { continue };
+        let is_joined = !files.paths.contains(row.source.as_str());
+        let Some(format) = formats.get(&row.source).filter(|_| is_joined) else { continue };
         if let Some(file) = files.find_file(host, *format, row.at) {
             file.clone_into(&mut row.source);
         }
