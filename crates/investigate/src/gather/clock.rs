@@ -181,6 +181,12 @@ pub(crate) fn in_year(at: Moment, year: i16) -> Moment {
     moved.and_then(|moved| Zoned::UTC.to_timestamp(moved)).map_or(at, moment_from_timestamp)
 }
 
+/// Whether a log's day is one of the year, as the 29th of February is of few.
+pub(crate) fn has_day_in_year(at: Moment, year: i16) -> bool {
+    let day = |at: Moment| civil_time(at.0).map(|then| then.day());
+    day(at) == day(in_year(at, year))
+}
+
 pub(crate) fn year_of_moment(at: Moment) -> i16 {
     civil_time(at.0).map_or(1970, |then| then.year())
 }

@@ -111,7 +111,12 @@ impl HostNames {
 }
 
 fn own_name(said: &Option<String>) -> Option<String> {
-    said.clone().filter(|name| !NOBODY.contains(&name.as_str()))
+    said.clone().filter(|name| is_own_name(name))
+}
+
+/// Whether a name is one host's; before it has one, each is called `localhost`.
+pub(crate) fn is_own_name(name: &str) -> bool {
+    !NOBODY.contains(&name)
 }
 
 pub(crate) fn sort_into_hosts(
@@ -449,7 +454,9 @@ fn assign_log_years(mut pieces: Vec<SeriesPiece>, setup: Option<&Setup>) -> Vec<
         let newest = clock::year_of_moment(latest);
         let possible = (newest.saturating_sub(20)..=newest)
             .filter(|year| clock::in_year(last, *year).0 <= latest.0.saturating_add(NEAR));
-        piece.year = possible.rev().min_by_key(|year| distance(*year));
+        let lacks_day =
+            |year: i16| ![first, last].iter().all(|at| clock::has_day_in_year(*at, year));
+        piece.year = possible.rev().min_by_key(|year| (lacks_day(*year), distance(*year)));
         piece.span =
             piece.year.map(|year| (clock::in_year(first, year), clock::in_year(last, year)));
     }

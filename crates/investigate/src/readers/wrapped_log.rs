@@ -31,6 +31,12 @@ pub(super) static FORMAT: ArchiveFormat = ArchiveFormat {
     read,
 };
 
+/// The time and the text of a line that a container runtime or a collector of logs wrote as JSON.
+pub(super) fn unwrap_json_line(line: &str) -> Option<(Option<LineTimestamp>, String)> {
+    let peeled = wrapping::peel_json(line)?;
+    Some((peeled.stamp, peeled.message.into_owned()))
+}
+
 fn learn_shape(head: &[u8]) -> Option<WrapperShape> {
     let text = String::from_utf8_lossy(head);
     let mut counts: BTreeMap<WrapperShape, usize> = BTreeMap::new();

@@ -331,3 +331,28 @@ fn one_wait_for_a_disk_is_no_incident() {
         assert!(found.hosts.iter().all(|host| host.incidents.is_empty()), "{line}");
     }
 }
+
+/// Both files span the kill; one alone holds it.
+#[test]
+fn evidence_names_the_log_that_holds_it() {
+    let folder = TempDir::new().unwrap();
+    let quiet = "Nov 21 08:12:00 db1 kernel: a\nNov 21 08:12:09 db1 kernel: c\n";
+    fs::write(folder.path().join("kern.log"), quiet).unwrap();
+    let kill = format!("Nov 21 08:12:00 db1 kernel: b\nNov 21 08:12:02 db1 kernel: {KILL}\n");
+    fs::write(folder.path().join("messages"), kill).unwrap();
+    let found = investigate_paths(&[folder.path().to_owned()]);
+    let incidents = found.hosts.iter().flat_map(|host| &host.incidents);
+    let rows = incidents.flat_map(|one| &one.signatures).flat_map(|one| &one.evidence);
+    let sources: Vec<&str> = rows.map(|row| row.source.as_str()).collect();
+    assert!(!sources.is_empty() && sources.iter().all(|path| path.ends_with("messages")));
+}
+
+#[test]
+fn a_leap_day_is_of_the_last_year_that_has_it() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("messages");
+    fs::write(&path, format!("Feb 29 10:00:00 db1 kernel: {KILL}\n")).unwrap();
+    let found = investigate_paths(&[path]);
+    let from = found.hosts[0].clock.format(found.hosts[0].incidents[0].from);
+    assert!(from.contains("-02-29T10:00:00"), "{from}");
+}

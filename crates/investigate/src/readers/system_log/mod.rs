@@ -5,6 +5,7 @@
 //! were not filled. A log has no samples, but the time that it covers.
 
 mod boot_clock;
+mod collected;
 mod crash;
 mod kernel;
 mod memory_info;
@@ -23,6 +24,7 @@ mod userspace_oom;
 
 use std::io::Read;
 
+use self::collected::CollectedLog;
 use self::messages::KernelMessages;
 use self::oom::OomReport;
 use self::prefix::{LogLineTime, SystemLogLine};
@@ -51,7 +53,7 @@ pub static FORMAT: ArchiveFormat = ArchiveFormat {
     tools: &[],
     is_text: true,
     recognize: |text| Promise::likely_if(is_system_log(text) || is_bare_kernel_log(text)),
-    read: |file| read_in_order(file).map(|series| vec![series]),
+    read: read_in_order,
 };
 
 fn is_system_log(text: &[u8]) -> bool {
@@ -126,7 +128,7 @@ fn is_separator(line: &str) -> bool {
     line.starts_with("-- ")
 }
 
-fn read_in_order(file: ArchiveFile<'_>) -> Result<Series, FileRefused> {
+fn read_in_order(file: ArchiveFile<'_>) -> Result<Vec<Series>, FileRefused> {
     let bare = !is_system_log(file.head.trim_ascii_start());
     let settings = LogSettings { bare, began: file.began };
     if is_newest_first(file.head) {
@@ -141,7 +143,7 @@ fn read_turned(
     stream: &mut dyn Read,
     source: &str,
     settings: LogSettings,
-) -> Result<Series, FileRefused> {
+) -> Result<Vec<Series>, FileRefused> {
     let mut bytes = Vec::new();
     let read = stream.take(MOST_TURNED).read_to_end(&mut bytes);
     read.map_err(|error| FileRefused(format!("cannot be read: {error}")))?;
@@ -150,14 +152,16 @@ fn read_turned(
     if !text.ends_with('\n') && u64::try_from(bytes.len()).is_ok_and(|read| read >= MOST_TURNED) {
         turned = turned.split_once('\n').map_or_else(String::new, |(_, rest)| rest.to_owned());
     }
-    let mut series = read_lines(&mut turned.as_bytes(), source, settings)?;
-    if u64::try_from(bytes.len()).is_ok_and(|read| read >= MOST_TURNED) {
+    let mut all = read_lines(&mut turned.as_bytes(), source, settings)?;
+    if u64::try_from(bytes.len()).is_ok_and(|read| read >= MOST_TURNED)
+        && let Some(series) = all.first_mut()
+    {
         series.add_problem(format!(
             "begins with its newest line: what is older than its first {} MiB is left out",
             MOST_TURNED >> 20
         ));
     }
-    Ok(series)
+    Ok(all)
 }
 
 /// Whether times go down from line to line.
@@ -194,24 +198,19 @@ struct LogSettings {
     began: Option<Moment>,
 }
 
-/// Reads such a log, the oldest line first.
-///
-/// # Errors
-/// None of its lines has a time; or it cannot be read.
-pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, FileRefused> {
-    read_lines(stream, source, LogSettings::default())
-}
-
+/// Reads such a log, the oldest line first; one series for each host in it.
 fn read_lines(
     stream: &mut dyn Read,
     source: &str,
     settings: LogSettings,
-) -> Result<Series, FileRefused> {
-    let mut reader = SystemLogReader::new(source, settings);
-    let end = lines::for_each_line(stream, LONGEST_LINE, |line| reader.parse_line(line));
-    let mut series = reader.into_series()?;
-    end.note_problem(&mut series);
-    Ok(series)
+) -> Result<Vec<Series>, FileRefused> {
+    let mut log = CollectedLog::new(source, settings);
+    let end = lines::for_each_line(stream, LONGEST_LINE, |line| log.parse_line(line));
+    let mut all = log.into_series()?;
+    if let Some(series) = all.first_mut() {
+        end.note_problem(series);
+    }
+    Ok(all)
 }
 
 /// The event of one kernel message, without a report before it.
@@ -242,15 +241,12 @@ const ONE_DAY: u64 = 86_400_000;
 /// Milliseconds within which an OOM of the host explains a slab that a cgroup did not get.
 const BESIDE_OOM: i64 = 60_000;
 
-/// A warning on a terminal whose message comes in the next line: its time, and its host.
-type Announcement = (LogLineTime, Option<String>);
-
 struct SystemLogReader {
     series: Series,
     kernel: KernelMessages,
     timeline: LogTimeline,
-    settings: LogSettings,
-    announced: Option<Announcement>,
+    /// Events that there is still room for.
+    room: usize,
     /// Percent of memory that earlyoom found available before it kills.
     available: Option<String>,
     /// The first year of a log without years, once a line tells it.
@@ -269,8 +265,7 @@ impl SystemLogReader {
             series: Series::new(source, SourceFormat::SystemLog),
             kernel: KernelMessages::default(),
             timeline: LogTimeline::new(settings.began),
-            settings,
-            announced: None,
+            room: MOST_EVENTS,
             available: None,
             first_year: None,
             placed: false,
@@ -280,35 +275,11 @@ impl SystemLogReader {
         }
     }
 
-    fn parse_line(&mut self, line: &str) {
-        if self.settings.bare {
-            let at = self.timeline.place_untimed(&mut self.series);
-            let message = strip_sender(line.trim_end());
-            self.series.relayed |= unknown_prefix::is_quoted_message(message);
-            return self.push_kernel_message(at, message);
-        }
-        if is_boot_separator(line) {
-            self.boot_ahead = self.placed;
-            return;
-        }
-        if let Some(announcement) = SystemLogLine::parse_announcement(line) {
-            let host = announcement.host.map(str::to_owned);
-            self.announced = Some((announcement.when, host));
-            return;
-        }
-        if let Some((when, host)) = self.announced.take_if(|_| !line.trim().is_empty()) {
-            let announced =
-                SystemLogLine { when, host: host.as_deref(), tag: "kernel", message: "" };
-            if let Some((when, message)) = SystemLogLine::parse_announced(&announced, line) {
-                let tag = "kernel";
-                self.push_line(SystemLogLine { when, host: host.as_deref(), tag, message });
-                return;
-            }
-        }
-        let exported = line.starts_with('{').then(|| parse_journal_export(line)).flatten();
-        if let Some(line) = SystemLogLine::parse(exported.as_deref().unwrap_or(line)) {
-            self.push_line(line);
-        }
+    fn push_untimed_line(&mut self, line: &str) {
+        let at = self.timeline.place_untimed(&mut self.series);
+        let message = strip_sender(line.trim_end());
+        self.series.relayed |= unknown_prefix::is_quoted_message(message);
+        self.push_kernel_message(at, message);
     }
 
     fn push_line(&mut self, line: SystemLogLine<'_>) {
@@ -397,19 +368,20 @@ impl SystemLogReader {
         if event.kind == LogEventKind::Boot {
             self.series.marks.push(Mark { at, kind: MarkKind::Restart });
         }
-        if self.series.marks.len() < MOST_EVENTS {
+        if self.room > 0 {
+            self.room -= 1;
             self.series.marks.push(Mark { at, kind: MarkKind::Event(event) });
         } else {
             self.left_out += 1;
         }
     }
 
-    fn into_series(mut self) -> Result<Series, FileRefused> {
+    fn into_series(mut self, first_year: Option<i16>) -> Result<Series, FileRefused> {
         if let Some((at, event)) = self.kernel.take_cut_report() {
             self.push_event(at, event);
         }
         self.drop_slabs_beside_oom();
-        let Self { mut series, timeline, left_out, first_year, .. } = self;
+        let Self { mut series, timeline, left_out, .. } = self;
         timeline.finish(&mut series);
         if let Some(year) = first_year {
             place_in_year(&mut series, year);

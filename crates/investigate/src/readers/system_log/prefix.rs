@@ -53,6 +53,18 @@ impl<'a> SystemLogLine<'a> {
             .or_else(|| parse_earlyoom(line))
     }
 
+    /// With the time of whatever else wrote the line down, where it has only seconds since boot.
+    pub(super) fn dated_by(self, stamp: Option<LineTimestamp>) -> Self {
+        let when = match (self.when, stamp) {
+            (LogLineTime::SinceBoot(since), Some(stamp)) => {
+                LogLineTime::Dated(Box::new(LogLineTime::At(stamp)), since)
+            }
+            (when, _) => when,
+        };
+        // Whoever writes to a container's log writes the rest, too.
+        Self { when, host: self.host.or(Some("-")), ..self }
+    }
+
     /// The first line of a warning on every terminal, `Message from syslogd@db1 at Nov 21 22:47:35
     /// ...`; the message comes next.
     pub(super) fn parse_announcement(line: &'a str) -> Option<Self> {

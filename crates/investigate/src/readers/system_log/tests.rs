@@ -7,6 +7,10 @@ use crate::series::UnplacedTimes;
 /// `date -u -d '2026-11-21 22:47:35' +%s`
 const THEN: i64 = 1_795_301_255;
 
+fn read(stream: &mut dyn Read, source: &str) -> Result<Series, FileRefused> {
+    read_lines(stream, source, LogSettings::default()).map(|mut all| all.remove(0))
+}
+
 fn read_text(text: &str) -> Series {
     read(&mut text.as_bytes(), "log").unwrap()
 }

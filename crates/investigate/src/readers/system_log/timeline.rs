@@ -62,6 +62,10 @@ impl LogTimeline {
         }
     }
 
+    pub(super) const fn enter_year_of(&mut self, other: &Self) {
+        self.year = other.year;
+    }
+
     /// The moment of a line, which for now may be that of no calendar.
     pub(super) fn place_line(
         &mut self,

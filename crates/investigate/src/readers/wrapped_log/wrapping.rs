@@ -194,7 +194,7 @@ fn peel_cri(line: &str) -> Option<Peeled<'_>> {
     Some(timed(parse_iso(time)?, message))
 }
 
-fn peel_json(line: &str) -> Option<Peeled<'_>> {
+pub(super) fn peel_json(line: &str) -> Option<Peeled<'_>> {
     if !line.starts_with('{')
         || !["\"log\"", "\"textPayload\""].iter().any(|name| line.contains(name))
     {
