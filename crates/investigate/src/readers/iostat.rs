@@ -1,7 +1,6 @@
 //! What `iostat -x` prints, report by report: processors, and reads, writes and queue of each disk.
 
-use super::line_timestamp::LineTimestamp;
-use super::sysstat::text::{parse_banner_date, parse_time_of_day};
+use super::sysstat::text::{Day, parse_banner_day, parse_time_of_day};
 use crate::{Metric, Series};
 
 /// Disks of one report: a large host has thousands of paths to storage.
@@ -63,8 +62,8 @@ fn parse_value(word: &str) -> Option<f64> {
 pub(super) struct IostatBanner {
     pub(super) kernel: String,
     pub(super) host: String,
-    /// The beginning of its day by the wall clock, in seconds since 1970.
-    pub(super) midnight: Option<i64>,
+    /// Its day by the wall clock.
+    pub(super) day: Option<Day>,
     pub(super) processors: Option<u32>,
 }
 
@@ -73,24 +72,22 @@ impl IostatBanner {
         let mut words = line.split_ascii_whitespace();
         let kernel = words.next().filter(|word| *word == "Linux").and(words.next())?;
         let host = words.next()?.strip_prefix('(')?.strip_suffix(')')?;
-        let date = words.next()?;
-        let midnight = LineTimestamp::parse(&format!("{date} 00:00:00"))
-            .map(|stamp| stamp.at.0.div_euclid(1000))
-            .or_else(|| parse_banner_date(line.split_once(')')?.1));
+        words.next()?;
+        let day = parse_banner_day(line.split_once(')')?.1);
         let processors = line.rsplit_once('(').and_then(|(_, count)| count.strip_suffix(" CPU)"));
         Some(Self {
             kernel: kernel.to_owned(),
             host: host.to_owned(),
-            midnight,
+            day,
             processors: processors.and_then(|count| count.parse().ok()),
         })
     }
 }
 
-/// Seconds since midnight of `Time: 03:49:57 PM`.
-pub(super) fn parse_time_line(line: &str) -> Option<i64> {
+/// Seconds since midnight of `Time: 03:49:57 PM`, and its words.
+pub(super) fn parse_time_line(line: &str) -> Option<(i64, Vec<&str>)> {
     let words: Vec<&str> = line.strip_prefix("Time:")?.split_ascii_whitespace().collect();
-    parse_time_of_day(&words)
+    Some((parse_time_of_day(&words)?, words))
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

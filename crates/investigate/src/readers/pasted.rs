@@ -239,9 +239,9 @@ fn read_headless_pidstat(
     pasted: Pasted,
 ) -> Result<Vec<Series>, FileRefused> {
     let whole = text_behind_banner(text, pasted);
-    let mut series = pidstat::read(&mut whole.as_bytes(), source)?;
-    note_missing_banner(&mut series, "pidstat", pasted);
-    Ok(vec![series])
+    let mut all = pidstat::read(&mut whole.as_bytes(), source)?;
+    all.iter_mut().for_each(|series| note_missing_banner(series, "pidstat", pasted));
+    Ok(all)
 }
 
 /// Text behind the first line that sysstat's tools write, with the day that a person gave.

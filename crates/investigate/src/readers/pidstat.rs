@@ -11,13 +11,15 @@ use hugewise_model::calendar::DAY;
 use super::archive_format::{ArchiveFormat, Promise};
 use super::iostat::IostatBanner;
 use super::lines::{self, LONGEST_LINE};
-use super::sysstat::text::parse_time_of_day;
+use super::sysstat::text::{Day, parse_time_of_day};
 use super::top;
 use crate::series::{Moment, Use};
 use crate::{Clock, FileRefused, Series, SourceFormat};
 
 /// Lines in which the headings of its first table stand.
 const HEADINGS: usize = 8;
+/// Hosts of one file that are told apart.
+const MOST_HOSTS: usize = 256;
 /// Programs of one interval that are kept, those that took most.
 const MOST_PROGRAMS: usize = 8;
 
@@ -28,7 +30,7 @@ pub static FORMAT: ArchiveFormat = ArchiveFormat {
     tools: &["pidstat"],
     is_text: true,
     recognize: |text| Promise::likely_if(is_pidstat(text)),
-    read: |file| file.read_single(read),
+    read: |file| read(file.stream, file.source),
 };
 
 /// Whether the first table behind sysstat's first line is one of processes: sar may print such
@@ -48,34 +50,40 @@ pub(super) fn is_heading(line: &str) -> bool {
         && ProcessColumns::from_heading(line).is_some()
 }
 
-/// Reads what pidstat printed.
+/// Reads what pidstat printed; one series for each host whose output follows another's.
 ///
 /// # Errors
 /// It does not begin as pidstat does, has no table of processor time, or cannot be read.
-pub fn read(stream: &mut dyn Read, source: &str) -> Result<Series, FileRefused> {
-    let mut reader = PidstatReader {
+pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, FileRefused> {
+    let begin = || PidstatReader {
         series: Series::new(source, SourceFormat::Collector("pidstat")),
         ..PidstatReader::default()
     };
-    let end = lines::for_each_line(stream, LONGEST_LINE, |line| reader.push_line(line));
-    reader.end_interval();
-    reader.set_idle_threads();
-    if reader.since_boot {
-        let why = "a table without an interval has averages since the boot, and is left out";
-        reader.series.add_problem(why);
-    }
-    if reader.without_share {
-        reader.series.add_problem(
-            "has tables without processor time, which are left out: pidstat -u 5 has it",
-        );
-    }
-    if reader.series.samples().is_empty() {
+    let mut reader = begin();
+    let mut all = Vec::new();
+    let end = lines::for_each_line(stream, LONGEST_LINE, |line| {
+        let banner = IostatBanner::parse(line);
+        if all.len() < MOST_HOSTS
+            && let (Some(banner), Some(host)) = (&banner, &reader.series.host)
+            && banner.host != *host
+        {
+            all.push(std::mem::replace(&mut reader, begin()).into_series());
+        }
+        match banner {
+            Some(banner) => reader.begin_run(banner),
+            None => reader.push_line(line),
+        }
+    });
+    let mut last = reader.into_series();
+    end.note_problem(&mut last);
+    all.push(last);
+    all.retain(|series| !series.samples().is_empty());
+    if all.is_empty() {
         return Err(FileRefused(end.describe_problem().unwrap_or_else(|| {
             "is of pidstat, without processor time of an interval: pidstat -u 5 has it".to_owned()
         })));
     }
-    end.note_problem(&mut reader.series);
-    Ok(reader.series.finish())
+    Ok(all)
 }
 
 /// Places of words behind a line's time.
@@ -130,6 +138,8 @@ impl ProcessColumns {
 struct PidstatReader {
     series: Series,
     columns: Option<ProcessColumns>,
+    /// The day in the first line, until it is known whether its month comes first.
+    day: Option<Day>,
     /// The beginning of the day and the time of day last seen, in seconds.
     midnight: i64,
     last: i64,
@@ -147,16 +157,32 @@ struct PidstatReader {
 }
 
 impl PidstatReader {
-    fn push_line(&mut self, line: &str) {
-        if let Some(banner) = IostatBanner::parse(line) {
-            self.end_interval();
-            self.midnight = banner.midnight.unwrap_or(0);
-            self.last = 0;
-            self.series.clock = Clock::Wall { zone: None };
-            self.series.kernel.get_or_insert(banner.kernel);
-            self.series.host.get_or_insert(banner.host);
-            return;
+    fn begin_run(&mut self, banner: IostatBanner) {
+        self.end_interval();
+        self.midnight = banner.day.map_or(0, |day| day.midnight);
+        self.day = banner.day;
+        self.last = 0;
+        self.series.clock = Clock::Wall { zone: None };
+        self.series.kernel.get_or_insert(banner.kernel);
+        self.series.host.get_or_insert(banner.host);
+    }
+
+    fn into_series(mut self) -> Series {
+        self.end_interval();
+        self.set_idle_threads();
+        if self.since_boot {
+            let why = "a table without an interval has averages since the boot, and is left out";
+            self.series.add_problem(why);
         }
+        if self.without_share {
+            self.series.add_problem(
+                "has tables without processor time, which are left out: pidstat -u 5 has it",
+            );
+        }
+        self.series.finish()
+    }
+
+    fn push_line(&mut self, line: &str) {
         if line.starts_with('#') || line.trim_end().ends_with("Command") {
             if let Some(columns) = ProcessColumns::from_heading(line) {
                 self.end_interval_before(columns);
@@ -181,6 +207,13 @@ impl PidstatReader {
             values.get(columns.share).and_then(|word| word.replace(',', ".").parse::<f64>().ok());
         let command = values.get(columns.count.saturating_sub(1));
         let (Some(share), Some(command)) = (share, command) else { return };
+        if let Some(word) = values.get(columns.share)
+            && let Some(mut day) = self.day.take()
+        {
+            let before = day.midnight;
+            day.decide_by_comma(word.contains(','));
+            self.midnight += day.midnight - before;
+        }
         self.begin_interval(time);
         // Threads are listed below their process, which has their time.
         if !command.starts_with("|__") {
@@ -196,12 +229,20 @@ impl PidstatReader {
 
     /// A time of day; seconds since 1970 with `-H`, and with `-h` before sysstat 11.7.
     fn parse_row_time(&mut self, words: &[&str]) -> Option<i64> {
-        let &[seconds] = words else { return parse_time_of_day(words) };
-        let is_epoch = (9..=11).contains(&seconds.len());
-        let Some(seconds) = seconds.parse::<i64>().ok().filter(|_| is_epoch) else {
-            return parse_time_of_day(words);
+        let seconds = match words {
+            [only] if (9..=11).contains(&only.len()) => only.parse::<i64>().ok(),
+            _ => None,
         };
-        self.midnight = 0;
+        let Some(seconds) = seconds else {
+            let time = parse_time_of_day(words)?;
+            if let Some(day) = &mut self.day {
+                let before = day.midnight;
+                day.decide_by_words(words);
+                self.midnight += day.midnight - before;
+            }
+            return Some(time);
+        };
+        (self.midnight, self.day) = (0, None);
         self.series.clock = Clock::Utc { offsets: Vec::new() };
         Some(seconds)
     }
@@ -287,7 +328,7 @@ mod tests {
     const BANNER: &str = "Linux 6.1.0-18-amd64 (db1) \t11/26/26 \t_x86_64_\t(2 CPU)\n\n";
 
     fn parse(text: &str) -> Series {
-        read(&mut text.as_bytes(), "pidstat.log").unwrap()
+        read(&mut text.as_bytes(), "pidstat.log").unwrap().remove(0)
     }
 
     #[test]
@@ -319,6 +360,41 @@ mod tests {
             .map(|(_, column)| [column.get(0), column.get(1)])
             .collect();
         assert_eq!(programs, [[Some(85.0), Some(1.0)]]);
+    }
+
+    #[test]
+    fn output_of_each_host_is_of_that_host() {
+        let heading = "      UID       PID    %usr %system  %guest    %CPU   CPU  Command\n";
+        let of = |host: &str| {
+            format!(
+                "{}10:00:00{heading}10:00:01       26      4711   40.00   10.00    0.00   50.00     \
+                 0  postgres\n",
+                BANNER.replace("db1", host)
+            )
+        };
+        let all = read(&mut (of("db1") + &of("db2")).as_bytes(), "pidstat.log").unwrap();
+        let hosts: Vec<_> = all.iter().map(|series| series.host.as_deref()).collect();
+        assert_eq!(hosts, [Some("db1"), Some("db2")]);
+    }
+
+    /// As sar reads the same first line: with 24 hours and four digits, the day comes first.
+    #[test]
+    fn the_day_is_the_one_that_sar_has() {
+        let heading = "      UID       PID    %usr %system  %guest    %CPU   CPU  Command\n";
+        // `date -u -d '2024-10-03 10:00:01' +%s`, and 2024-03-10, 2019-11-11.
+        for (date, half, comma, at) in [
+            ("03/10/2024", "", ".", 1_727_949_601),
+            ("03/10/2024", " AM", ".", 1_710_064_801),
+            ("03/10/24", "", ",", 1_727_949_601),
+            ("2019年11月11日", "", ".", 1_573_466_401),
+        ] {
+            let banner = BANNER.replace("11/26/26", date);
+            let text = format!(
+                "{banner}10:00:00{half}{heading}10:00:01{half}       26      4711   40.00   10.00    \
+                 0.00   50{comma}00     0  postgres\n"
+            );
+            assert_eq!(parse(&text).samples()[0].at, Moment::from_seconds(at), "{date}{half}");
+        }
     }
 
     #[test]

@@ -354,6 +354,23 @@ fn iostats_report_since_the_boot_is_left_out() {
     assert_eq!(series.samples()[0].interval, Some(std::time::Duration::from_secs(2)));
 }
 
+#[test]
+fn iostat_of_each_host_is_of_that_host() {
+    let cpu = "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n          46.91    8.12    \
+               9.87    0.38    0.10   34.62\n\nDevice            r/s     rkB/s\nsda 1.0 2.0\n\n";
+    let of = |host: &str| {
+        let times = ["10:00:00", "10:00:10", "10:00:20"];
+        let reports: String =
+            times.iter().map(|time| format!("11/26/2026 {time} AM\n{cpu}")).collect();
+        format!("Linux 6.1.0 ({host}) \t11/26/2026 \t_x86_64_\t(2 CPU)\n\n{reports}")
+    };
+    let all = readers::read((of("db1") + &of("db2")).as_bytes(), "iostat.txt").unwrap();
+    let hosts: Vec<_> =
+        all.iter().map(|series| (series.host.as_deref(), series.samples().len())).collect();
+    let samples = hosts[0].1;
+    assert_eq!(hosts, [(Some("db1"), samples), (Some("db2"), samples)]);
+}
+
 /// ExaWatcher's iostat goes on behind one date: a sample a report, and the first is since the boot.
 #[test]
 fn iostat_that_runs_on_is_a_sample_a_report() {

@@ -16,10 +16,14 @@ use super::iostat::{IostatBanner, parse_time_line};
 use super::line_timestamp::LineTimestamp;
 use super::lines::{self, LONGEST_LINE, LineStreamEnd};
 use super::slabinfo::Slabs;
+use super::sysstat::text::Day;
 use super::top::Pass;
 use super::{iostat, proc_log, ps, vmstat};
 use crate::{CollectedTool, FileRefused, Moment, Series, SourceFormat};
 use hugewise_model::calendar::DAY;
+
+/// Hosts of one file whose iostat is told apart.
+const MOST_HOSTS: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Author {
@@ -142,10 +146,19 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, FileRefu
             named.parse_stamp(line)
         })
     });
-    let snapshot = Snapshot::new(series(tool), author != Author::Other);
-    let mut reader =
-        OsWatcherReader { named: &named, tool: None, snapshot, begun: None, day: None };
+    let comma = text.split_ascii_whitespace().any(has_decimal_comma);
+    let begin = || {
+        let snapshot = Snapshot::new(series(tool), author != Author::Other);
+        OsWatcherReader::new(&named, snapshot, comma)
+    };
+    let mut reader = begin();
+    let mut before = Vec::new();
     let end = lines::for_each_line(&mut whole, LONGEST_LINE, |line| {
+        if before.len() < MOST_HOSTS && reader.is_of_other_host(line) {
+            let mut ended = std::mem::replace(&mut reader, begin());
+            ended.snapshot.end_snapshot(true);
+            before.push(ended.snapshot.into_series().finish());
+        }
         reader.push_line(line);
         if let Some(log) = &mut log {
             log.push_line(line);
@@ -157,17 +170,22 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, FileRefu
             "none of its {lines} lines of vmstat fits its headings: it is not read"
         )));
     }
-    let mut series = reader.snapshot.into_series();
-    if series.samples().is_empty() {
+    let mut last = reader.snapshot.into_series();
+    end.note_problem(&mut last);
+    before.push(last.finish());
+    before.retain(|series| !series.samples().is_empty());
+    if before.is_empty() {
         return Err(FileRefused(
             "has no dates, and without them times of day or lines mean nothing".into(),
         ));
     }
-    end.note_problem(&mut series);
-    Ok([Some(series.finish()), log.and_then(|log| log.into_series(&end))]
-        .into_iter()
-        .flatten()
-        .collect())
+    before.extend(log.and_then(|log| log.into_series(&end)));
+    Ok(before)
+}
+
+fn has_decimal_comma(word: &str) -> bool {
+    let parts = word.split_once(',');
+    parts.is_some_and(|(one, other)| one.parse::<u32>().is_ok() && other.parse::<u32>().is_ok())
 }
 
 fn explain_refusal(text: &str, is_dated: bool) -> FileRefused {
@@ -201,10 +219,23 @@ struct OsWatcherReader<'a> {
     /// The file's beginning by its heading.
     begun: Option<LineTimestamp>,
     /// The day and the last time of day of an iostat that writes `Time:` lines, in seconds.
-    day: Option<(i64, i64)>,
+    day: Option<(Day, i64)>,
+    /// The host that iostat names in its first line.
+    host: Option<String>,
+    /// Whether it writes decimal commas.
+    comma: bool,
 }
 
-impl OsWatcherReader<'_> {
+impl<'a> OsWatcherReader<'a> {
+    const fn new(named: &'a OsWatcherFileName, snapshot: Snapshot, comma: bool) -> Self {
+        Self { named, tool: None, snapshot, begun: None, day: None, host: None, comma }
+    }
+
+    fn is_of_other_host(&self, line: &str) -> bool {
+        let known = self.host.as_ref();
+        known.is_some_and(|host| IostatBanner::parse(line).is_some_and(|run| run.host != *host))
+    }
+
     fn push_line(&mut self, line: &str) {
         if let Some(stamp) = self.named.parse_stamp(line) {
             self.tool = None;
@@ -241,21 +272,30 @@ impl OsWatcherReader<'_> {
     fn note_iostat_run(&mut self, line: &str) -> bool {
         let Some(banner) = IostatBanner::parse(line) else { return false };
         self.snapshot.begin_iostat_run();
-        self.day = banner.midnight.map(|midnight| (midnight, 0));
+        self.day = banner.day.map(|mut day| {
+            if self.comma {
+                day.decide_by_comma(true);
+            }
+            (day, 0)
+        });
         let series = &mut self.snapshot.series;
         series.kernel.get_or_insert(banner.kernel);
-        series.host.get_or_insert(banner.host);
+        series.host.get_or_insert_with(|| banner.host.clone());
+        self.host = Some(banner.host);
         self.snapshot.processors = banner.processors.or(self.snapshot.processors);
         true
     }
 
     /// `Time: 03:49:57 PM`, of the day in iostat's first line.
     fn parse_iostat_time(&mut self, line: &str) -> Option<LineTimestamp> {
-        let time = parse_time_line(line)?;
-        let (midnight, before) = self.day?;
-        let midnight = if time + DAY / 2 < before { midnight + DAY } else { midnight };
-        self.day = Some((midnight, time));
-        Some(LineTimestamp::at_wall_clock(Moment::from_seconds(midnight + time)))
+        let (time, words) = parse_time_line(line)?;
+        let (day, before) = self.day.as_mut()?;
+        day.decide_by_words(&words);
+        if time + DAY / 2 < *before {
+            day.midnight += DAY;
+        }
+        *before = time;
+        Some(LineTimestamp::at_wall_clock(Moment::from_seconds(day.midnight + time)))
     }
 
     fn parse_heading(&mut self, line: &str) {

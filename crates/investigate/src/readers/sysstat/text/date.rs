@@ -11,11 +11,13 @@ const ARABIC: [&str; 12] =
     ["ينا", "فبر", "مار", "أبر", "ماي", "يون", "يول", "أغس", "سبت", "أكت", "نوف", "ديس"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Day {
-    /// With the month first, as in the C locale.
-    pub(super) midnight: i64,
+pub(crate) struct Day {
+    /// With the month first, as in the C locale, until something tells that the day is.
+    pub(crate) midnight: i64,
     /// With the day first, if that is another day.
     day_first: Option<i64>,
+    /// The other day, where the one that was decided on is only likelier.
+    pub(super) unlikely: Option<i64>,
     /// Whether its year has four digits.
     whole_year: bool,
 }
@@ -45,6 +47,7 @@ pub(super) fn parse(text: &str) -> Option<Day> {
         Some(Day {
             midnight: calendar::midnight_seconds(year, month, day)?,
             day_first: None,
+            unlikely: None,
             whole_year: true,
         })
     };
@@ -60,6 +63,7 @@ pub(super) fn parse(text: &str) -> Option<Day> {
             Some(Day {
                 midnight,
                 day_first: seconds_of(day, month).filter(|other| *other != midnight),
+                unlikely: None,
                 whole_year: year > 99,
             })
         }
@@ -91,17 +95,28 @@ impl Day {
         match time.half {
             Some(Half::English) if !time.zoned => self.day_first = None,
             Some(_) => self.take_day_first(),
-            None if self.whole_year || time.zoned => self.take_day_first(),
+            None if time.zoned => self.take_day_first(),
+            None if self.whole_year && self.is_open() => {
+                self.unlikely = Some(self.midnight);
+                self.take_day_first();
+            }
             None => {}
         }
     }
 
+    /// The same by the words of a time.
+    pub(crate) fn decide_by_words(&mut self, words: &[&str]) {
+        if let Some(time) = super::time::parse(words) {
+            self.decide_by(&time);
+        }
+    }
+
     /// No language with a decimal comma writes the month first, but Georgian.
-    pub(super) fn decide_by_comma(&mut self, comma: bool) {
+    pub(crate) fn decide_by_comma(&mut self, comma: bool) {
         if comma {
             self.take_day_first();
         }
-        self.day_first = None;
+        self.unlikely = self.day_first.take().or(self.unlikely);
     }
 
     fn take_day_first(&mut self) {

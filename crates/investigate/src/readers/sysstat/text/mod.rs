@@ -5,21 +5,21 @@
 //! ran sar ([`time`], [`date`]); headings are the same in all languages.
 
 mod date;
+mod days;
 mod time;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
-use hugewise_model::KernelRelease;
-
-use self::date::Day;
+pub(crate) use self::date::Day;
+use self::days::SarDay;
 use self::time::LocalizedTime;
 use super::columns::{self, SarReadings};
 use super::{MOST_HOSTS, note_hosts_left_out};
 use crate::readers::archive_format::{ArchiveFormat, Promise};
 use crate::readers::lines::for_each_line_or_rest;
 use crate::series::{Mark, MarkKind, Moment};
-use crate::{Clock, FileRefused, Metric, Series};
+use crate::{Clock, FileRefused, Series};
 use hugewise_model::calendar::DAY;
 
 /// Bytes of a line: a table of interrupts has a column a processor.
@@ -36,7 +36,9 @@ const READABLE: &str =
     "`LC_ALL=C sar -A -f FILE` prints one that is, and the binary file is read as well";
 /// Characters of a comment; sysstat stores 64 bytes.
 const LONGEST_COMMENT: usize = 256;
-/// Restarts and comments of one host.
+/// Days of all hosts: a host's year, or a month of several.
+const MOST_DAYS: usize = 4096;
+/// Restarts and comments of one day.
 const MOST_MARKS: usize = 65_536;
 /// Characters of an unreadable date or time that are shown.
 const SHOWN: usize = 40;
@@ -62,13 +64,13 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, FileRefu
     let mut reader = SarReader::new(source);
     let error = for_each_line_or_rest(stream, LONGEST_LINE, |line| {
         reader.parse_line(line);
-        reader.left_out == 0 && (!reader.hosts.is_empty() || reader.lines <= 20)
+        reader.left_out == 0 && (!reader.days.is_empty() || reader.lines <= 20)
     });
     if let Some(error) = error {
-        let Some(host) = reader.hosts.last_mut() else { return Err(FileRefused(error)) };
-        host.series.add_problem(format!("cannot be read to its end: {error}"));
+        let Some(day) = reader.days.last_mut() else { return Err(FileRefused(error)) };
+        day.series.add_problem(format!("cannot be read to its end: {error}"));
     }
-    if reader.hosts.is_empty() {
+    if reader.days.is_empty() {
         return Err(FileRefused(match reader.undated {
             Some(date) => {
                 format!("its date, `{date}`, is in a format that is not read; {READABLE}")
@@ -77,9 +79,9 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, FileRefu
         }));
     }
     let samples = reader
-        .hosts
+        .days
         .iter()
-        .any(|host| !host.series.samples().is_empty() || !host.series.marks.is_empty());
+        .any(|day| !day.series.samples().is_empty() || !day.series.marks.is_empty());
     match reader.other {
         Some(other) if !samples => {
             Err(FileRefused(format!("is what {other} prints, which is not read")))
@@ -91,7 +93,7 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, FileRefu
             )))
         }
         _ => {
-            let mut all: Vec<Series> = reader.hosts.into_iter().map(SarHost::into_series).collect();
+            let mut all = days::join_days(reader.days, source);
             note_hosts_left_out(&mut all, reader.left_out);
             Ok(all)
         }
@@ -139,13 +141,16 @@ pub(crate) fn count_time_words(line: &str) -> Option<usize> {
     time::parse_leading(&words).map(|(_, count)| count)
 }
 
-/// The beginning of the day that stands behind the host's name in the first line of sysstat's tools,
-/// in seconds since 1970.
-pub(crate) fn parse_banner_date(behind_name: &str) -> Option<i64> {
+/// The day that stands behind the host's name in the first line of sysstat's tools.
+pub(crate) fn parse_banner_day(behind_name: &str) -> Option<Day> {
+    date::parse(split_banner_date(behind_name).0)
+}
+
+/// The date, and what follows it.
+fn split_banner_date(behind_name: &str) -> (&str, &str) {
     let rest = behind_name.trim();
     // Tabs separate the rest, unless copying lost them.
-    let (told, _) = rest.split_once('\t').or_else(|| rest.split_once(" _")).unwrap_or((rest, ""));
-    date::parse(told).map(|day| day.midnight)
+    rest.split_once('\t').or_else(|| rest.split_once(" _")).unwrap_or((rest, ""))
 }
 
 /// Seconds since midnight of words that are nothing but a time of day.
@@ -165,52 +170,15 @@ fn count_known_headings(words: &[&str]) -> usize {
     words.iter().filter(|word| columns::find_heading(word).is_some()).count()
 }
 
-struct SarHost {
-    series: Series,
-    /// Moments of restarts, and of comments with their words.
-    seen: BTreeSet<(i64, Option<String>)>,
-    kernel: Option<KernelRelease>,
-    processors: Option<u32>,
-    misplaced: u64,
-}
-
-impl SarHost {
-    fn into_series(mut self) -> Series {
-        columns::distrust_metrics(&mut self.series, self.kernel.as_ref());
-        if self.misplaced > 0 {
-            let misplaced = self.misplaced;
-            self.series.add_problem(format!(
-                "{misplaced} lines have times that other tables lack and are left out"
-            ));
-        }
-        self.series.finish()
-    }
-
-    /// The row of a moment; a new one if it is the latest.
-    fn row_at(&mut self, at: i64, before: i64) -> Option<usize> {
-        let moment = Moment::from_seconds(at);
-        let samples = self.series.samples();
-        if samples.last().is_none_or(|last| last.at < moment) {
-            let interval = moment
-                .duration_since(Moment::from_seconds(before))
-                .filter(|interval| !interval.is_zero());
-            self.series.push(moment, interval);
-            let row = self.series.samples().len() - 1;
-            if let Some(processors) = self.processors {
-                self.series.set_at(row, Metric::Processors, f64::from(processors));
-            }
-            return Some(row);
-        }
-        let row = samples.binary_search_by_key(&moment, |sample| sample.at).ok();
-        self.misplaced += u64::from(row.is_none());
-        row
-    }
-}
-
 #[derive(Default)]
 struct SarReader {
     source: String,
-    hosts: Vec<SarHost>,
+    /// Days of hosts, and their places by host and first line's date.
+    days: Vec<SarDay>,
+    places: BTreeMap<(String, i64), usize>,
+    hosts: BTreeSet<String>,
+    /// Whose lines follow.
+    current: usize,
     lines: u64,
     midnight: i64,
     /// That day, while it is ambiguous, and how many marks the host had before it.
@@ -228,7 +196,7 @@ struct SarReader {
     /// The first date and the first time of day that could not be read.
     undated: Option<String>,
     untimed: Option<String>,
-    /// Hosts behind the last one that is read.
+    /// Whether there are hosts or days behind the last one that is read.
     left_out: usize,
 }
 
@@ -261,7 +229,7 @@ impl SarReader {
             self.read_heading(line);
             return;
         }
-        if self.hosts.is_empty() {
+        if self.days.is_empty() {
             return;
         }
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -323,6 +291,9 @@ impl SarReader {
         }
         let moved = day.midnight - before;
         self.midnight += moved;
+        if let Some(current) = self.days.get_mut(self.current) {
+            current.day = day;
+        }
         self.first = self.first.map(|first| first + moved);
         self.latest = self.latest.map(|latest| latest + moved);
         self.table.before += moved;
@@ -331,14 +302,14 @@ impl SarReader {
             (seen.start, seen.latest) = (seen.start + moved, seen.latest + moved);
         }
         if moved != 0
-            && let Some(host) = self.hosts.last_mut()
+            && let Some(current) = self.days.get_mut(self.current)
         {
-            for mark in host.series.marks.iter().skip(marks) {
-                host.seen.remove(&mark_key(mark));
+            for mark in current.series.marks.iter().skip(marks) {
+                current.seen.remove(&mark_key(mark));
             }
-            for mark in host.series.marks.iter_mut().skip(marks) {
+            for mark in current.series.marks.iter_mut().skip(marks) {
                 mark.at = Moment(mark.at.0.saturating_add(Moment::from_seconds(moved).0));
-                host.seen.insert(mark_key(mark));
+                current.seen.insert(mark_key(mark));
             }
         }
         self.open = day.is_open().then_some((day, marks));
@@ -356,10 +327,7 @@ impl SarReader {
         else {
             return;
         };
-        // Tabs separate the rest, unless copying lost them.
-        let rest = rest.trim();
-        let (told, rest) =
-            rest.split_once('\t').or_else(|| rest.split_once(" _")).unwrap_or((rest, ""));
+        let (told, rest) = split_banner_date(rest);
         let Some(day) = date::parse(told) else {
             self.undated.get_or_insert_with(|| printable_excerpt(told));
             return;
@@ -371,29 +339,28 @@ impl SarReader {
         self.headless = name == HEADLESS;
         self.seen.clear();
         self.table = SarTable::default();
-        let place = self.hosts.iter().position(|host| host.series.host.as_deref() == Some(name));
-        if place.is_none() && self.hosts.len() >= MOST_HOSTS {
+        let key = (name.to_owned(), day.midnight);
+        let is_known = self.hosts.contains(name);
+        if let Some(place) = self.places.get(&key) {
+            self.current = *place;
+        } else if self.days.len() >= MOST_DAYS || (!is_known && self.hosts.len() >= MOST_HOSTS) {
             self.left_out = 1;
             return;
-        }
-        let place = place.unwrap_or_else(|| {
+        } else {
             let mut series = Series::new(&self.source, crate::SourceFormat::SAR);
             series.clock = Clock::Wall { zone: None };
             series.host = Some(name.to_owned());
             series.kernel = Some(kernel.to_owned());
             series.architecture = architecture.map(str::to_owned);
-            let kernel = hugewise_host::kernel::release::parse(kernel.as_bytes()).ok();
-            let seen = BTreeSet::new();
-            self.hosts.push(SarHost { series, seen, kernel, processors: None, misplaced: 0 });
-            self.hosts.len() - 1
-        });
-        let last = self.hosts.len() - 1;
-        // The current host is the last.
-        self.hosts.swap(place, last);
-        if let Some(host) = self.hosts.last_mut() {
-            host.processors =
+            self.current = self.days.len();
+            self.days.push(SarDay::new(series, day));
+            self.places.insert(key, self.current);
+            self.hosts.insert(name.to_owned());
+        }
+        if let Some(current) = self.days.get_mut(self.current) {
+            current.processors =
                 line.rsplit_once('(').and_then(|(_, count)| parse_processor_count(count));
-            self.open = day.is_open().then_some((day, host.series.marks.len()));
+            self.open = day.is_open().then_some((day, current.series.marks.len()));
         }
     }
 
@@ -406,11 +373,11 @@ impl SarReader {
     fn add_mark(&mut self, at: i64, kind: MarkKind) {
         let mark = Mark { at: Moment::from_seconds(at), kind };
         // A comment is in every table.
-        if let Some(host) = self.hosts.last_mut()
-            && host.series.marks.len() < MOST_MARKS
-            && host.seen.insert(mark_key(&mark))
+        if let Some(day) = self.days.get_mut(self.current)
+            && day.series.marks.len() < MOST_MARKS
+            && day.seen.insert(mark_key(&mark))
         {
-            host.series.marks.push(mark);
+            day.series.marks.push(mark);
         }
     }
 
@@ -421,10 +388,10 @@ impl SarReader {
         self.table = SarTable::default();
         let count =
             more.first().and_then(|word| word.strip_prefix('(')).and_then(parse_processor_count);
-        if let Some(host) = self.hosts.last_mut()
+        if let Some(day) = self.days.get_mut(self.current)
             && count.is_some()
         {
-            host.processors = count;
+            day.processors = count;
         }
     }
 
@@ -509,10 +476,10 @@ impl SarReader {
         if let Some(seen) = self.seen.get_mut(self.table.place) {
             seen.latest = seen.latest.max(at);
         }
-        if let Some(host) = self.hosts.last_mut()
-            && let Some(row) = host.row_at(at, before)
+        if let Some(day) = self.days.get_mut(self.current)
+            && let Some(row) = day.row_at(at, before)
         {
-            columns::set_sample_values(&mut host.series, row, &said, host.kernel.as_ref());
+            columns::set_sample_values(&mut day.series, row, &said, day.kernel.as_ref());
         }
     }
 }

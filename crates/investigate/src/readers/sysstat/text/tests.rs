@@ -1,4 +1,5 @@
 use super::*;
+use crate::Metric;
 
 /// What `sar -u` of sysstat 12.6.1 printed of one file by `LC_ALL`: the date, the times of the
 /// headings and of the first line, and a decimal point.
