@@ -43,7 +43,7 @@ pub(super) const fn worth_of_file(label: &str, series: usize) -> usize {
 const MOST_PLACES: usize = 2000;
 
 /// Files that are only counted, by the folder or tar that they are in.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LeftOut {
     places: BTreeMap<String, usize>,
     /// Files in places beyond those that are told apart.

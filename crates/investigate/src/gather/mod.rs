@@ -21,7 +21,7 @@ use std::sync::{Mutex, PoisonError};
 
 use self::budget::{HOST_WORTH, LeftOut, MOST_FILES, MOST_FOUND, MOST_HOSTS, MOST_PCP};
 use self::hosts::{GatheredHost, PlacedPiece, SeriesPiece, TimeBounds};
-use self::places::{ReadJob, Where, refused_source};
+use self::places::{Places, ReadJob, Where, refused_source};
 use self::read_ahead::ReadAhead;
 use self::reading::{FileContents, FileOutcome, RunReading};
 use self::setup::Setup;
@@ -33,6 +33,8 @@ use crate::{Clock, Moment, Series};
 
 /// Bytes of rows that are kept; those of more files are read again when they are looked at.
 const MOST_KEPT: usize = 64 << 20;
+/// Files of a folder that somebody put there one by one.
+const FEW_FILES: usize = 64;
 
 pub(crate) struct Gathered {
     pub(crate) sources: Vec<InvestigatedSource>,
@@ -72,16 +74,23 @@ pub(crate) fn gather_sources(
     if found.is_empty() {
         return Err(Error::NoArchives(default_locations::list_default_locations()));
     }
-    let places = places::find_jobs(&found);
+    let mut places = places::find_jobs(&found);
     let pasted = parse_pasted_options(options, from)?;
-    let run = RunReading { pasted, judged, ..RunReading::default() };
-    let mut reading =
-        GatherState { jobs: places.jobs, sources: places.refused, ..GatherState::default() };
-    reading.read(0, &run, progress);
-    let first = reading.jobs.len();
-    reading.queue_pcp_archives();
-    reading.read(first, &run, progress);
-    reading.describe_left_out(&places.left_out);
+    let mut run = RunReading { pasted, judged, ..RunReading::default() };
+    // Whoever puts a few files into a folder means them as if they named each.
+    let few = (places.jobs.len() <= FEW_FILES).then(|| places.clone());
+    let passed_over_places = std::mem::take(&mut places.passed_over);
+    let mut reading = GatherState::read_places(places, &run, progress);
+    if let Some(places) = few
+        && reading.pieces.is_empty()
+        && reading.setups.is_empty()
+    {
+        run.as_named = true;
+        let again = GatherState::read_places(places, &run, progress);
+        if !again.pieces.is_empty() {
+            reading = again;
+        }
+    }
     let GatherState { jobs, mut sources, pieces, setups, passed, .. } = reading;
 
     let mut hosts = hosts::sort_into_hosts(pieces, setups, zone.as_ref());
@@ -110,7 +119,7 @@ pub(crate) fn gather_sources(
     let ahead = ReadAhead::new(&hosts);
     let hosts = hosts.into_iter().zip(bounds).collect();
     let mut passed_over = describe_passed_over(&passed);
-    passed_over.extend(places.passed_over);
+    passed_over.extend(passed_over_places);
     Ok(Gathered { sources, hosts, files: SourceFiles { jobs, run, ahead }, passed_over })
 }
 
@@ -177,6 +186,21 @@ struct GatherState {
 }
 
 impl GatherState {
+    fn read_places(
+        places: Places,
+        run: &RunReading,
+        progress: &(dyn Fn(InvestigationProgress) + Sync),
+    ) -> Self {
+        let Places { jobs, refused: sources, left_out, .. } = places;
+        let mut reading = Self { jobs, sources, ..Self::default() };
+        reading.read(0, run, progress);
+        let first = reading.jobs.len();
+        reading.queue_pcp_archives();
+        reading.read(first, run, progress);
+        reading.describe_left_out(&left_out);
+        reading
+    }
+
     fn read(
         &mut self,
         first: usize,

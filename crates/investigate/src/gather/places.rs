@@ -75,7 +75,7 @@ impl ReadJob {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     pub(crate) jobs: Vec<ReadJob>,
     pub(crate) refused: Vec<InvestigatedSource>,

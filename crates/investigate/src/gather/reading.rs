@@ -67,6 +67,8 @@ pub(crate) struct RunReading {
     pub(crate) pasted: Pasted,
     /// Whether metrics that are only told may be left out.
     pub(crate) judged: bool,
+    /// Whether files of a folder are read as if they were given by name.
+    pub(crate) as_named: bool,
 }
 
 /// Reads the jobs from the `first` on, on all processors, and hands on what comes, in no order.
@@ -234,11 +236,14 @@ impl JobReader<'_> {
         if promise == Promise::Part {
             return FileContents::Pcp;
         }
-        if promise == Promise::None && !named {
+        let as_named = named
+            || self.run.as_named
+            || promise != Promise::Sure && readers::is_unmistakable(head);
+        if promise == Promise::None && !as_named {
             return FileContents::Unknown;
         }
         // Whoever says how far apart lines are says it of all files.
-        let may = named || self.run.pasted.interval.is_some();
+        let may = as_named || self.run.pasted.interval.is_some();
         match readers::read_as(
             Cursor::new(head).chain(rest),
             label,

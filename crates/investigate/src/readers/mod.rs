@@ -44,6 +44,9 @@ pub use pasted::Pasted;
 #[error("{0}")]
 pub struct FileRefused(pub String);
 
+/// Lines in which a tool's heading stands.
+const FOREMOST: usize = 20;
+
 /// The formats that are read, in the order in which they are tried.
 pub static FORMATS: &[&ArchiveFormat] = &[
     &recorder::FORMAT,
@@ -72,6 +75,14 @@ pub static FORMATS: &[&ArchiveFormat] = &[
 /// Its format is not known, or the format's reader refuses it.
 pub fn read(stream: impl Read, source: &str) -> Result<Vec<Series>, FileRefused> {
     read_as(stream, source, ReadingMode::default())
+}
+
+/// Whether lines are of a tool that nothing else looks like, though they lack its first line or a date.
+pub(crate) fn is_unmistakable(head: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(head);
+    text.lines().take(FOREMOST).any(|line| {
+        top::Pass::is_heading(line) || sysstat::text::is_heading(line) || pidstat::is_heading(line)
+    })
 }
 
 #[derive(Clone, Copy, Debug, Default)]

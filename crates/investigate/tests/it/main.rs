@@ -14,6 +14,7 @@
 
 mod budgets;
 mod collectors;
+mod folders;
 mod hostile;
 mod logs;
 mod machine;
