@@ -30,6 +30,7 @@ struct ExecStartSettings {
     environment: BTreeMap<String, String>,
     files: Vec<(String, FileLocation)>,
     unset: BTreeSet<String>,
+    directory: Option<String>,
 }
 
 impl ExecStartSettings {
@@ -62,6 +63,11 @@ impl ExecStartSettings {
                 "EnvironmentFile" => {
                     let file = expand_specifiers(name, check_text_length(&one.value)?)?;
                     lines.files.push((file, place()));
+                }
+                "WorkingDirectory" => {
+                    let folder = expand_specifiers(name, check_text_length(&one.value)?)?;
+                    let folder = folder.trim_start_matches('-').to_owned();
+                    lines.directory = Some(folder).filter(|folder| folder.starts_with('/'));
                 }
                 "UnsetEnvironment" if one.value.is_empty() => lines.unset.clear(),
                 "UnsetEnvironment" => lines.unset.extend(values()?),
@@ -127,20 +133,27 @@ pub(super) fn read(
             place: place.clone(),
         }));
     }
-    start.environment =
-        environment.into_iter().filter(|(key, _)| READ.contains(&key.as_str())).collect();
+    let is_read = |key: &str| READ.contains(&key) || LOADING_VARIABLES.contains(&key);
+    start.environment = environment.into_iter().filter(|(key, _)| is_read(key)).collect();
+    start.directory = lines.directory;
     Ok(start)
 }
 
-/// Variables that are kept: of all others nothing is read.
-const READ: [&str; 7] = [
-    "PGDATA",
-    "JDK_JAVA_OPTIONS",
-    "JAVA_TOOL_OPTIONS",
-    "_JAVA_OPTIONS",
+/// Variables that are kept, beside those that load code: of all others nothing is read.
+const READ: [&str; 4] = ["PGDATA", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"];
+
+/// Variables that name files or folders of code, which a program loads before its own or finds its
+/// modules in: ld.so(8), iconv(1), and those of the interpreters that keep servers up.
+pub const LOADING_VARIABLES: [&str; 9] = [
     "LD_PRELOAD",
     "LD_AUDIT",
     "LD_LIBRARY_PATH",
+    "GCONV_PATH",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PERL5LIB",
+    "BASH_ENV",
+    "ENV",
 ];
 
 /// The files that a path or a pattern stands for. Notes these, and the folder of a pattern, where

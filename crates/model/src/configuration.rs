@@ -352,6 +352,8 @@ pub struct ServiceStart {
     pub variable_files: Vec<String>,
     /// Where its files of variables are named to be, there or not: files, and folders of patterns.
     pub variable_places: Vec<String>,
+    /// `WorkingDirectory`, where it is a path; the root folder without it.
+    pub directory: Option<String>,
     /// A file of variables that could not be read.
     pub unread: Option<FileLocation>,
     /// A required file of variables that is missing, and the line that names it.

@@ -188,6 +188,17 @@ pub trait ProcessSource {
         Observed::Absent
     }
 
+    /// The same for the file behind one of its mappings, which may have no name any more.
+    fn check_writers_of_mapping(
+        &self,
+        pid: u32,
+        addresses: (u64, u64),
+        writers: &TrustedWriters,
+    ) -> Observed<()> {
+        let _ = (pid, addresses, writers);
+        Observed::Absent
+    }
+
     /// Says whose command lines, links and perhaps mappings are read next.
     fn read_ahead(&self, processes: &[ExpectedProcess]) {
         let _ = processes;

@@ -99,6 +99,13 @@ fn read_tlb_levels() -> Observed<Vec<TlbLevel>> {
 }
 
 impl LiveSource {
+    fn ask_who_writes(&self, link: &str, writers: &TrustedWriters) -> Observed<()> {
+        let writers = writers.clone();
+        self.ask_about_path(link, move |path| {
+            observe_writers(trust::check_writers_of_file(path, &writers))
+        })
+    }
+
     /// Opens nothing yet.
     pub fn new() -> Self {
         Self::default()
@@ -399,10 +406,16 @@ impl ProcessSource for LiveSource {
     }
 
     fn check_writers_of_executable(&self, pid: u32, writers: &TrustedWriters) -> Observed<()> {
-        let writers = writers.clone();
-        self.ask_about_path(&format!("/proc/{pid}/exe"), move |path| {
-            observe_writers(trust::check_writers_of_file(path, &writers))
-        })
+        self.ask_who_writes(&format!("/proc/{pid}/exe"), writers)
+    }
+
+    fn check_writers_of_mapping(
+        &self,
+        pid: u32,
+        (start, end): (u64, u64),
+        writers: &TrustedWriters,
+    ) -> Observed<()> {
+        self.ask_who_writes(&format!("/proc/{pid}/map_files/{start:x}-{end:x}"), writers)
     }
 
     fn cpu_time(&self, pid: u32) -> Observed<Duration> {

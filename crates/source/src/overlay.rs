@@ -114,6 +114,15 @@ impl ProcessSource for OverlaySource<'_> {
     fn check_writers_of_executable(&self, pid: u32, writers: &TrustedWriters) -> Observed<()> {
         self.base.processes().check_writers_of_executable(pid, writers)
     }
+
+    fn check_writers_of_mapping(
+        &self,
+        pid: u32,
+        addresses: (u64, u64),
+        writers: &TrustedWriters,
+    ) -> Observed<()> {
+        self.base.processes().check_writers_of_mapping(pid, addresses, writers)
+    }
 }
 
 impl OverlaySource<'_> {

@@ -133,6 +133,15 @@ impl ProcessSource for RecordingSource<'_> {
     fn check_writers_of_executable(&self, pid: u32, writers: &TrustedWriters) -> Observed<()> {
         self.source.processes().check_writers_of_executable(pid, writers)
     }
+
+    fn check_writers_of_mapping(
+        &self,
+        pid: u32,
+        addresses: (u64, u64),
+        writers: &TrustedWriters,
+    ) -> Observed<()> {
+        self.source.processes().check_writers_of_mapping(pid, addresses, writers)
+    }
 }
 
 /// Several users may ask for one path: a refusal does not replace an answer.

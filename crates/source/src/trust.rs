@@ -212,7 +212,17 @@ fn walk_path(
         }
         let device = last.st_dev;
         let part = if at == root { root.join(".") } else { at.clone() };
-        last = check_path_part(&part, &whole, writers)?;
+        last = match check_path_part(&part, &whole, writers) {
+            // The sticky bit keeps what is there, and lets everybody put there what is not.
+            Err(Distrust::Unseen { error, .. })
+                if error.kind() == io::ErrorKind::NotFound
+                    && Mode::from_raw_mode(last.st_mode).contains(Mode::WOTH) =>
+            {
+                at.pop();
+                return Err(Distrust::AllMayWrite(at.display().to_string()));
+            }
+            other => other?,
+        };
         let is_link = FileType::from_raw_mode(last.st_mode) == FileType::Symlink;
         if is_on_disk && last.st_dev != device && !is_link && is_made_up(&part) {
             return Err(Distrust::Elsewhere(at.display().to_string()));

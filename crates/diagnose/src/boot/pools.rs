@@ -93,7 +93,7 @@ pub(crate) fn pool_by_files(host: &Host, page: PageSize) -> Result<PredictedPool
             PoolFileTarget::Node(node) => pool.set_node(*node, pages, hit.place),
             PoolFileTarget::Setting | PoolFileTarget::Whole => {
                 // Whatever the command line says, a file wins over it.
-                first_word |= pool.steps.iter().all(|step| step.node.is_none());
+                first_word |= !pool.has_node_steps;
                 pool.set_total(pages, hit.place);
             }
         }
@@ -140,6 +140,8 @@ struct BootingPool {
     nodes_are_known: bool,
     /// Whether the pages of the nodes are what steps said, and not what the kernel spread.
     by_node: bool,
+    /// Whether a step has set the pages of one node.
+    has_node_steps: bool,
     steps: Vec<PoolStep>,
 }
 
@@ -162,6 +164,7 @@ impl BootingPool {
             spread: NodeSpread { nodes, total: 0, next: 0 },
             nodes_are_known,
             by_node: false,
+            has_node_steps: false,
             steps: Vec::new(),
         }
     }
@@ -189,7 +192,7 @@ impl BootingPool {
 
     fn set_node(&mut self, node: u32, pages: u64, place: BootPlace) {
         self.spread.set_node(node, pages);
-        self.by_node = true;
+        (self.by_node, self.has_node_steps) = (true, true);
         let total = PageCount(self.spread.total);
         self.steps.push(PoolStep { node: Some(node), pages: PageCount(pages), total, place });
     }

@@ -2,6 +2,7 @@
 //! likes; root changes the host only for what a user without rights cannot arrange.
 
 mod control_groups;
+mod start_script;
 mod touched;
 mod unit;
 mod writers;
@@ -87,6 +88,28 @@ pub(crate) fn limit_untrusted(host: &Host, found: &mut FoundInstances) {
         left_out.extend(more.into_iter().map(|(_, pid)| pid));
     }
     found.instances.retain(|instance| instance.is_trusted() || !left_out.contains(&instance.pid));
+    limit_all(found);
+}
+
+/// The most instances of a host: far above any real one, and each takes memory and time.
+const MOST_INSTANCES: usize = 4096;
+
+/// Leaves out what is beyond the limit, strangers first, then the smallest.
+fn limit_all(found: &mut FoundInstances) {
+    if found.instances.len() <= MOST_INSTANCES {
+        return;
+    }
+    let rank = |instance: &Instance| {
+        let size = std::cmp::Reverse(instance.segment_bytes());
+        (!instance.is_trusted(), size, instance.pid)
+    };
+    found.instances.sort_by_cached_key(rank);
+    let more = found.instances.split_off(MOST_INSTANCES).len();
+    found.instances.sort_by_key(|instance| instance.pid);
+    let why = format!(
+        "only {MOST_INSTANCES} are looked at; the {more} with the least memory are left out"
+    );
+    found.unread.push(Unread::new("servers".to_owned(), Reason::from_text(why)));
 }
 
 struct Services<'a>(BTreeMap<&'a str, Vec<&'a Process>>);

@@ -8,7 +8,7 @@ use hugewise_host::Source;
 use hugewise_model::configuration::ServiceUnit;
 use hugewise_model::{Engine, Host, Instance, Observed, Process};
 
-use super::{Proof, control_groups, is_program_of_root, unit_of};
+use super::{Proof, control_groups, is_program_of_root, start_script, unit_of};
 use crate::EngineKind;
 use crate::shared::discovery::find_uid;
 use crate::shared::options;
@@ -192,8 +192,8 @@ fn find_server_in_words(
         prove(first)?;
     }
     let path = prove(script)?;
-    let names_server = || !host.live || (is_of_kind && has_server_name(source, &path, server));
-    if starts(script) || names_server() { Ok(script.to_owned()) } else { Err(other(script)) }
+    let starts_it = || !host.live || (is_of_kind && starts_server(source, &path, server));
+    if starts(script) || starts_it() { Ok(script.to_owned()) } else { Err(other(script)) }
 }
 
 /// Shells, and what the programs that keep servers up are written in.
@@ -217,21 +217,13 @@ fn may_name_server(host: &Host, script: &str) -> bool {
     host.live || script.ends_with(".sh")
 }
 
-/// Whether a script speaks of the server by its name.
-fn has_server_name(source: &dyn Source, script: &str, server: &str) -> bool {
+/// Whether a script starts the server.
+fn starts_server(source: &dyn Source, script: &str, server: &str) -> bool {
     let text = source.read_limited(script, MAX_SCRIPT).into_known();
-    text.is_some_and(|text| text.starts_with(b"#!") && has_word(&text, server.as_bytes()))
-}
-
-/// Whether a name stands in a text by itself, and not as a part of another.
-fn has_word(text: &[u8], name: &[u8]) -> bool {
-    let of_name = |at: Option<usize>| {
-        let byte = at.and_then(|at| text.get(at));
-        byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
-    };
-    let stands_alone = |at: usize| !of_name(at.checked_sub(1)) && !of_name(Some(at + name.len()));
-    !name.is_empty()
-        && text.windows(name.len()).enumerate().any(|(at, word)| word == name && stands_alone(at))
+    text.is_some_and(|text| {
+        let is_script = text.starts_with(b"#!");
+        is_script && start_script::starts_program(&String::from_utf8_lossy(&text), server)
+    })
 }
 
 /// A unit's value with what stands for its own name filled in: `%i` and `%I` are the instance of a

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 
+use hugewise_host::config::exec_start::LOADING_VARIABLES;
 use hugewise_host::process::maps;
 use hugewise_host::source::{OwnerSource, RawSource, TrustedWriters};
 use hugewise_model::configuration::ServiceUnit;
@@ -72,9 +73,17 @@ fn prove_writers(scene: &EngineContext<'_>, instance: &Instance, main: &Process)
         as_reader_opens(scene.host, main, as_process_names(main, path))
     };
     let unit = unit_of(scene.host, instance);
+    let code = read_code_files(scene, main)?;
+    for line in code.iter().filter(|line| line.is_deleted()) {
+        prove_deleted(scene, main, &files, line, &writers)
+            .map_err(|why| may_write("the code that it runs", why))?;
+    }
     let parts: [(&str, BTreeSet<String>); 4] = [
         ("its program", main.executable.as_known().map(opened).into_iter().collect()),
-        ("the code that it runs", read_code_files(scene, main)?.iter().map(opened).collect()),
+        (
+            "the code that it runs",
+            code.iter().filter(|line| !line.is_deleted()).map(|line| opened(&line.path)).collect(),
+        ),
         ("its configuration", scene.paths_believed(main.pid)),
         ("what it is started with", list_start_files(scene.host, instance, main, unit)),
     ];
@@ -137,12 +146,12 @@ fn find_trusted_writers(
 /// The files that its memory has code of: the program, its loader and all libraries, from wherever
 /// they were asked for (PT_INTERP, LD_PRELOAD, DT_RUNPATH, dlopen).
 /// Errors: as root, why they cannot be determined.
-fn read_code_files(scene: &EngineContext<'_>, main: &Process) -> Result<BTreeSet<String>, String> {
+fn read_code_files(scene: &EngineContext<'_>, main: &Process) -> Result<Vec<CodeMapping>, String> {
     let path = format!("/proc/{}/maps", main.pid);
     let maps = match scene.source.read(&path) {
         Observed::Known(bytes) => bytes,
-        Observed::Absent => return Ok(BTreeSet::new()),
-        Observed::Denied if scene.host.read_as != Observed::Known(0) => return Ok(BTreeSet::new()),
+        Observed::Absent => return Ok(Vec::new()),
+        Observed::Denied if scene.host.read_as != Observed::Known(0) => return Ok(Vec::new()),
         unknown => {
             let why = unknown.reason_text().unwrap_or_default();
             return Err(format!("the code that it runs cannot be determined: {path}: {why}"));
@@ -153,8 +162,53 @@ fn read_code_files(scene: &EngineContext<'_>, main: &Process) -> Result<BTreeSet
         name.starts_with(b"/") && !name.starts_with(b"/dev/zero") && !name.starts_with(b"/SYSV")
     };
     let of_code = lines.filter(|line| line.permissions.get(2) == Some(&b'x'));
-    let names = of_code.map(|line| line.name).filter(is_file);
-    Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
+    let of_files = of_code.filter(|line| is_file(&line.name));
+    let mut seen = BTreeSet::new();
+    Ok(of_files
+        .filter(|line| seen.insert((line.device, line.inode, line.name)))
+        .map(|line| CodeMapping {
+            path: String::from_utf8_lossy(line.name).into_owned(),
+            addresses: (line.start, line.end),
+        })
+        .collect())
+}
+
+/// Code of a file in a process's memory.
+struct CodeMapping {
+    path: String,
+    addresses: (u64, u64),
+}
+
+impl CodeMapping {
+    fn is_deleted(&self) -> bool {
+        self.path.ends_with(" (deleted)")
+    }
+}
+
+/// A file that was removed has been the writers' where only they can put one in its place, as
+/// packages do; elsewhere the file itself is asked.
+fn prove_deleted(
+    scene: &EngineContext<'_>,
+    main: &Process,
+    files: &OwnerSource<'_>,
+    mapping: &CodeMapping,
+    writers: &TrustedWriters,
+) -> Result<(), String> {
+    let has_place = !mapping.path.starts_with("/memfd:");
+    let path = as_process_names(main, mapping.path.trim_end_matches(" (deleted)"));
+    let path = as_reader_opens(scene.host, main, path);
+    if has_place && prove_path(scene.host, files, &path, writers).is_ok() {
+        return Ok(());
+    }
+    let asked =
+        scene.source.processes().check_writers_of_mapping(main.pid, mapping.addresses, writers);
+    match asked {
+        Observed::Known(()) => Ok(()),
+        Observed::Malformed(why) => Err(format!("{}: {why}", mapping.path)),
+        // A reader without rights changes nothing either.
+        _ if scene.host.read_as != Observed::Known(0) || !has_place => Ok(()),
+        _ => Err(format!("{}: whose it was cannot be determined", mapping.path)),
+    }
 }
 
 /// What its unit's variables load, the files of these variables, and what keeps it up, with the file
@@ -169,10 +223,14 @@ fn list_start_files(
     if let Some(unit) = unit {
         let start = &unit.start;
         files.extend(start.variable_places.iter().cloned());
-        let loaded = ["LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH"];
-        let loaded = loaded.iter().filter_map(|name| start.environment.get(*name));
+        let loaded = LOADING_VARIABLES.iter().filter_map(|name| start.environment.get(*name));
         let loaded = loaded.flat_map(|value| value.split([':', ';', ' ']));
-        files.extend(loaded.filter(|path| path.starts_with('/')).map(str::to_owned));
+        // The loader takes an empty part for the working directory.
+        let directory = start.directory.as_deref().unwrap_or("/").trim_end_matches('/');
+        files.extend(loaded.map(|path| match path.starts_with('/') {
+            true => path.to_owned(),
+            false => format!("{directory}/{path}"),
+        }));
     }
     let keeps_up = |process: &&Process| is_wrapper(host, process, instance.engine, main);
     for process in process_ancestors(host, main).filter(keeps_up) {

@@ -260,6 +260,58 @@ fn no_unit_vouches_where_a_third_user_writes() {
         write_unit(&format!("{line}{}/x\n{start}", third.display()));
         assert_vouched(&[], &format!("{} belongs to user {THIRD}", third.display()));
     }
+    let (there, directory) = (third.display(), format!("WorkingDirectory={}", third.display()));
+    for lines in [
+        format!("{directory}\nEnvironment=LD_LIBRARY_PATH=lib"),
+        format!("{directory}\nEnvironment=LD_LIBRARY_PATH=/usr/lib:"),
+        format!("Environment=PYTHONPATH={there}"),
+    ] {
+        write_unit(&format!("{lines}\n{start}"));
+        assert_vouched(&[], &format!("{there} belongs to user {THIRD}"));
+    }
+    // The third user's library goes on being run when he has removed its file.
+    write_unit(start);
+    chown(library, Some(THIRD), None).unwrap();
+    let folder = library.parent().unwrap();
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o1777)).unwrap();
+    fs::remove_file(library).unwrap();
+    assert_vouched(&[], "libhw.so (deleted)");
+    drop(fake);
+}
+
+/// A start script of root's talks to a server elsewhere; whoever has taken over the service's
+/// account starts one in the place of what it does start.
+#[test]
+fn no_unit_vouches_for_a_server_that_its_script_only_mentions() {
+    if !require!(namespace::inside(
+        "attacks::vouching::no_unit_vouches_for_a_server_that_its_script_only_mentions"
+    )) {
+        return;
+    }
+    let attacker = require!(Attacker::new());
+    let data = attacker.postgresql("data", "shared_buffers = 600MB\nhuge_pages = try\n");
+    let looks = Looks {
+        program: "/usr/sbin/postgres",
+        arguments: &["-D", data.to_str().unwrap()],
+        directory: &data,
+        memory: "anon",
+        mapped: 620,
+        touched: 620,
+    };
+    let fake = require!(Fake::start(&attacker, &looks));
+    let place = require!(Cgroup::new("system.slice/hw-web.service"));
+    require!(place.move_process(fake.pid));
+    let script = Path::new("/usr/sbin/hw-start");
+    write_unit("ExecStart=/usr/sbin/hw-start");
+    for (line, by) in [
+        ("exec /usr/sbin/postgres -D /d", &["unit"][..]),
+        ("pg_isready -q -h db1 -U postgres; exec shop # postgres", &[]),
+    ] {
+        write_program(script, &format!("#!/bin/sh\n{line}\n"));
+        let checked = harness::check();
+        let instance = checked.instance("postgresql", fake.pid);
+        assert_eq!(vouchers(instance), by, "{line}: {instance:#}");
+    }
     drop(fake);
 }
 
