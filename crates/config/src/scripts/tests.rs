@@ -499,9 +499,10 @@ fn what_comes_before_a_server_may_run_as_root() {
     assert_eq!([found(""), found("PermissionsStartOnly=true\n")], [0, 1]);
 }
 
-/// A package's script without `.sh` in its name; and the stages of elemental and Kairos.
+/// A package's script without `.sh` in its name, as Percona's ps_mysqld_helper is one; and the stages
+/// of elemental and Kairos.
 #[test]
-fn a_oneshot_units_own_script_and_stages_are_read() {
+fn scripts_of_packages_and_stages_are_read() {
     let file = "/usr/lib/systemd/system/allocator.service";
     let clears = "#!/bin/bash\necho 0 > /sys/devices/system/node/$NODE/hugepages/hugepages-$KEY/nr_hugepages\n";
     let unit = |kind: &str| format!("[Service]\nType={kind}\nExecStart=/usr/bin/allocator\n");
@@ -512,8 +513,13 @@ fn a_oneshot_units_own_script_and_stages_are_read() {
             .with_link("/etc/systemd/system/multi-user.target.wants/allocator.service", file);
         found(&source)
     };
-    assert_eq!(with("oneshot", clears), [format!("/usr/bin/allocator:2 (started by {file}:3)")]);
-    assert!(with("simple", clears).is_empty());
+    for kind in ["oneshot", "simple", "forking"] {
+        assert_eq!(with(kind, clears), [format!("/usr/bin/allocator:2 (started by {file}:3)")]);
+    }
+    let as_mysql = |more: &str| format!("forking\nUser=mysql\n{more}ExecStartPre=/bin/true");
+    assert!(with(&as_mysql(""), clears).is_empty());
+    let start_alone = "PermissionsStartOnly=true\nExecStartPre=/usr/bin/allocator\n";
+    assert_eq!(with(&as_mysql(start_alone), clears).len(), 1);
     assert!(with("oneshot", &clears.replace("#!", "ELF")).is_empty());
     let stages = "name: x\nstages:\n  initramfs:\n  - sysctl:\n      vm.nr_hugepages: \"1024\"\n";
     for folder in ["/system/oem", "/oem", "/usr/local/cloud-config"] {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::Observed;
-use hugewise_model::configuration::{BootOrder, FileLocation};
+use hugewise_model::configuration::BootOrder;
 
 use super::{BootScriptScan, has_all_rights, order, scripts_in, words};
 use crate::files::file_location;
@@ -220,7 +220,6 @@ impl BootScriptScan<'_, '_> {
         }
         let user = assignments.iter().rfind(|one| one.section == "Service" && one.key == "User");
         let is_roots = user.is_none_or(|one| matches!(one.value.as_str(), "" | "root" | "0"));
-        let is_oneshot = says(&assignments, "Type", &["oneshot"]);
         // Then only ExecStart runs as `User` (systemd.service(5) up to 230; still taken).
         let start_alone = says(&assignments, "PermissionsStartOnly", &["true", "yes", "on", "1"]);
         let mut lines = environment_paths(&assignments);
@@ -229,9 +228,10 @@ impl BootScriptScan<'_, '_> {
             (one.line, if is_roots_then { format!("+{}", one.value) } else { one.value })
         }));
         lines.retain(|(_, line)| !self.lacks_program(line));
+        let as_root = |line: &str| is_roots || has_all_rights(line);
+        let is_script = |line: &str| as_root(line) && self.is_packaged_script(line);
         if !words::may_write(&bytes)
-            && !is_oneshot
-            && !lines.iter().any(|(_, line)| scripts_in(line).next().is_some())
+            && !lines.iter().any(|(_, line)| scripts_in(line).next().is_some() || is_script(line))
         {
             return (false, pulls);
         }
@@ -247,9 +247,11 @@ impl BootScriptScan<'_, '_> {
             if path.contains(".wants/") || path.contains(".requires/") { target() } else { None };
         let file = file.unwrap_or_else(|| path.to_owned());
         let before = self.found.len();
-        self.scan_commands(&file, &lines, &|line| is_roots || has_all_rights(line));
-        for (line, command) in lines.iter().filter(|_| is_oneshot && is_roots) {
-            self.scan_packaged_program(command, &file_location(&file, *line));
+        self.scan_commands(&file, &lines, &as_root);
+        for (line, command) in lines.iter().filter(|(_, command)| as_root(command)) {
+            if self.is_packaged_script(command) {
+                self.scan_script(program_of(command), &file_location(&file, *line));
+            }
         }
         let any = self.found.len() > before;
         self.order = BootOrder::Last;
@@ -259,13 +261,14 @@ impl BootScriptScan<'_, '_> {
         (any, pulls)
     }
 
-    /// A program of a package that is a small script is read as one that people have written.
-    fn scan_packaged_program(&mut self, command: &str, by: &FileLocation) {
+    /// Whether the program of a command is a small script, which a package may bring, too: its first
+    /// two bytes make it one, whatever its name (execve(2)).
+    fn is_packaged_script(&self, command: &str) -> bool {
         let program = program_of(command);
         let is_absolute = program.starts_with('/') && !program.contains(['$', '%']);
-        let start = self.door.source.read_limited(program, MOST_OF_PROGRAM).into_known();
-        if is_absolute && start.is_some_and(|bytes| bytes.starts_with(b"#!")) {
-            self.scan_script(program, by);
+        is_absolute && {
+            let start = self.door.source.read_limited(program, MOST_OF_PROGRAM).into_known();
+            start.is_some_and(|bytes| bytes.starts_with(b"#!"))
         }
     }
 
