@@ -6,6 +6,7 @@ mod hugetlbfs;
 mod log;
 mod meanings;
 mod messages;
+mod read_config;
 mod redaction;
 mod stopped;
 
@@ -16,8 +17,8 @@ use hugewise_host::capture::shape::ValueShape;
 use hugewise_model::configuration::FileLocation;
 use hugewise_model::instance::{Mechanism, NextStart, Segment, ServerSetting, SessionModel, Trait};
 use hugewise_model::{
-    Bytes, Demand, DemandSource, Engine, HugePageMode, Instance, Observed, PageCount, PageSize,
-    Process,
+    Bytes, Demand, DemandSource, Engine, Host, HugePageMode, Instance, Mapping, Observed,
+    PageCount, PageSize, Process,
 };
 
 use crate::shared::kind::{
@@ -41,12 +42,15 @@ pub(crate) static KIND: EngineKind = EngineKind {
         find_running: find_qemu_guests,
         find_stopped: stopped::find_stopped_guests,
         services: &["virtqemud", "libvirtd"],
-        accounts: &["libvirt-qemu", "qemu", "kvm", "libvirt", "oneadmin"],
+        accounts: &["libvirt-qemu", "qemu", "kvm", "libvirt", "oneadmin", "qemu-libvirtd"],
         ..Recognition::PLAIN
     },
     capture: CaptureRules {
         forms: Forms {
-            rewrite: Some(definition::redact_definition),
+            rewrite: Some(|path, bytes| {
+                definition::redact_definition(path, bytes)
+                    .or_else(|| read_config::redact_read_config(path, bytes))
+            }),
             value: Some(redaction::redact_option_value),
             ..Forms::NONE
         },
@@ -159,6 +163,8 @@ impl Backend {
 struct GuestMemory {
     backends: Vec<Backend>,
     plain: Option<Bytes>,
+    /// What QEMU before 5.0 puts into ordinary memory where `-mem-path` has not enough pages.
+    may_fall_back: Option<Bytes>,
 }
 
 impl GuestMemory {
@@ -181,15 +187,34 @@ impl GuestMemory {
         let in_backends = ["machine", "M"].iter().any(|option| named(option, "memory-backend"))
             || named("numa", "memdev")
             // A capture of an older release has neither.
-            || (sum > Bytes::ZERO && Some(sum) == size);
+            || (sum > Bytes::ZERO
+                && Some(sum) == size
+                && option_values(arguments, "readconfig").is_empty());
         let mut plain = size.filter(|_| !in_backends);
+        let is_touched =
+            arguments.iter().any(|word| word.trim_start_matches('-') == "mem-prealloc");
+        let may_fall_back = plain.filter(|_| path.is_some() && !is_touched);
         if let (Some(path), Some(size)) = (path, plain) {
             let properties = [("mem-path", path.to_owned()), ("size", size.get().to_string())];
             let properties = properties.map(|(name, value)| (name.to_owned(), value)).into();
             backends.push(Backend { kind: "memory-backend-file".into(), properties });
             plain = None;
         }
-        Self { backends, plain }
+        Self { backends, plain, may_fall_back }
+    }
+
+    /// Whether what `-mem-path` was to hold is in ordinary memory, as no release from 5.0 on has it
+    /// (68a86dc15c "numa: remove deprecated -mem-path fallback to anonymous RAM").
+    fn has_fallen_back(&self, host: &Host, process: &Process) -> bool {
+        let (Some(size), Some(mappings)) = (self.may_fall_back, process.mappings.as_known()) else {
+            return false;
+        };
+        let is_huge = |mapping: &Mapping| segments::mapping_is_huge(host, mapping).get();
+        let is_large = |mapping: &Mapping| {
+            mapping.name.is_empty() && mapping.accessible && mapping.size() >= size
+        };
+        mappings.iter().all(|mapping| is_huge(mapping) == Some(false))
+            && mappings.iter().any(is_large)
     }
 
     /// Pages by size: those that backends ask for, and the host's default for all else.
@@ -267,10 +292,30 @@ fn guest_settings(
         .collect()
 }
 
+fn find_deciding_setting(
+    instance: &Instance,
+    process: &Process,
+    file: bool,
+) -> Option<ServerSetting> {
+    let decides = if file { "mem-path" } else { "hugetlb" };
+    let by_default = || ServerSetting {
+        name: decides.into(),
+        value: if file { "none" } else { "off" }.into(),
+        place: None,
+    };
+    let setting = instance.settings.get(decides).cloned();
+    let setting = setting.or_else(|| process.command.is_known().then(by_default));
+    setting.filter(|_| instance.asked != HugePageMode::Unknown)
+}
+
 fn build_instance(scene: &EngineContext<'_>, process: &Process) -> Instance {
     let host = scene.host;
     let arguments = process.command.as_known().map(Vec::as_slice).unwrap_or_default();
+    let with_files = read_config::read_all_options(scene, process, arguments);
+    let is_hidden = with_files.is_none();
+    let arguments = with_files.as_deref().unwrap_or(arguments);
     let memory = GuestMemory::from_arguments(arguments);
+    let has_fallen_back = memory.has_fallen_back(host, process);
     let mounts = GuestMounts::from_process(scene, process);
     let backends = &memory.backends;
     let name = option_values(arguments, "name").last().and_then(|text| guest_name(text));
@@ -286,27 +331,15 @@ fn build_instance(scene: &EngineContext<'_>, process: &Process) -> Instance {
     instance.settings = guest_settings(process, arguments, main);
     let huge = main.is_some_and(|backend| backend.is_huge(&mounts));
     let file = main.is_some_and(|backend| backend.kind == "memory-backend-file");
-    let decides = if file { "mem-path" } else { "hugetlb" };
-    let by_default = || ServerSetting {
-        name: decides.into(),
-        value: if file { "none" } else { "off" }.into(),
-        place: None,
-    };
-    instance.setting = instance
-        .settings
-        .get(decides)
-        .cloned()
-        .or_else(|| process.command.is_known().then(by_default));
-    let makes_pages = main.is_some_and(|backend| huge && backend.is_made_by_proxmox());
-    instance.asked = match (huge, process.command.is_known() && !hides_backends(arguments)) {
-        (true, _) if makes_pages => HugePageMode::Raises,
+    let is_told = process.command.is_known() && !is_hidden && !hides_backends(arguments);
+    instance.asked = match (huge, is_told) {
+        (true, _) if main.is_some_and(Backend::is_made_by_proxmox) => HugePageMode::Raises,
+        (true, _) if has_fallen_back => HugePageMode::Try,
         (true, _) => HugePageMode::Must,
         (false, true) => HugePageMode::No,
         (false, false) => HugePageMode::Unknown,
     };
-    if instance.asked == HugePageMode::Unknown {
-        instance.setting = None;
-    }
+    instance.setting = find_deciding_setting(&instance, process, file);
     instance.mechanism = if huge && file { Mechanism::Hugetlbfs } else { Mechanism::Mmap };
     instance.session_model = SessionModel::Threads;
     let page_size = match main {
@@ -316,7 +349,9 @@ fn build_instance(scene: &EngineContext<'_>, process: &Process) -> Instance {
     instance.asked_page_size = page_size.into();
 
     let in_memory = |backend: &&Backend| backend.kind == "memory-backend-ram";
-    let private = backends.iter().filter(in_memory).filter_map(Backend::size).chain(memory.plain);
+    let fallen = memory.may_fall_back.filter(|_| has_fallen_back);
+    let private = backends.iter().filter(in_memory).filter_map(Backend::size);
+    let private = private.chain(memory.plain).chain(fallen);
     instance.segments = guest_memory(&mounts, process, &private.collect::<Vec<_>>());
     instance.huge_pages = segments::huge_page_use(&instance.segments);
     let Some(page) = page_size.filter(|_| process.command.is_known()) else { return instance };
@@ -396,11 +431,10 @@ fn parse_backends(arguments: &[String]) -> Vec<Backend> {
     objects.filter(|backend| backend.kind.starts_with("memory-backend-")).collect()
 }
 
-/// Whether a backend may be named in a file, or in words that make no sense here.
+/// Whether a backend may be named in words that make no sense here.
 fn hides_backends(arguments: &[String]) -> bool {
-    let in_file = !option_values(arguments, "readconfig").is_empty();
     let broken = |text: &&str| text.contains("memory-backend-") && parse_backend(text).is_none();
-    in_file || option_values(arguments, "object").iter().any(broken)
+    option_values(arguments, "object").iter().any(broken)
 }
 
 /// `memory-backend-memfd,id=m,size=1G,hugetlb=on`, or the JSON that libvirt writes since 6.10.

@@ -117,6 +117,53 @@ fn without_a_backend_its_memory_is_the_private_stretch_of_its_size() {
     assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(150)));
 }
 
+/// numa.c of QEMU 2.11: without -mem-prealloc, what -mem-path has no pages for is ordinary memory.
+#[test]
+fn before_5_0_a_guest_without_its_pages_goes_on_without() {
+    let private = || {
+        vec![mapping(4096, "", false, PageSize::KIB_4), mapping(150, "", false, PageSize::KIB_4)]
+    };
+    let command = "/usr/bin/qemu-system-x86_64 -m 4096 -mem-path /dev/hugepages -smp 4";
+    let instance = only(guest(command, private()));
+    assert_eq!((instance.asked, instance.huge_pages), (HugePageMode::Try, HugePageUse::None));
+    assert_eq!(instance.segment_bytes(), Bytes::from_mib(4096));
+    assert_eq!(instance.demand.map(|demand| demand.pages), Some(PageCount(2048)));
+    let has_pages = vec![mapping(4096, "/dev/hugepages/x (deleted)", true, PageSize::MIB_2)];
+    assert_eq!(only(guest(command, has_pages)).asked, HugePageMode::Must);
+    let touched = format!("{command} -mem-prealloc");
+    assert_eq!(only(guest(&touched, private())).asked, HugePageMode::Must);
+}
+
+/// LXD 4.3: the backend in its file is connected to nothing, so its guest has ordinary memory.
+#[test]
+fn a_machine_is_what_its_file_says() {
+    let path = "/var/snap/lxd/common/lxd/logs/v1/qemu.conf";
+    let backend = "[memory]\nsize = \"4096M\"\n[object \"mem0\"]\n\
+                   qom-type = \"memory-backend-file\"\nmem-path = \"/dev/hugepages\"\n\
+                   size = \"4096M\"\n";
+    let found = |text: &str, mappings: Vec<Mapping>| {
+        let command = format!("/snap/lxd/bin/qemu-system-x86_64 -name v1 -readconfig {path}");
+        let host = Host {
+            base_page: Observed::Known(PageSize::KIB_4),
+            default_huge_page: Observed::Known(PageSize::MIB_2),
+            processes: testing::known([guest(&command, mappings)]),
+            ..Host::default()
+        };
+        let mut found = FoundInstances::default();
+        let source = MapSource::new().with_file(path, text);
+        find_qemu_guests(&EngineContext::new(&host, &source), &mut found);
+        let instance = found.instances.remove(0);
+        (instance.asked, instance.huge_pages, instance.segment_bytes())
+    };
+    let in_pool = || mapping(4096, "/dev/hugepages/x (deleted)", true, PageSize::MIB_2);
+    let both = || vec![in_pool(), mapping(4097, "", false, PageSize::KIB_4)];
+    let part = (HugePageMode::Must, HugePageUse::Partly, Bytes::from_mib(4096 + 4097));
+    assert_eq!(found(backend, both()), part);
+    let connected = format!("{backend}[numa]\ntype = \"node\"\nmemdev = \"mem0\"\n");
+    let all = (HugePageMode::Must, HugePageUse::All, Bytes::from_mib(4096));
+    assert_eq!(found(&connected, vec![in_pool()]), all);
+}
+
 /// What QEMU 7.2 maps: its memory is `-m` of private memory, unless a backend is named for it.
 #[test]
 fn a_device_of_its_own_on_huge_pages_is_a_part() {
