@@ -69,13 +69,19 @@ pub fn file_name(path: &str) -> &str {
 }
 
 /// Name of a process's program, by its executable or else its first argument. An upgrade leaves
-/// ` (deleted)` behind the executable's path.
+/// ` (deleted)` behind the executable's path, and NixOS has `.NAME-wrapped` behind a script that
+/// sets its environment (`wrapProgram` of nixpkgs).
 pub fn program_name(process: &Process) -> &str {
     let executable =
         process.executable.as_known().map(|path| path.strip_suffix(" (deleted)").unwrap_or(path));
     let first =
         || process.command.as_known().and_then(|arguments| arguments.first()).map(String::as_str);
-    file_name(executable.or_else(first).unwrap_or(&process.name))
+    unwrap_program_name(file_name(executable.or_else(first).unwrap_or(&process.name)))
+}
+
+fn unwrap_program_name(name: &str) -> &str {
+    let inside = name.strip_prefix('.').map(|rest| rest.trim_end_matches('_'));
+    inside.and_then(|rest| rest.strip_suffix("-wrapped")).unwrap_or(name)
 }
 
 /// Whether a process sees other files than the reader, as in a container or a chroot.
@@ -187,6 +193,20 @@ mod tests {
 
     fn split_command(text: &str) -> Vec<String> {
         text.split(' ').map(str::to_owned).collect()
+    }
+
+    /// As nixpkgs' `wrapProgram` names what it wraps, once and twice.
+    #[test]
+    fn a_wrapped_program_has_its_own_name() {
+        for (path, name) in [
+            ("/nix/store/3p-postgresql-16.6/bin/.postgres-wrapped", "postgres"),
+            ("/nix/store/9x-qemu-9.1/bin/.qemu-system-x86_64-wrapped_", "qemu-system-x86_64"),
+            ("/opt/bin/.hidden", ".hidden"),
+            ("/opt/bin/x-wrapped", "x-wrapped"),
+        ] {
+            let executable = Observed::Known(path.to_owned());
+            assert_eq!(program_name(&Process { executable, ..Process::default() }), name);
+        }
     }
 
     #[test]
