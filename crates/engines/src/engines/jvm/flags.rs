@@ -32,6 +32,8 @@ const SWITCHES: &[&str] = &[
 pub(super) const SIZES: &[&str] = &[
     "LargePageSizeInBytes",
     "MaxHeapSize",
+    "MaxPermSize",
+    "PermSize",
     "InitialHeapSize",
     "MinHeapSize",
     "ReservedCodeCacheSize",

@@ -93,13 +93,26 @@ pub(super) fn find_heap_mappings<'a>(
     let rounding = page
         .map_or(Bytes::ZERO, PageSize::bytes)
         .max(Bytes(region.get().checked_next_power_of_two().unwrap_or_default()));
-    let limit = flags.size_value("MaxHeapSize").map_or(Bytes(u64::MAX), |most| most + rounding);
+    let behind = permanent_generation(flags, release);
+    let limit = flags.size_value("MaxHeapSize");
+    let limit = limit.map_or(Bytes(u64::MAX), |most| most + rounding + behind);
     let fits = |stretch: &&Vec<&Mapping>| (SMALLEST_PART..=limit).contains(&size(stretch));
     let compressed =
         |stretch: &Vec<&Mapping>| stretch.first().is_some_and(|first| first.start < COMPRESSED_END);
     let largest =
         stretches.iter().filter(fits).max_by_key(|stretch| (compressed(stretch), size(stretch)));
     largest.cloned().unwrap_or_default()
+}
+
+/// Up to 7 the permanent generation is reserved right behind the heap, and both are one mapping
+/// where both are committed (`Universe::reserve_heap`). Its default is 82 MiB on 64 bits.
+fn permanent_generation(flags: &Flags, release: Option<u32>) -> Bytes {
+    const DEFAULT: Bytes = Bytes::from_mib(82);
+    if release.is_none_or(|release| release > 7) {
+        return Bytes::ZERO;
+    }
+    let sizes = ["MaxPermSize", "PermSize"].into_iter().filter_map(|name| flags.size_value(name));
+    sizes.max().unwrap_or_default().max(DEFAULT)
 }
 
 /// Whether its mappings show ZGC, whatever its flags are.

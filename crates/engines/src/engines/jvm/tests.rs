@@ -64,6 +64,25 @@ fn on_huge_pages() -> Vec<Mapping> {
     ]
 }
 
+/// HotSpot 7 reserves heap and permanent generation as one: with -Xms = -Xmx they are one mapping.
+#[test]
+fn the_heap_of_java_7_goes_on_in_its_permanent_generation() {
+    let size_of = |java: &str, version: &str| {
+        let command = "java -server -Xmx1g -Xms1g -XX:PermSize=128m -cp . com.example.Main";
+        let mappings = vec![
+            mapping(0xb000_0000, 1152, "", PageSize::KIB_4),
+            mapping(0x7fdf_3a00_0000, 24, "", PageSize::KIB_4),
+        ];
+        let mut process = self::java(7, command, mappings);
+        process.executable = Observed::Known(format!("{java}/bin/java"));
+        let release = format!("JAVA_VERSION=\"{version}\"\n");
+        let source = MapSource::new().with_file(&format!("{java}/release"), release);
+        only(process, &source).segment_bytes()
+    };
+    assert_eq!(size_of("/usr/java/jdk1.7.0_80", "1.7.0"), Bytes::from_mib(1152));
+    assert_eq!(size_of("/opt/jdk-17", "17.0.9"), Bytes::from_mib(24));
+}
+
 #[test]
 fn a_heap_on_huge_pages_is_all() {
     let command =
