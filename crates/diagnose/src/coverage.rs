@@ -92,7 +92,12 @@ fn lacks_demanded_pages(host: &Host, instance: &Instance) -> bool {
     let demand =
         demand::find_demand(host, instance).filter(|demand| demand.source == DemandSource::Engine);
     demand.is_some_and(|demand| {
-        let held = demand::pages_held(instance, demand.page_size);
+        let touched = demand::pages_held(instance, demand.page_size);
+        // What it has not touched of a mapping is its own as far as pages are reserved.
+        let mapped = demand::pages_mapped(instance, demand.page_size);
+        let pool = host.find_pool(demand.page_size);
+        let reserved = pool.and_then(|pool| pool.reserved.get()).unwrap_or_default();
+        let held = mapped.min(touched + reserved);
         // Pages of another size hold it too.
         held.get() > 0 && held < demand.pages
     })
@@ -100,7 +105,7 @@ fn lacks_demanded_pages(host: &Host, instance: &Instance) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hugewise_model::{Demand, PageCount, PageSize, Trait};
+    use hugewise_model::{Bytes, Demand, Observed, PageCount, PageSize, Trait};
 
     use super::*;
     use crate::testing;
@@ -138,5 +143,21 @@ mod tests {
         assert_eq!(measure_coverage(&case.host, &instance, false), Coverage::All);
         instance.demand = Some(demand(600));
         assert_eq!(measure_coverage(&case.host, &instance, false), Coverage::Partly);
+    }
+
+    /// mm/hugetlb.c: what is mapped of a hugetlbfs and not touched yet is reserved for who maps it.
+    #[test]
+    fn pages_that_are_reserved_count_as_held() {
+        let mut case = testing::quiet();
+        let mut instance = testing::all_huge(case.postgresql("vm", testing::gib(1))).clone();
+        instance.engine = hugewise_model::Engine::Qemu;
+        instance.trusted_by.clear();
+        instance.touched_bytes = Observed::Known(Bytes::from_mib(600));
+        let (page_size, pages) = (PageSize::MIB_2, PageCount(512));
+        instance.demand = Some(Demand { page_size, pages, source: DemandSource::Engine });
+        case.pool(5500, 5200);
+        assert_eq!(measure_coverage(&case.host, &instance, false), Coverage::Partly);
+        case.pools()[0].reserved = Observed::Known(PageCount(212));
+        assert_eq!(measure_coverage(&case.host, &instance, false), Coverage::All);
     }
 }
