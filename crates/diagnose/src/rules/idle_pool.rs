@@ -107,25 +107,44 @@ fn without_a_size<'a>(facts: &RuleFacts<'a>) -> Option<&'a Instance> {
     })
 }
 
-/// Pages that no server has or asks for, now or later, so many that they are to be given back. What
-/// a stranger lacks counts for nothing: his word keeps no pool at a boot.
+/// Pages that no server has or asks for, now or later, so many that they are to be given back.
 pub(super) fn find_spare_pages(
     facts: &RuleFacts<'_>,
     pool: &Pool,
 ) -> Result<Option<PageCount>, Missing> {
-    let page = pool.page_size;
-    let Some(counts) = read_idle_counts(pool)? else { return Ok(None) };
-    let claim = facts.situation.claim(page);
-    let claim = claim.filter(|_| servers_lacking_pages(facts, facts.instances, page).is_empty());
-    let Some(claim) = claim else { return Ok(None) };
-    let idle = counts.total.saturating_sub(claim.pages).min(counts.available());
-    if !is_idle(idle, counts.total, page) {
-        return Ok(None);
-    }
-    match claim.unknown.first() {
+    let total = read_idle_counts(pool)?.map(|counts| counts.total).unwrap_or_default();
+    let is_much = |idle: &PageCount| is_idle(*idle, total, pool.page_size);
+    let Some(idle) = find_unclaimed_pages(facts, pool)?.filter(is_much) else { return Ok(None) };
+    let claim = facts.situation.claim(pool.page_size);
+    match claim.and_then(|claim| claim.unknown.first()) {
         Some(id) => Err(unread_next_demand(id)),
         None => Ok(Some(idle)),
     }
+}
+
+/// Pages that no server is known to have or to ask for, however few. What a stranger lacks counts
+/// for nothing: his word keeps no pool at a boot.
+fn find_unclaimed_pages(facts: &RuleFacts<'_>, pool: &Pool) -> Result<Option<PageCount>, Missing> {
+    let page = pool.page_size;
+    let Some(counts) = demand::read_pool_counts(pool)? else { return Ok(None) };
+    let claim = facts.situation.claim(page);
+    let claim = claim.filter(|_| servers_lacking_pages(facts, facts.instances, page).is_empty());
+    let unclaimed = claim.map(|claim| counts.total.saturating_sub(claim.pages));
+    Ok(unclaimed.map(|unclaimed| unclaimed.min(counts.available())))
+}
+
+/// Whether a boot that leaves so many of the pages of now leaves out only what nobody asks for.
+pub(super) fn covers_all_claims(
+    facts: &RuleFacts<'_>,
+    pool: &Pool,
+    now: PageCount,
+    next: PageCount,
+) -> bool {
+    let claim = facts.situation.claim(pool.page_size);
+    let Some(claim) = claim.filter(|claim| claim.unknown.is_empty()) else { return false };
+    let unclaimed = find_unclaimed_pages(facts, pool).ok().flatten().unwrap_or_default();
+    let unclaimed = unclaimed.saturating_sub(claim.perhaps);
+    unclaimed > PageCount::ZERO && now.saturating_sub(unclaimed) <= next
 }
 
 fn check_pool_idle(facts: &RuleFacts<'_>, pool: &Pool) -> InstanceResult {

@@ -98,8 +98,7 @@ fn describe_loss(
     next: PageCount,
 ) -> Option<(Level, String, char)> {
     // Pages that nobody asks for are said to be idle; that they are gone with the boot is no loss.
-    let idle = idle_pool::find_spare_pages(facts, pool).ok().flatten().unwrap_or_default();
-    let is_idle = idle > PageCount::ZERO && now.saturating_sub(idle) <= next;
+    let is_idle = idle_pool::covers_all_claims(facts, pool, now, next);
     // But for those that somebody is to hand out.
     if (is_idle || is_nobodys(facts, pool)) && find_later_user(facts.host).is_none() {
         return None;
@@ -205,6 +204,20 @@ mod tests {
         let finding = findings.iter().find(|finding| finding.code.as_str() == "HW601").unwrap();
         assert_eq!(finding.level, hugewise_model::Level::Info);
         assert!(finding.summary.starts_with("2 files set the pool"), "{}", finding.summary);
+    }
+
+    /// The file of a plan has what the server asks for, and a third of the pool of now is idle.
+    #[test]
+    fn a_boot_that_brings_all_that_is_asked_for_loses_nothing() {
+        let told = |pages: &str| {
+            let mut case = quiet();
+            crate::testing::all_huge(case.postgresql("15/main", crate::testing::gib(6)));
+            case.pool(5028, 1956);
+            case.host.configuration.sysctl = Known(vec![sysctl("vm.nr_hugepages", pages)]);
+            case.codes().contains(&"HW601")
+        };
+        assert!(told("3000"));
+        assert!(!told("3072"));
     }
 
     #[test]
