@@ -1,6 +1,7 @@
 //! What the engines of a host make of transparent huge pages, by engine and version.
 
 use hugewise_engines::{EngineKind, ThpAdvice};
+use hugewise_model::instance::SegmentKind;
 use hugewise_model::{Host, Instance, Lack, Level, PageSize, Reason};
 
 use crate::Missing;
@@ -174,8 +175,8 @@ fn goes_by_shared_switch(host: &Host, instance: &Instance) -> bool {
     let release = instance.version.as_known().and_then(|version| version.split('.').next());
     let is_late =
         release.and_then(|number| number.parse::<u32>().ok()).is_some_and(|major| major >= 22);
-    let has_shared_heap =
-        instance.segments.iter().any(|segment| segment.name.starts_with("/memfd:java_heap"));
+    let has_shared_heap = instance.setting_value("usezgc") == Some("true")
+        && instance.segments.iter().any(|segment| segment.kind == SegmentKind::Posix);
     is_given && is_late && has_shared_heap
 }
 

@@ -421,7 +421,7 @@ mod tests {
 
         // JDK-8319969: from 22 on a heap in a memfd goes by shmem_enabled alone.
         case.host.thp.shmem_enabled = Known("advise".into());
-        case.instances[0].segments[0].name = "/memfd:java_heap (deleted)".into();
+        case.instances[0].segments[0].kind = hugewise_model::instance::SegmentKind::Posix;
         for (version, is_silent) in [("21.0.1", false), ("22", true), ("23.0.1", true)] {
             case.instances[0].version = Known(version.into());
             assert_eq!(summary(&case).is_none(), is_silent, "{version}");
