@@ -185,7 +185,9 @@ fn unnamed_after_plan(host: &Host) -> Vec<String> {
         ended.any(|end| end["code"] == finding["code"] && end["instance"] == finding["instance"])
     };
     let is_unnamed = |finding: &&Value| {
-        let is_of_boot = finding["code"] == "HW601" && is_without_boot;
+        let is_lacking_then = finding["code"] == "HW603"
+            && plan["warnings"].to_string().contains(" lacks huge pages at that boot");
+        let is_of_boot = (finding["code"] == "HW601" || is_lacking_then) && is_without_boot;
         let is_named = |plan| is_named(plan, finding, &left);
         let is_known = is_of_boot || is_named(&plan) || is_named(&next) || is_ended_next(finding);
         finding["level"] != "info" && !is_known

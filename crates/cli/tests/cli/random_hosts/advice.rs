@@ -8,7 +8,7 @@ use hugewise_diagnose::coverage::Coverage;
 use hugewise_diagnose::prediction::{Obstacle, PredictionStage, StageForecast};
 use hugewise_diagnose::remedy::to_do;
 use hugewise_diagnose::{Assessment, demand};
-use hugewise_model::{Host, Instance, InstanceId, Level, Remedy};
+use hugewise_model::{Host, HugePageUse, Instance, InstanceId, Level, Remedy};
 
 /// Where the list and the plan differ, or a start goes wrong without a word.
 pub(crate) fn differing(
@@ -105,6 +105,9 @@ fn is_down(forecast: &StageForecast) -> bool {
     forecast.coverage == Coverage::DoesNotStart
 }
 
+/// Of a container's server on base pages counts what it has touched.
 fn is_big(instance: &Instance) -> bool {
-    instance.segment_bytes() >= demand::BIG_SEGMENT
+    let on_base = || demand::on_base_pages(instance);
+    let counted = if instance.huge_pages == HugePageUse::None { on_base() } else { None };
+    counted.unwrap_or_else(|| instance.segment_bytes()) >= demand::BIG_SEGMENT
 }
