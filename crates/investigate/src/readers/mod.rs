@@ -125,6 +125,12 @@ pub(crate) fn read_as(
     let mut stream = opened.map_err(unreadable)?;
     let mut head = Vec::new();
     stream.by_ref().take(HEAD).read_to_end(&mut head).map_err(unreadable)?;
+    // What is longer was not copied from a terminal.
+    if let Some(pasted) = mode.pasted.filter(|_| count_bytes(&head) < HEAD)
+        && let Some(all) = pasted::read_sections(&head, source, pasted)
+    {
+        return Ok(all);
+    }
     let format = recognize_format(&head).map(|(format, _)| format);
     let may_be_dated = mode.pasted.is_some() && foreign::is_undated_iostat(&head);
     if format.is_none()

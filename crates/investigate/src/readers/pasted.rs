@@ -6,6 +6,7 @@
 
 mod clean;
 mod process_table;
+mod sections;
 mod times;
 
 use std::collections::BTreeSet;
@@ -21,6 +22,7 @@ use super::{
 use crate::{Clock, FileRefused, Moment, Series};
 pub(super) use clean::is_noisy;
 use hugewise_model::calendar::{self, time_of_day};
+pub(super) use sections::read_sections;
 
 /// Bytes of text that are looked through; nobody pastes more.
 pub(super) const MOST: u64 = 16 << 20;

@@ -17,6 +17,12 @@ const APART: f64 = 0.25;
 const OF_SOMEBODY_BUSY: f64 = 2.0;
 /// Percent of a processor that one thread takes at most, with what a short interval adds.
 const ONE_PROCESSOR: f64 = 110.0;
+/// Percent in the kernel or of waits for disks, and of stolen time, that no host has had since its
+/// boot in peace.
+const EXTREME_SYSTEM: f64 = 90.0;
+const EXTREME_STEAL: f64 = 50.0;
+/// A load of more than the task that one looks at.
+const MANY: f64 = 3.0;
 /// How threads of the kernel are called that begin with it.
 const FROM_BOOT: &[&str] =
     &["kswapd", "kcompactd", "khugepaged", "ksoftirqd", "rcu_", "migration", "arc_"];
@@ -187,16 +193,32 @@ impl Pass {
         self.of_interval || self.uptime.is_none()
     }
 
+    /// Whether no host has such percentages in peace, be they of an interval or since its boot.
+    fn is_extreme_since_boot(&self) -> bool {
+        // One task that reads alone waits all the time, too.
+        let many_wait =
+            self.gauges.iter().any(|(metric, load)| *metric == Metric::Load1 && *load >= MANY);
+        self.shares.iter().any(|(metric, share)| match metric {
+            Metric::CpuSystem => *share >= EXTREME_SYSTEM,
+            Metric::CpuIowait => *share >= EXTREME_SYSTEM && many_wait,
+            Metric::CpuSteal => *share >= EXTREME_STEAL,
+            _ => false,
+        })
+    }
+
     /// `shares`: its percentages are of an interval; `whole`: its table is complete.
     pub(super) fn set_sample_values(&self, series: &mut Series, shares: bool, whole: bool) {
         for (metric, value) in &self.gauges {
             series.set_value(*metric, *value);
         }
-        if !shares {
+        if !shares && !self.is_extreme_since_boot() {
             return;
         }
         for (metric, value) in &self.shares {
             series.set_value(*metric, *value);
+        }
+        if !shares {
+            return;
         }
         // A thread that is not listed took nothing if all are listed, or if idle ones are.
         let all = whole
@@ -362,6 +384,19 @@ mod tests {
             assert_ne!(text, NEW);
             assert_eq!(parse_series(&text, true).value(Metric::KswapdCpu, 0), Some(12.5));
         }
+    }
+
+    /// A first pass has the percentages since the boot, which may have been four minutes ago.
+    #[test]
+    fn what_no_host_has_had_since_its_boot_counts_in_a_first_pass() {
+        let since_boot = |system: &str| {
+            let text = NEW.replace("65.0 sy,  1.0 ni,", system);
+            assert_ne!(text, NEW);
+            parse_series(&text, false).value(Metric::CpuSystem, 0)
+        };
+        assert_eq!(since_boot("66.0 sy,  1.0 ni,"), None);
+        // With 0.5 and 3.5 of interrupts.
+        assert_eq!(since_boot("94.5 sy,  1.0 ni,"), Some(98.5));
     }
 
     #[test]

@@ -606,7 +606,9 @@ fn one_top_without_memory_and_swap_is_a_swap_storm_by_a_low_word() {
         )
     };
     assert_eq!(told(&head(738_948, "12.59")), Some((IncidentVerdict::SwapStorm, Confidence::Low)));
-    assert_eq!(told(&head(138_948, "12.59")), None);
+    // Swap is left, and everybody has waited for a disk since the boot.
+    assert_eq!(told(&head(138_948, "12.59")), Some((IncidentVerdict::DiskStall, Confidence::Low)));
+    assert_eq!(told(&head(138_948, "0.59")), None);
     assert_eq!(told(&head(738_948, "0.59")), None);
     let busy = "top - 18:52:09 up 1 day,  2:25,  3 users,  load average: 1.64, 1.30, 1.18\nTasks: 525 \
                 total,   2 running, 523 sleeping,   0 stopped,   0 zombie\n%Cpu(s):  0.3 us,  1.3 sy,  \
