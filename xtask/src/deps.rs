@@ -5,7 +5,7 @@ use serde_json::Value;
 use hugewise_testkit::tools::{Failure, shell};
 
 /// The rooms, from the front door down: each may use only those below it.
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 17] = [
     "hugewise",
     "hugewise-serve",
     "hugewise-fleet",
@@ -16,6 +16,7 @@ const ORDER: [&str; 16] = [
     "hugewise-system",
     "hugewise-investigate",
     "hugewise-record",
+    "hugewise-pods",
     "hugewise-engines",
     "hugewise-host",
     "hugewise-config",

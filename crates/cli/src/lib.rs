@@ -24,6 +24,7 @@ mod lab;
 mod log_agreement;
 mod outcome;
 mod plan;
+mod pod;
 mod record;
 mod report;
 mod rules;
@@ -92,6 +93,9 @@ enum CliCommand {
     /// Measure what page size does to page tables, logins, sorts and access on this host.
     #[command(after_help = lab::AFTER_HELP)]
     Lab(Box<lab::Arguments>),
+    /// Say what becomes of a Kubernetes manifest's huge pages, and correct it.
+    #[command(after_help = pod::AFTER_HELP)]
+    Pod(pod::Arguments),
     /// Start a program with its private memory on huge pages.
     #[command(after_help = run::AFTER_HELP)]
     Run(Box<run::Arguments>),
@@ -183,6 +187,7 @@ fn dispatch_command(arguments: CommandLine) -> Result<CommandOutcome, CommandFai
         Some(CliCommand::Report(arguments)) => report::run(&arguments),
         Some(CliCommand::Record(arguments)) => record::run(&arguments),
         Some(CliCommand::Lab(arguments)) => lab::run(&arguments),
+        Some(CliCommand::Pod(arguments)) => pod::run(&arguments),
         Some(CliCommand::Run(arguments)) => run::run(&arguments),
         #[cfg(feature = "serve")]
         Some(CliCommand::Serve(arguments)) => serve::run(&arguments),

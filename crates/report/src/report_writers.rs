@@ -4,6 +4,7 @@ use std::io;
 
 use hugewise_change::Undone;
 use hugewise_investigate::Investigation;
+use hugewise_pods::PodReport;
 
 use crate::screen::Screen;
 use crate::{
@@ -58,6 +59,7 @@ reports! {
     HostReport<'_>, text::host_report::write, json::host_report::HostReportDocument,
         html::host_report::render_host_report_page;
     LabReport<'_>, text::lab::write, json::lab::Lab<'_>, html::lab::render_lab_page;
+    PodReport, text::pod::write, json::pod::PodDocument;
     RunReport<'_>, text::run::write, json::run::RunDocument<'_>;
 }
 

@@ -212,6 +212,11 @@ impl<'a> Screen<'a> {
         writeln!(self.out)
     }
 
+    /// Writes text as it is, which whoever calls has found harmless.
+    pub(crate) fn write_verbatim(&mut self, text: &str) -> io::Result<()> {
+        self.out.write_all(text.as_bytes())
+    }
+
     /// Writes a paragraph: lines after the first start at column `hang`.
     pub(crate) fn write_paragraph(&mut self, hang: usize, spans: &Spans) -> io::Result<()> {
         spans.wrap_lines(self.layout.width, hang).iter().try_for_each(|line| self.write_line(line))

@@ -10,7 +10,7 @@ use crate::Files;
 type SchemaWriter = fn() -> String;
 
 /// Files of docs/schema, and what writes them.
-const SCHEMAS: [(&str, SchemaWriter); 15] = [
+const SCHEMAS: [(&str, SchemaWriter); 16] = [
     ("applied.json", json::schema_of::<json::applied::AppliedDocument>),
     ("check.json", json::schema_of::<json::Check>),
     ("history.json", json::schema_of::<json::history::HistoryDocument<'static>>),
@@ -19,6 +19,7 @@ const SCHEMAS: [(&str, SchemaWriter); 15] = [
     ("lab.json", json::schema_of::<json::lab::Lab<'static>>),
     ("openapi.json", hugewise_serve::openapi::openapi_document),
     ("plan.json", json::plan_schema),
+    ("pod.json", json::schema_of::<json::pod::PodDocument>),
     ("record.json", json::schema_of::<hugewise_report::recorded::status::RecordStatusDocument>),
     ("report.json", json::schema_of::<json::host_report::HostReportDocument>),
     ("run.json", json::schema_of::<json::run::RunDocument<'static>>),

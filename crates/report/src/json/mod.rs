@@ -25,6 +25,7 @@ mod instance;
 pub mod investigate;
 mod json_view;
 pub mod lab;
+pub mod pod;
 pub mod run;
 pub mod size;
 pub mod verify;

@@ -19,6 +19,7 @@ pub mod lab;
 mod labels;
 mod no_instances;
 pub(crate) mod plan;
+pub(crate) mod pod;
 pub mod run;
 pub(crate) mod size;
 pub(crate) mod verify;
