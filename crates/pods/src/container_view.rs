@@ -120,7 +120,7 @@ impl ContainerView {
             self.add_file(&path, text);
         }
         for (path, text) in container.made_by.iter().flat_map(|made| &made.files) {
-            self.add_file(path, text);
+            self.add_file(path, text.as_bytes());
         }
         if let Some((data, version)) = data.as_ref().zip(start.version.as_ref()) {
             let (file, text) = version_file(start.engine, version);

@@ -8,6 +8,7 @@ use hugewise_model::{Level, PageSize, group_thousands};
 use crate::config_maps::ConfigMaps;
 use crate::judge_container::{JudgedContainer, WantedResources, judge_container};
 use crate::node::NodeFacts;
+use crate::operators::read_operated;
 use crate::quantity::format_bytes;
 use crate::report::{Fate, PodFinding, PodReport, WorkloadReport};
 use crate::resources::resource_name;
@@ -46,13 +47,14 @@ pub(crate) fn judge_text(
     let mut judged = JudgedManifest { report: PodReport::default(), corrections: Vec::new() };
     let mut containers = 0;
     for object in &objects {
-        let Some(workload) = read_workload(object, &maps) else { continue };
-        containers += workload.containers.len();
+        let workloads = read_workload(object, &maps).into_iter();
+        let workloads: Vec<Workload> = workloads.chain(read_operated(object, &maps)).collect();
+        containers += workloads.iter().map(|workload| workload.containers.len()).sum::<usize>();
         if containers > MOST_CONTAINERS {
             let what = format!("more than {MOST_CONTAINERS} containers up to here");
             return Err(ManifestError::at_line(object.line, what));
         }
-        judged.add_workload(&workload, node);
+        workloads.iter().for_each(|workload| judged.add_workload(workload, node));
     }
     let lines = mask.whole_lines().take(MOST_QUESTIONS);
     judged.report.questions =
@@ -71,7 +73,9 @@ impl JudgedManifest {
         for container in &workload.containers {
             let JudgedContainer { report, wanted, needed } =
                 judge_container(workload, container, node);
-            if !wanted.both.is_empty() || !wanted.requests.is_empty() {
+            let made_by = container.made_by.as_ref();
+            let is_elsewhere = made_by.is_some_and(|made| made.is_elsewhere);
+            if !is_elsewhere && (!wanted.both.is_empty() || !wanted.requests.is_empty()) {
                 let parent = Rc::clone(&container.resources.parent);
                 self.corrections.push(Correction::Resources { parent, wanted });
             }

@@ -109,22 +109,22 @@ impl ContainerJudge<'_> {
         };
         let mut demands: Vec<PodDemand> = instance.demands().map(describe_demand).collect();
         self.raise_least_demands(&instance, start, &mut demands);
-        let setting = instance.setting.as_ref().map(describe_setting);
+        let setting = instance.setting.as_ref().map(|setting| self.describe_setting(setting));
         self.report.server = Some(PodServer {
             engine: engine_name(instance.engine),
             version: start.version.clone(),
             setting,
             demands: demands.clone(),
         });
-        let matters = self.container.resources.has_huge_pages() || asks(&instance);
-        let missing_env = |question: &&String| question.ends_with("(envFrom)");
-        let questions = start.questions.iter().filter(|one| matters || !missing_env(one));
-        self.report.questions.extend(questions.cloned());
+        self.report.questions.extend(start.questions.iter().cloned());
+        if self.container.resources.has_huge_pages() || asks(&instance) {
+            self.report.questions.extend(start.questions_if_asking.iter().cloned());
+        }
         self.report.questions.extend(unread);
         if let Some(Startup::Refuses(why)) = &instance.startup {
             self.report.fate = Fate::RefusesStart;
             let what = format!("{} does not start with {why}", engine_name(instance.engine));
-            self.add_finding(Level::Error, self.container.line, in_words(&what));
+            self.add_finding(Level::Error, self.container.line, self.in_words(&what));
         }
         self.add_file_note(&instance, start);
         self.judge_request(&instance, demands);
@@ -168,6 +168,17 @@ impl ContainerJudge<'_> {
         }
     }
 
+    fn describe_setting(&self, setting: &hugewise_model::instance::ServerSetting) -> String {
+        self.in_words(&setting.to_string())
+    }
+
+    /// The view's own paths mean nothing to who wrote the manifest.
+    fn in_words(&self, text: &str) -> String {
+        let made_by = self.container.made_by.as_ref();
+        let place = made_by.map_or("its arguments", |made| made.set_in);
+        text.replace("/proc/7/cmdline", place).replace("/proc/0/cmdline", place)
+    }
+
     fn judge_request(&mut self, instance: &Instance, demands: Vec<PodDemand>) {
         let engine = engine_name(instance.engine);
         let is_refused = self.report.fate == Fate::RefusesStart;
@@ -195,7 +206,7 @@ impl ContainerJudge<'_> {
                     self.report.questions.push(missing_size(instance));
                     return;
                 }
-                let setting = instance.setting.as_ref().map(describe_setting).unwrap_or_default();
+                let setting = instance.setting.as_ref().map(|setting| self.describe_setting(setting)).unwrap_or_default();
                 self.asking = Some(AskingServer {
                     demands,
                     insists: instance.asked == HugePageMode::Must,
@@ -494,15 +505,6 @@ pub(crate) fn describe_pages(demand: PodDemand) -> String {
         least if least == most => format!("{most} pages of {page_size}"),
         least => format!("{least} to {most} pages of {page_size}"),
     }
-}
-
-fn describe_setting(setting: &hugewise_model::instance::ServerSetting) -> String {
-    in_words(&setting.to_string())
-}
-
-/// The view's own paths mean nothing to who wrote the manifest.
-fn in_words(text: &str) -> String {
-    text.replace("/proc/7/cmdline", "its arguments").replace("/proc/0/cmdline", "its arguments")
 }
 
 /// What the size of a server's memory hangs on.

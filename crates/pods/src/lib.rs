@@ -10,6 +10,7 @@ mod images;
 mod judge;
 mod judge_container;
 mod node;
+mod operators;
 mod quantity;
 mod report;
 mod resources;

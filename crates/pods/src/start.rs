@@ -19,6 +19,8 @@ pub(crate) struct ServerStart {
     pub(crate) notes: Vec<String>,
     /// What only somebody else can tell.
     pub(crate) questions: Vec<String>,
+    /// The same, where it matters only if the server may have huge pages.
+    pub(crate) questions_if_asking: Vec<String>,
 }
 
 /// What a container starts, as far as the manifest tells.
@@ -35,6 +37,7 @@ pub(crate) fn find_start(container: &ContainerSpec) -> ContainerStart {
         let start = ServerStart {
             version: made.version.clone(),
             notes: made.notes.clone(),
+            questions_if_asking: made.questions.clone(),
             ..ServerStart::default()
         };
         return with_words(container, start, made.words.clone());
@@ -190,7 +193,7 @@ fn add_java_variables(container: &ContainerSpec, start: &mut ServerStart) {
             environment.insert(name.to_owned(), text);
         }
     }
-    start.questions.extend(container.missing_env.iter().cloned());
+    start.questions_if_asking.extend(container.missing_env.iter().cloned());
     start.words = jvm::with_variables(&start.words, &environment).unwrap_or_default();
     let has_heap = |words: &[String]| {
         words.iter().any(|word| word.starts_with("-Xmx") || word.contains("RAMPercentage"))

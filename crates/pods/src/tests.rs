@@ -156,3 +156,78 @@ fn resources_are_added_where_there_are_none() {
         }
     }
 }
+
+/// The report that named this case has CloudNativePG: 556 pages, a limit of 512, never a word.
+#[test]
+fn operators_resources_are_judged_and_corrected_where_they_are() {
+    let cluster = "\
+apiVersion: postgresql.cnpg.io/v1
+kind: Cluster
+metadata:
+  name: postgres
+spec:
+  instances: 3
+  imageName: ghcr.io/cloudnative-pg/postgresql:17.5
+  postgresql:
+    parameters:
+      shared_buffers: 1GB
+      max_connections: \"150\"
+      pg_stat_statements.max: \"10000\"
+  resources:
+    requests: {memory: 2Gi, hugepages-2Mi: 1Gi}
+    limits: {memory: 2Gi, hugepages-2Mi: 1Gi}
+";
+    let report = judge(cluster);
+    let workload = &report.workloads[0];
+    assert_eq!((workload.kind.as_str(), workload.pods_per_node), ("Cluster", 3));
+    let container = first_container(&report);
+    assert_eq!(container.fate, Fate::FallsBack);
+    let demand = container.server.as_ref().unwrap().demands[0];
+    assert!(demand.least > 512 && (demand.least..=demand.most).contains(&556), "{demand:?}");
+    let after = judge(&corrected(cluster));
+    assert_eq!(first_container(&after).fate, Fate::Maps, "{after:#?}");
+    assert!(!after.has_findings());
+}
+
+#[test]
+fn each_operator_has_its_own_form() {
+    let pages = "{limits: {memory: 4Gi, hugepages-2Mi: 2Gi}}";
+    let forms = [
+        ("postgres-operator.crunchydata.com/v1beta1", "PostgresCluster", format!(
+            "postgresVersion: 16\n  instances:\n  - name: a\n    replicas: 2\n    resources: {pages}\n  \
+             patroni: {{dynamicConfiguration: {{postgresql: {{parameters: {{shared_buffers: 1GB}}}}}}}}"
+        )),
+        ("pgv2.percona.com/v2", "PerconaPGCluster", format!(
+            "postgresVersion: 16\n  instances:\n  - name: a\n    resources: {pages}"
+        )),
+        ("acid.zalan.do/v1", "postgresql", format!(
+            "numberOfInstances: 2\n  resources: {pages}\n  postgresql: {{version: \"16\", parameters: \
+             {{shared_buffers: 1GB, max_connections: \"100\"}}}}"
+        )),
+        ("pxc.percona.com/v1", "PerconaXtraDBCluster", format!(
+            "pxc:\n    size: 3\n    image: percona/percona-xtradb-cluster:8.0.36-28.1\n    resources: \
+             {pages}\n    configuration: |\n      [mysqld]\n      large-pages\n      \
+             innodb_buffer_pool_size=1G"
+        )),
+        ("ps.percona.com/v1", "PerconaServerMySQL", format!(
+            "mysql:\n    image: percona/percona-server:8.4.5-5.1\n    resources: {pages}\n    \
+             configuration: |\n      [mysqld]\n      large-pages=ON\n      innodb_buffer_pool_size=1G"
+        )),
+        ("k8s.mariadb.com/v1alpha1", "MariaDB", format!(
+            "image: mariadb:11.8\n  replicas: 3\n  resources: {pages}\n  myCnf: |\n    [mariadb]\n    \
+             large-pages\n    innodb_buffer_pool_size=1G"
+        )),
+        ("mysql.oracle.com/v2", "InnoDBCluster", format!(
+            "instances: 3\n  version: 9.3.0\n  mycnf: |\n    [mysqld]\n    large-pages\n    \
+             innodb_buffer_pool_size=1G\n  podSpec:\n    containers:\n    - name: mysql\n      resources: \
+             {pages}"
+        )),
+    ];
+    for (version, kind, spec) in forms {
+        let text = format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  {spec}\n");
+        let report = judge(&text);
+        assert_eq!(report.workloads.len(), 1, "{text}");
+        assert_eq!(first_container(&report).fate, Fate::Maps, "{text}{report:#?}");
+        assert!(!report.has_questions(), "{text}{report:#?}");
+    }
+}

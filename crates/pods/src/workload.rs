@@ -61,9 +61,15 @@ pub(crate) struct MadeBy {
     /// The server's program and arguments, as the operator runs it.
     pub(crate) words: Vec<String>,
     /// Files that the operator writes.
-    pub(crate) files: Vec<(String, String)>,
+    pub(crate) files: Vec<(String, Rc<str>)>,
     pub(crate) version: Option<String>,
     pub(crate) notes: Vec<String>,
+    /// What it chooses by itself, which matters where the server asks for huge pages.
+    pub(crate) questions: Vec<String>,
+    /// Where the manifest has the settings that the operator puts into the arguments.
+    pub(crate) set_in: &'static str,
+    /// The container's resources are in no place that this manifest has.
+    pub(crate) is_elsewhere: bool,
 }
 
 /// What a variable of the environment holds.
@@ -198,21 +204,13 @@ impl ContainerReader<'_> {
         let mut added = add.into_iter().flat_map(YamlNode::items).filter_map(|one| one.text());
         let has_ipc_lock = added.any(|name| ["IPC_LOCK", "CAP_IPC_LOCK", "ALL"].contains(&name));
         let mut container = ContainerSpec {
-            name: node.text_of("name").unwrap_or("without a name").to_owned(),
-            line: node.line,
             is_init,
             image: node.text_of("image").map(str::to_owned),
             command,
             args,
-            env: BTreeMap::new(),
-            missing_env: Vec::new(),
-            files: BTreeMap::new(),
-            missing_mounts: BTreeMap::new(),
-            hugetlbfs_mounts: Vec::new(),
-            resources: ContainerResources::read(node),
             has_ipc_lock,
             open,
-            made_by: None,
+            ..ContainerSpec::new(node.text_of("name").unwrap_or("without a name"), node)
         };
         self.read_env_sources(node, &mut container);
         self.read_env(node, &mut container);
@@ -366,6 +364,27 @@ fn container_field(field: &YamlNode, container: &ContainerSpec) -> EnvValue {
 }
 
 impl ContainerSpec {
+    /// A container whose resources are in `place`, and nothing else of it yet.
+    pub(crate) fn new(name: &str, place: &Rc<YamlNode>) -> Self {
+        Self {
+            name: name.to_owned(),
+            line: place.line,
+            is_init: false,
+            image: None,
+            command: Vec::new(),
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            missing_env: Vec::new(),
+            files: BTreeMap::new(),
+            missing_mounts: BTreeMap::new(),
+            hugetlbfs_mounts: Vec::new(),
+            resources: ContainerResources::read(place),
+            has_ipc_lock: false,
+            open: Vec::new(),
+            made_by: None,
+        }
+    }
+
     /// What a variable holds, as the container sees it. An `Err` names what is missing.
     pub(crate) fn env_value(&self, name: &str) -> Option<Result<String, String>> {
         match self.env.get(name)? {
