@@ -83,7 +83,8 @@ impl ContainerView {
         let mut sizes: Vec<PageSize> = resources.page_sizes().into_keys().collect();
         sizes.push(PageSize::MIB_2);
         let default = node.and_then(|node| node.default_page).unwrap_or(PageSize::MIB_2);
-        let total = memory.map_or(String::new(), |memory| format!("MemTotal: {} kB\n", memory >> 10));
+        let total =
+            memory.map_or(String::new(), |memory| format!("MemTotal: {} kB\n", memory >> 10));
         let meminfo = format!(
             "{total}HugePages_Total: 1\nHugePages_Free: 1\nHugePages_Rsvd: 0\nHugePages_Surp: 0\n\
              Hugepagesize: {} kB\n",
@@ -218,9 +219,8 @@ fn data_folder(container: &ContainerSpec, start: &ServerStart) -> Option<String>
         let at = words.iter().position(|word| word == option)?;
         words.get(at + 1).cloned()
     };
-    let glued = |option: &str| {
-        words.iter().find_map(|word| word.strip_prefix(option)).map(str::to_owned)
-    };
+    let glued =
+        |option: &str| words.iter().find_map(|word| word.strip_prefix(option)).map(str::to_owned);
     let by_words = match start.engine {
         Engine::PostgreSql => {
             behind("-D").or_else(|| glued("-D").filter(|folder| !folder.is_empty()))

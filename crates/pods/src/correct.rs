@@ -71,11 +71,7 @@ impl ManifestEditor<'_> {
         }
     }
 
-    fn edit_resources(
-        &self,
-        parent: &YamlNode,
-        wanted: &WantedResources,
-    ) -> Option<Vec<TextEdit>> {
+    fn edit_resources(&self, parent: &YamlNode, wanted: &WantedResources) -> Option<Vec<TextEdit>> {
         if parent.is_shared {
             return None;
         }
@@ -152,7 +148,8 @@ impl ManifestEditor<'_> {
         let range = node.span.0..node.span.1;
         let written = self.text.get(range.clone())?;
         let trimmed = written.trim_end();
-        if node.is_shared || node.template.is_some() || trimmed.is_empty() || trimmed.contains('\n') {
+        if node.is_shared || node.template.is_some() || trimmed.is_empty() || trimmed.contains('\n')
+        {
             return None;
         }
         let quote = trimmed.chars().next().filter(|sign| ['"', '\''].contains(sign));
@@ -215,7 +212,8 @@ impl ManifestEditor<'_> {
     ) -> Option<TextEdit> {
         let YamlContent::Mapping { entries, is_flow } = &parent.content else { return None };
         if *is_flow {
-            let inside: Vec<String> = sections.map(|(name, amounts)| flow_section(name, amounts)).collect();
+            let inside: Vec<String> =
+                sections.map(|(name, amounts)| flow_section(name, amounts)).collect();
             return self.insert_into(parent, &[], &format!("resources: {{{}}}", inside.join(", ")));
         }
         let on_one_line = |(key, value): &&(Rc<YamlNode>, Rc<YamlNode>)| {

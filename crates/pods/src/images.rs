@@ -263,7 +263,10 @@ mod tests {
         };
         assert_eq!(of("postgres:16.4-alpine"), known("postgres", "16.4"));
         assert_eq!(of("registry:5000/library/postgres:17"), known("postgres", "17"));
-        assert_eq!(of("docker.io/bitnami/postgresql:16.3.0-debian-12-r1"), known("postgres", "16.3.0"));
+        assert_eq!(
+            of("docker.io/bitnami/postgresql:16.3.0-debian-12-r1"),
+            known("postgres", "16.3.0")
+        );
         assert_eq!(of("postgres@sha256:0123"), known("postgres", ""));
         assert_eq!(of("postgres:latest"), known("postgres", ""));
         assert_eq!(of("mariadb:11.8"), known("mariadbd", "11.8"));

@@ -117,7 +117,8 @@ impl JudgedManifest {
         for volume in &workload.volumes {
             let medium = volume.medium.text().unwrap_or_default();
             let named = medium.strip_prefix("HugePages-");
-            let size = named.and_then(|size| crate::resources::page_size_of(&format!("hugepages-{size}")));
+            let size =
+                named.and_then(|size| crate::resources::page_size_of(&format!("hugepages-{size}")));
             let what = match (named, size) {
                 (None, _) if requested.is_empty() => {
                     format!("volume {} is of huge pages, and the pod asks for none", volume.name)

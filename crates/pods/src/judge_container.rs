@@ -206,7 +206,11 @@ impl ContainerJudge<'_> {
                     self.report.questions.push(missing_size(instance));
                     return;
                 }
-                let setting = instance.setting.as_ref().map(|setting| self.describe_setting(setting)).unwrap_or_default();
+                let setting = instance
+                    .setting
+                    .as_ref()
+                    .map(|setting| self.describe_setting(setting))
+                    .unwrap_or_default();
                 self.asking = Some(AskingServer {
                     demands,
                     insists: instance.asked == HugePageMode::Must,
@@ -267,7 +271,8 @@ impl ContainerJudge<'_> {
             return;
         }
         let pool = self.node.map(|node| node.pools.get(&page_size).copied().unwrap_or_default());
-        if let Some(available) = pool.and_then(|pool| pool.available).filter(|pages| *pages < least) {
+        if let Some(available) = pool.and_then(|pool| pool.available).filter(|pages| *pages < least)
+        {
             self.report.fate = fate_of_refusal(asking);
             let what = format!(
                 "the node has {} of the {} pages of {page_size} left: programs of the node itself, or \
@@ -283,9 +288,9 @@ impl ContainerJudge<'_> {
         let PodDemand { page_size, least, .. } = demand;
         let limits_reservations = self.node.and_then(|node| node.limits_reservations);
         let refused = fate_of_refusal(asking);
-        let node_is_bare = self.node.is_some_and(|node| {
-            node.pools.get(&page_size).is_none_or(|pool| pool.total < least)
-        });
+        let node_is_bare = self
+            .node
+            .is_some_and(|node| node.pools.get(&page_size).is_none_or(|pool| pool.total < least));
         self.report.fate = match limits_reservations {
             Some(false) if !node_is_bare => Fate::Dies,
             _ => refused,
@@ -315,7 +320,9 @@ impl ContainerJudge<'_> {
         let limit = self.container.resources.memory_limit().filter(|limit| *limit <= memory);
         let why = match self.report.fate {
             Fate::RefusesStart => {
-                format!("The kernel refuses the mapping, and with {setting} the server does not start.")
+                format!(
+                    "The kernel refuses the mapping, and with {setting} the server does not start."
+                )
             }
             Fate::FallsBack => {
                 let killed = limit.map_or_else(String::new, |limit| {
@@ -369,10 +376,7 @@ impl ContainerJudge<'_> {
 
     fn add_praise(&mut self, asking: &AskingServer) {
         let pages: Vec<String> = asking.demands.iter().map(|one| describe_pages(*one)).collect();
-        self.report.why.push(format!(
-            "Its limit holds what it asks for: {}.",
-            pages.join(" and ")
-        ));
+        self.report.why.push(format!("Its limit holds what it asks for: {}.", pages.join(" and ")));
         if asking.setting.starts_with("huge_pages=try") {
             self.report.notes.push(
                 "huge_pages=on is safe here: the scheduler sets the pages aside before the server \
@@ -427,8 +431,10 @@ impl ContainerJudge<'_> {
     /// Whether huge pages count as the container's memory.
     fn judge_memory_limit(&mut self) {
         let resources = &self.container.resources;
-        let huge: u64 = self.report.limits.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
-        let Some(limit) = resources.memory_limit().filter(|limit| huge > 0 && *limit <= huge) else {
+        let huge: u64 =
+            self.report.limits.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
+        let Some(limit) = resources.memory_limit().filter(|limit| huge > 0 && *limit <= huge)
+        else {
             return;
         };
         let both = format!(
@@ -471,7 +477,8 @@ impl ContainerJudge<'_> {
         for (page, bytes) in needed.iter().filter(|(_, bytes)| **bytes > 0) {
             let name = resource_name(*page);
             let right = Some(Quantity::from_bytes(*bytes));
-            let of = |side: &crate::resources::ResourceAmounts| side.get(&name).map(|one| one.amount);
+            let of =
+                |side: &crate::resources::ResourceAmounts| side.get(&name).map(|one| one.amount);
             if of(&resources.limits) != right || of(&resources.requests) != right {
                 wanted.both.insert(name, format_bytes(*bytes));
             }

@@ -45,9 +45,10 @@ impl NodeFacts {
     pub fn read(source: &dyn Source) -> Self {
         let host = hugewise_host::read(source);
         let mounts = kernel::mounts::read(&mut FactReader::new(source)).into_known();
-        let counts = mounts.into_iter().flatten().any(|mount| {
-            mount.kind == "cgroup2" && mount.has_option("memory_hugetlb_accounting")
-        });
+        let counts = mounts
+            .into_iter()
+            .flatten()
+            .any(|mount| mount.kind == "cgroup2" && mount.has_option("memory_hugetlb_accounting"));
         let pools = host.pools.as_known().into_iter().flatten();
         let pools = pools.map(|pool| (pool.page_size, read_pool(&host, pool)));
         Self {
@@ -104,9 +105,8 @@ const SHORTEST_UID: usize = 32;
 
 /// By the pods that have huge pages now: with a limit on faults alone, or on reservations, too.
 fn find_generation(host: &Host) -> Option<bool> {
-    let has_limit = |limit: &hugewise_model::Observed<Limit>| {
-        matches!(limit.as_known(), Some(Limit::At(_)))
-    };
+    let has_limit =
+        |limit: &hugewise_model::Observed<Limit>| matches!(limit.as_known(), Some(Limit::At(_)));
     let pods = host.hugetlb_cgroups.iter();
     let mut limited = pods.filter(|cgroup| is_pod(&cgroup.path) && has_limit(&cgroup.fault_max));
     limited.next().map(|first| has_limit(&first.reservation_max))

@@ -26,7 +26,11 @@ const KINDS: [OperatorKind; 9] = [
     },
     OperatorKind { group: "pgv2.percona.com/", kind: "PerconaPGCluster", read: read_crunchy },
     OperatorKind { group: "acid.zalan.do/", kind: "postgresql", read: read_zalando },
-    OperatorKind { group: "pxc.percona.com/", kind: "PerconaXtraDBCluster", read: read_percona_mysql },
+    OperatorKind {
+        group: "pxc.percona.com/",
+        kind: "PerconaXtraDBCluster",
+        read: read_percona_mysql,
+    },
     OperatorKind { group: "ps.percona.com/", kind: "PerconaServerMySQL", read: read_percona_mysql },
     OperatorKind { group: "k8s.mariadb.com/", kind: "MariaDB", read: read_mariadb },
     OperatorKind { group: "enterprise.mariadb.com/", kind: "MariaDB", read: read_mariadb },
@@ -132,8 +136,7 @@ fn read_crunchy(given: &OperatorSpec<'_>) -> Vec<OperatedPod> {
     };
     // internal/postgres/huge_pages.go: `try` where an instance has a limit, otherwise `off`.
     let default = if sets.iter().any(has_pages) { "try" } else { "off" };
-    let by_patroni =
-        spec.at(&["patroni", "dynamicConfiguration", "postgresql", "parameters"]);
+    let by_patroni = spec.at(&["patroni", "dynamicConfiguration", "postgresql", "parameters"]);
     let pod = |set: &Rc<YamlNode>| {
         let mut server = PostgresWords::new(by_patroni);
         server.read_more(spec.at(&["config", "parameters"]));
@@ -328,7 +331,8 @@ impl PostgresWords {
     }
 
     fn has_prefix(&self, prefix: &str) -> bool {
-        let is_of = |name: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
+        let is_of =
+            |name: &str| name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
         self.parameters.iter().any(|(name, _)| is_of(name))
     }
 

@@ -121,7 +121,8 @@ impl ContainerResources {
         };
         for (name, request) in huge(&self.requests) {
             let Some(page) = page_size_of(&name) else {
-                let what = format!("{name} names no page size; write hugepages-2Mi or hugepages-1Gi");
+                let what =
+                    format!("{name} names no page size; write hugepages-2Mi or hugepages-1Gi");
                 refusals.push((request.line, what));
                 continue;
             };

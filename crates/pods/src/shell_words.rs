@@ -108,7 +108,10 @@ mod tests {
         let variable = |name: &str| (name == "OPTS").then(|| "-a -b".to_owned());
         let said = |script: &str| last_command(script, &variable).map(|words| words.join("|"));
         assert_eq!(said("exec postgres -c 'a=b c'").as_deref(), Some("exec|postgres|-c|a=b c"));
-        assert_eq!(said("set -e\nmkdir /x && exec java $OPTS X\n").as_deref(), Some("exec|java|-a|-b|X"));
+        assert_eq!(
+            said("set -e\nmkdir /x && exec java $OPTS X\n").as_deref(),
+            Some("exec|java|-a|-b|X")
+        );
         assert_eq!(said("java \"$OPTS\" \\\n  Main").as_deref(), Some("java|-a -b|Main"));
         for unknown in
             ["java $(cat x) Main", "java $OTHER Main", "a | b", "if x; then y; fi", "java `x`", "'"]

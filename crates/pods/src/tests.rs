@@ -72,9 +72,7 @@ fn a_server_that_insists_refuses_the_start() {
 
 fn pod_of(container: &str) -> String {
     let lines: String = container.lines().map(|line| format!("      {line}\n")).collect();
-    format!(
-        "kind: Pod\nmetadata: {{name: a}}\nspec:\n  containers:\n    - name: a\n{lines}"
-    )
+    format!("kind: Pod\nmetadata: {{name: a}}\nspec:\n  containers:\n    - name: a\n{lines}")
 }
 
 /// OpenJDK 17 with -Xmx1g and G1 committed 651 pages (measured).
@@ -91,8 +89,13 @@ fn a_java_machine_is_judged_by_its_words_and_its_environment() {
     assert_eq!(container.server.as_ref().unwrap().demands[0].most, 651);
     assert_eq!(container.fate, Fate::FallsBack);
     let diff = none.diff.unwrap();
-    assert!(diff.contains("+      resources: {requests: {hugepages-2Mi: 1302Mi}, limits: \
-        {hugepages-2Mi: 1302Mi, memory: 3Gi, cpu: 2}}"), "{diff}");
+    assert!(
+        diff.contains(
+            "+      resources: {requests: {hugepages-2Mi: 1302Mi}, limits: \
+        {hugepages-2Mi: 1302Mi, memory: 3Gi, cpu: 2}}"
+        ),
+        "{diff}"
+    );
     let enough = "resources:\n  limits:\n    memory: 3Gi\n    hugepages-2Mi: 1302Mi";
     assert_eq!(first_container(&judge(&pod(enough))).fate, Fate::Maps);
     let plain = pod_of("image: eclipse-temurin:17-jre\ncommand: [java, -Xmx1g, -jar, /app.jar]");
@@ -120,9 +123,8 @@ fn a_heap_follows_the_memory_limit_and_is_asked_for_without_one() {
 
 #[test]
 fn what_the_api_server_refuses_is_said_and_corrected() {
-    let postgres = |resources: &str| {
-        pod_of(&format!("image: postgres:16\nresources:\n{resources}"))
-    };
+    let postgres =
+        |resources: &str| pod_of(&format!("image: postgres:16\nresources:\n{resources}"));
     for resources in [
         "  limits: {hugepages-2Mi: 1Gi}",
         "  limits:\n    cpu: 1\n    hugepages-2Mi: 1025Mi",
@@ -193,38 +195,66 @@ spec:
 fn each_operator_has_its_own_form() {
     let pages = "{limits: {memory: 4Gi, hugepages-2Mi: 2Gi}}";
     let forms = [
-        ("postgres-operator.crunchydata.com/v1beta1", "PostgresCluster", format!(
-            "postgresVersion: 16\n  instances:\n  - name: a\n    replicas: 2\n    resources: {pages}\n  \
+        (
+            "postgres-operator.crunchydata.com/v1beta1",
+            "PostgresCluster",
+            format!(
+                "postgresVersion: 16\n  instances:\n  - name: a\n    replicas: 2\n    resources: {pages}\n  \
              patroni: {{dynamicConfiguration: {{postgresql: {{parameters: {{shared_buffers: 1GB}}}}}}}}"
-        )),
-        ("pgv2.percona.com/v2", "PerconaPGCluster", format!(
-            "postgresVersion: 16\n  instances:\n  - name: a\n    resources: {pages}"
-        )),
-        ("acid.zalan.do/v1", "postgresql", format!(
-            "numberOfInstances: 2\n  resources: {pages}\n  postgresql: {{version: \"16\", parameters: \
+            ),
+        ),
+        (
+            "pgv2.percona.com/v2",
+            "PerconaPGCluster",
+            format!("postgresVersion: 16\n  instances:\n  - name: a\n    resources: {pages}"),
+        ),
+        (
+            "acid.zalan.do/v1",
+            "postgresql",
+            format!(
+                "numberOfInstances: 2\n  resources: {pages}\n  postgresql: {{version: \"16\", parameters: \
              {{shared_buffers: 1GB, max_connections: \"100\"}}}}"
-        )),
-        ("pxc.percona.com/v1", "PerconaXtraDBCluster", format!(
-            "pxc:\n    size: 3\n    image: percona/percona-xtradb-cluster:8.0.36-28.1\n    resources: \
+            ),
+        ),
+        (
+            "pxc.percona.com/v1",
+            "PerconaXtraDBCluster",
+            format!(
+                "pxc:\n    size: 3\n    image: percona/percona-xtradb-cluster:8.0.36-28.1\n    resources: \
              {pages}\n    configuration: |\n      [mysqld]\n      large-pages\n      \
              innodb_buffer_pool_size=1G"
-        )),
-        ("ps.percona.com/v1", "PerconaServerMySQL", format!(
-            "mysql:\n    image: percona/percona-server:8.4.5-5.1\n    resources: {pages}\n    \
+            ),
+        ),
+        (
+            "ps.percona.com/v1",
+            "PerconaServerMySQL",
+            format!(
+                "mysql:\n    image: percona/percona-server:8.4.5-5.1\n    resources: {pages}\n    \
              configuration: |\n      [mysqld]\n      large-pages=ON\n      innodb_buffer_pool_size=1G"
-        )),
-        ("k8s.mariadb.com/v1alpha1", "MariaDB", format!(
-            "image: mariadb:11.8\n  replicas: 3\n  resources: {pages}\n  myCnf: |\n    [mariadb]\n    \
+            ),
+        ),
+        (
+            "k8s.mariadb.com/v1alpha1",
+            "MariaDB",
+            format!(
+                "image: mariadb:11.8\n  replicas: 3\n  resources: {pages}\n  myCnf: |\n    [mariadb]\n    \
              large-pages\n    innodb_buffer_pool_size=1G"
-        )),
-        ("mysql.oracle.com/v2", "InnoDBCluster", format!(
-            "instances: 3\n  version: 9.3.0\n  mycnf: |\n    [mysqld]\n    large-pages\n    \
+            ),
+        ),
+        (
+            "mysql.oracle.com/v2",
+            "InnoDBCluster",
+            format!(
+                "instances: 3\n  version: 9.3.0\n  mycnf: |\n    [mysqld]\n    large-pages\n    \
              innodb_buffer_pool_size=1G\n  podSpec:\n    containers:\n    - name: mysql\n      resources: \
              {pages}"
-        )),
+            ),
+        ),
     ];
     for (version, kind, spec) in forms {
-        let text = format!("apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  {spec}\n");
+        let text = format!(
+            "apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec:\n  {spec}\n"
+        );
         let report = judge(&text);
         assert_eq!(report.workloads.len(), 1, "{text}");
         assert_eq!(first_container(&report).fate, Fate::Maps, "{text}{report:#?}");

@@ -107,7 +107,11 @@ pub(crate) fn read_workload(object: &Rc<YamlNode>, maps: &ConfigMaps) -> Option<
     let spec = object.get("spec")?;
     let pod = match kind {
         "Pod" => spec,
-        "StatefulSet" | "Deployment" | "ReplicaSet" | "DaemonSet" | "Job"
+        "StatefulSet"
+        | "Deployment"
+        | "ReplicaSet"
+        | "DaemonSet"
+        | "Job"
         | "ReplicationController" => spec.get("template")?.get("spec")?,
         "CronJob" => spec.get("jobTemplate")?.get("spec")?.get("template")?.get("spec")?,
         _ => return None,
@@ -402,9 +406,8 @@ impl ContainerSpec {
 
     fn expand_into(&self, text: &str, budget: &mut usize, depth: usize, expanded: &mut String) {
         let mut rest = text;
-        let has_room = |budget: usize, expanded: &str| {
-            budget > 0 && expanded.len() <= LONGEST_EXPANSION
-        };
+        let has_room =
+            |budget: usize, expanded: &str| budget > 0 && expanded.len() <= LONGEST_EXPANSION;
         while let Some(at) = rest.find('$').filter(|_| has_room(*budget, expanded)) {
             *budget -= 1;
             let (before, from) = rest.split_at(at);

@@ -198,8 +198,7 @@ impl TreeBuilder<'_> {
     fn close_collection(&mut self, span: Span) -> Result<(), ManifestError> {
         let Some(OpenCollection { start, anchor, kind }) = self.open.pop() else { return Ok(()) };
         let masked = &self.mask.masked;
-        let is_flow =
-            masked.as_bytes().get(self.lines.offset_of(masked, start)) == Some(&b'{');
+        let is_flow = masked.as_bytes().get(self.lines.offset_of(masked, start)) == Some(&b'{');
         let content = match kind {
             OpenKind::Sequence(items) => YamlContent::Sequence(items),
             OpenKind::Mapping(entries, ..) => YamlContent::Mapping { entries, is_flow },
@@ -242,7 +241,8 @@ impl TreeBuilder<'_> {
 
     fn add_node(&mut self, node: Rc<YamlNode>, line: u64) -> Result<(), ManifestError> {
         if self.total.saturating_add(node.size) > MOST_NODES {
-            let what = format!("more than {MOST_NODES} values, aliases counted as what they repeat");
+            let what =
+                format!("more than {MOST_NODES} values, aliases counted as what they repeat");
             return Err(ManifestError::at_line(line, what));
         }
         match self.open.last_mut().map(|open| &mut open.kind) {

@@ -83,7 +83,11 @@ pub fn of_command(text: &str) -> Vec<BootWrite> {
 
 fn parse_writes(line: &str) -> impl Iterator<Item = BootWrite> {
     let pool = parse_pool_write(line).map(BootWrite::Pool);
-    pool.into_iter().chain(parse_thp_write(line).or_else(|| parse_ktune_call(line)))
+    pool.into_iter().chain(
+        parse_thp_write(line)
+            .or_else(|| parse_ktune_call(line))
+            .or_else(|| parse_hugeadm_thp(line)),
+    )
 }
 
 /// Functions of RHEL 6's tuned (/etc/tune-profiles/functions), which its profiles call.
@@ -199,6 +203,15 @@ fn parse_hugeadm(line: &str) -> Option<WrittenPool> {
     Some(bytes.and_then(PageSize::new).map_or(WrittenPool::Any, WrittenPool::Of))
 }
 
+/// `hugeadm --thp-never`.
+fn parse_hugeadm_thp(line: &str) -> Option<BootWrite> {
+    let (_, rest) = line.split_once("hugeadm")?;
+    let said = split_shell_words(rest).filter_map(|word| {
+        THP_WORDS.into_iter().find(|known| word.strip_prefix("--thp-") == Some(known))
+    });
+    said.last().map(|word| BootWrite::Thp(Some(word)))
+}
+
 fn without_comment(line: &str) -> &str {
     let mut quote = None;
     let mut before = ' ';
@@ -306,6 +319,16 @@ mod tests {
             BootWrite::Thp(_) | BootWrite::RedHatThp(_) => None,
         };
         find_writes(&join_continued_lines(text.as_bytes())).into_iter().filter_map(pool).collect()
+    }
+
+    /// hugeadm(8).
+    #[test]
+    fn hugeadm_switches_thp() {
+        let never = [BootWrite::Thp(Some("never"))];
+        assert_eq!(of_command("/usr/bin/hugeadm --thp-never"), never);
+        assert_eq!(of_command("hugeadm --set-recommended-shmmax --thp-never -v"), never);
+        assert_eq!(of_command("hugeadm --thp-always"), [BootWrite::Thp(Some("always"))]);
+        assert_eq!(of_command("hugeadm --explain"), []);
     }
 
     #[test]

@@ -34,7 +34,9 @@ pub(super) fn process_file(
         ["comm"] if bytes.trim_ascii() == b"systemd" => Some(b"systemd\n".to_vec()),
         ["comm"] => Some(b"-\n".to_vec()),
         ["mountinfo"] if process != "self" => {
-            Some(line_filter::filter_lines(bytes, hugetlbfs_line))
+            let text = String::from_utf8_lossy(bytes);
+            let points: Vec<&str> = text.lines().filter_map(hugetlbfs_point).collect();
+            Some(line_filter::filter_lines(bytes, |line| hugetlbfs_line(line, &points)))
         }
         ["mounts" | "mountinfo"] => Some(line_filter::redact_mounts(bytes)),
         ["maps"] => Some(line_filter::filter_lines(bytes, |line| maps_line(line, keeps))),
@@ -66,10 +68,31 @@ fn is_plain_name(name: &str) -> bool {
     name.bytes().all(|sign| sign.is_ascii_alphanumeric() || b"_-+.$#:@/".contains(&sign))
 }
 
-/// What else a container has mounted says where its secrets are.
-fn hugetlbfs_line(line: &str) -> Option<String> {
-    let (_, behind) = line.split_once(" - ")?;
-    behind.starts_with("hugetlbfs ").then(|| line.to_owned())
+/// Where a line of mountinfo has a hugetlbfs.
+fn hugetlbfs_point(line: &str) -> Option<&str> {
+    let (before, behind) = line.split_once(" - ")?;
+    behind.starts_with("hugetlbfs ").then(|| before.split(' ').nth(4)).flatten()
+}
+
+/// The hugetlbfs of a container, and which of their folders something else lies over. What else it
+/// has mounted, and from where, says where its secrets are.
+fn hugetlbfs_line(line: &str, points: &[&str]) -> Option<String> {
+    if hugetlbfs_point(line).is_some() {
+        return Some(line.to_owned());
+    }
+    let (before, behind) = line.split_once(" - ")?;
+    let [id, parent, device, _root, path] = before.split(' ').take(5).collect::<Vec<_>>()[..]
+    else {
+        return None;
+    };
+    let kind = behind.split(' ').next()?;
+    let is_over = |point: &&str| {
+        path.strip_prefix(*point).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    points
+        .iter()
+        .any(is_over)
+        .then(|| format!("{id} {parent} {device} / {path} rw - {kind} none rw"))
 }
 
 fn limits_line(line: &str) -> Option<String> {

@@ -47,8 +47,10 @@ fn write_container(screen: &mut Screen<'_>, container: &ContainerReport) -> io::
     let mut title = Spans::new().add(Role::Text, "  ").add(Role::Strong, &container.name);
     match &container.server {
         Some(server) => {
-            let version = server.version.as_deref().map_or_else(String::new, |text| format!(" {text}"));
-            let setting = server.setting.as_deref().map_or_else(String::new, |text| format!(", {text}"));
+            let version =
+                server.version.as_deref().map_or_else(String::new, |text| format!(" {text}"));
+            let setting =
+                server.setting.as_deref().map_or_else(String::new, |text| format!(", {text}"));
             title.push(Role::Text, &format!(": {}{version}{setting}", server.engine));
             let demands: Vec<String> = server.demands.iter().map(describe_demand).collect();
             if !demands.is_empty() && container.fate != Fate::AsksForNone {

@@ -13,7 +13,14 @@ pub(super) struct GuestMounts<'a> {
     pub(super) host: &'a Host,
     process: Option<&'a Process>,
     sees_other_files: bool,
-    own: Option<Vec<HugetlbfsMount>>,
+    own: Option<OwnMounts>,
+}
+
+/// Mounts of a namespace of its own.
+struct OwnMounts {
+    hugetlbfs: Vec<HugetlbfsMount>,
+    /// Mount points of other file systems, which may lie over a folder of a hugetlbfs.
+    others: Vec<String>,
 }
 
 impl<'a> GuestMounts<'a> {
@@ -42,11 +49,14 @@ impl<'a> GuestMounts<'a> {
     }
 
     fn covering_mount(&self, path: &str) -> Option<&HugetlbfsMount> {
-        let own = self.own.iter().flatten();
+        let own = self.own.iter().flat_map(|own| &own.hugetlbfs);
+        let others = self.own.iter().flat_map(|own| &own.others);
+        let over = others.filter(|other| is_below(path, other)).map(String::len).max();
         let hosts = each_known(&self.host.hugetlbfs_mounts).filter(|_| !self.sees_other_files);
         own.chain(hosts)
             .filter(|mount| is_below(path, &mount.path))
             .max_by_key(|mount| mount.path.len())
+            .filter(|mount| over.is_none_or(|over| over <= mount.path.len()))
     }
 
     fn mapped_page_size(&self, path: &str) -> Option<PageSize> {
@@ -60,17 +70,21 @@ impl<'a> GuestMounts<'a> {
     }
 }
 
-fn is_below(path: &str, folder: &str) -> bool {
+pub(super) fn is_below(path: &str, folder: &str) -> bool {
     path.strip_prefix(folder.trim_end_matches('/'))
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn read_own_mounts(scene: &EngineContext<'_>, process: &Process) -> Option<Vec<HugetlbfsMount>> {
+fn read_own_mounts(scene: &EngineContext<'_>, process: &Process) -> Option<OwnMounts> {
     let bytes = scene.source.read(&format!("/proc/{}/mountinfo", process.pid)).into_known()?;
-    // A capture keeps the lines of hugetlbfs alone.
+    // A capture keeps the lines of hugetlbfs, and of what lies over it.
     if bytes.trim_ascii().is_empty() {
-        return Some(Vec::new());
+        return Some(OwnMounts { hugetlbfs: Vec::new(), others: Vec::new() });
     }
     let mounts = mounts::parse(&bytes).ok()?;
-    mounts::find_hugetlbfs_mounts(&mounts, &scene.host.default_huge_page).ok()
+    let hugetlbfs = mounts::find_hugetlbfs_mounts(&mounts, &scene.host.default_huge_page).ok()?;
+    let is_over = |path: &str| hugetlbfs.iter().any(|mount| is_below(path, &mount.path));
+    let others = mounts.iter().filter(|mount| mount.kind != "hugetlbfs" && is_over(&mount.path));
+    let others = others.map(|mount| mount.path.clone()).collect();
+    Some(OwnMounts { hugetlbfs, others })
 }

@@ -32,7 +32,7 @@ use crate::{
     each_known,
 };
 
-use hugetlbfs::GuestMounts;
+use hugetlbfs::{GuestMounts, is_below};
 
 pub(crate) static KIND: EngineKind = EngineKind {
     engine: Engine::Qemu,
@@ -352,7 +352,9 @@ fn build_instance(scene: &EngineContext<'_>, process: &Process) -> Instance {
     let fallen = memory.may_fall_back.filter(|_| has_fallen_back);
     let private = backends.iter().filter(in_memory).filter_map(Backend::size);
     let private = private.chain(memory.plain).chain(fallen);
-    instance.segments = guest_memory(&mounts, process, &private.collect::<Vec<_>>());
+    let private: Vec<Bytes> = private.collect();
+    let files: Vec<&str> = backends.iter().filter_map(|backend| backend.get("mem-path")).collect();
+    instance.segments = guest_memory(&mounts, process, &private, &files);
     instance.huge_pages = segments::huge_page_use(&instance.segments);
     let Some(page) = page_size.filter(|_| process.command.is_known()) else { return instance };
     let mut demands = in_order(memory.pages_by_size(&mounts, false), page).into_iter();
@@ -384,10 +386,15 @@ fn touched_at_start(instance: &Instance, _: Bytes) -> TouchedAtStart {
     }
 }
 
-/// The guest's memory: memfds, files on tmpfs and hugetlbfs, and for each private part the smallest
-/// private stretch that is large enough: without KVM the translator has a private buffer too, of up
+/// The guest's memory: memfds, files on tmpfs, on hugetlbfs and wherever a backend has them, and for
+/// each private part the smallest private stretch that is large enough: without KVM the translator has a private buffer too, of up
 /// to 1 GiB.
-fn guest_memory(mounts: &GuestMounts<'_>, process: &Process, private: &[Bytes]) -> Vec<Segment> {
+fn guest_memory(
+    mounts: &GuestMounts<'_>,
+    process: &Process,
+    private: &[Bytes],
+    files: &[&str],
+) -> Vec<Segment> {
     let host = mounts.host;
     let mappings = each_known(&process.mappings).filter(|mapping| mapping.accessible);
     let (mut guest, mut anonymous) = (Vec::new(), Vec::new());
@@ -396,6 +403,7 @@ fn guest_memory(mounts: &GuestMounts<'_>, process: &Process, private: &[Bytes]) 
         let huge = segments::mapping_is_huge(host, mapping).get() == Some(true);
         let backed = name.starts_with("/memfd:")
             || name.starts_with("/dev/shm/")
+            || files.iter().any(|path| is_below(name, path))
             || mounts.is_on_hugetlbfs(name);
         if huge || (backed && mapping.size() >= SMALLEST_PART) {
             guest.push(mapping);

@@ -304,6 +304,11 @@ fn a_guest_of_a_container_has_the_pages_of_its_own_mounts() {
     // What neither tells is the default.
     let by_default = (HugePageMode::Must, PageSize::MIB_2, PageCount(8192));
     assert_eq!(apart("/dev/hugepages/vm/1", None, None), by_default);
+    // A folder of its disk lies over one of the hugetlbfs (an emptyDir of KubeVirt's).
+    let masked = format!("{OWN}736 735 253:0 /x /dev/hugepages/vm/libvirt rw - ext4 /dev/sda rw\n");
+    let below = "/dev/hugepages/vm/libvirt/1";
+    assert_eq!(apart(below, Some(&masked), None).0, HugePageMode::No);
+    assert_eq!(apart(below, Some(OWN), None), gib_pages);
     // On its own disk, whatever the host has at that path.
     assert_eq!(apart("/dev/hugepages/x", Some(OWN), None).0, HugePageMode::No);
 }
