@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use hugewise_model::{Bytes, PageCount, PageSize};
 
+use hugewise_procfs::kernel::cmdline::LONGEST as LONGEST_LINE;
+
 use super::files::split_while;
 
 /// What `hugepages=`, `hugepagesz=` and `default_hugepagesz=` ask for.
@@ -310,7 +312,13 @@ fn assignments_in<'a>(
         };
         wanted(&name).then(|| (name.into_owned(), value.to_owned(), word.to_owned()))
     };
-    words.take_while(|word| *word != "--").filter_map(pair).collect()
+    // The kernel cuts what is longer off.
+    let mut left = LONGEST_LINE;
+    let fits = |word: &&str| {
+        left = left.saturating_sub(word.len() + 1);
+        left > 0 && *word != "--"
+    };
+    words.take_while(fits).filter_map(pair).collect()
 }
 
 /// The least that a `mem=` names, `mem=nopentium` apart; `None` where none does
@@ -387,6 +395,14 @@ fn leading_number(text: &str) -> Option<(u64, &str)> {
 
 #[cfg(test)]
 mod tests {
+    /// A loader's entry of 600 KB took seconds: no kernel takes more than 64 KiB.
+    #[test]
+    fn words_beyond_the_longest_line_are_not_read() {
+        let words = vec!["hugepages=1"; 40_000];
+        let read = super::assignments_of(&words, |name| name == "hugepages");
+        assert_eq!(read.len(), (64 << 10) / "hugepages=1 ".len());
+    }
+
     use super::*;
 
     fn pools(line: &str) -> Vec<(Option<u64>, Option<u32>, u64)> {

@@ -70,9 +70,15 @@ pub struct UnitName {
     pub kind: String,
 }
 
+/// UNIT_NAME_MAX of systemd.
+const LONGEST_NAME: usize = 255;
+
 impl UnitName {
-    /// Takes a name apart; `None` where it has no prefix or no suffix.
+    /// Takes a name apart; `None` where it has no prefix or no suffix, or is longer than a unit's.
     pub fn parse(name: &str) -> Option<Self> {
+        if name.len() > LONGEST_NAME {
+            return None;
+        }
         let (stem, kind) = name.rsplit_once('.')?;
         let (prefix, instance) = match stem.split_once('@') {
             Some((prefix, instance)) => (prefix, Some(instance.to_owned())),
@@ -107,7 +113,7 @@ impl UnitName {
         let filled = |slice: &str| slice.replace("%p", &self.prefix).replace("%i", instance);
         let slice = slice.map_or_else(own, filled);
         let parts = slice.strip_suffix(".slice").filter(|stem| !stem.is_empty())?;
-        if slice.contains(['%', '/']) {
+        if slice.contains(['%', '/']) || slice.len() > LONGEST_NAME {
             return None;
         }
         if parts == "-" {
@@ -190,6 +196,16 @@ pub(super) fn service_of_path(path: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    /// systemd's UNIT_NAME_MAX: each dash of a slice is one more of its parents.
+    #[test]
+    fn names_longer_than_a_units_are_none() {
+        let name = |length: usize| "a-".repeat(length / 2);
+        assert_eq!(super::UnitName::parse(&format!("{}.service", name(248))), None);
+        let unit = super::UnitName::parse("db.service").unwrap();
+        assert_eq!(unit.cgroup_path("db.service", Some(&format!("{}a.slice", name(250)))), None);
+        assert!(unit.cgroup_path("db.service", Some("a-b.slice")).is_some());
+    }
+
     use super::*;
     use proptest::prelude::*;
 

@@ -20,6 +20,8 @@ use crate::{FileState, SystemFailure};
 
 /// How long a command may take: making boot loader's files anew asks every disk on some hosts.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// How long a server's client may take, whose account can make it wait.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(30);
 
 /// statfs(2).
 const PROC: rustix::fs::FsWord = 0x9fa0;
@@ -252,7 +254,7 @@ impl System for LiveSystem {
         })?;
         let client = client.map_err(|why| SystemFailure::new(program, why.to_string()))?;
         // What runs as somebody is a server's client.
-        let client = if user.is_some() { client.without_passwords() } else { client };
+        let client = if user.is_some() { client.for_server_of(user) } else { client };
         // A command of root's that outlives us holds the lock in our stead, so that nothing is
         // taken back under its hands; not a server that it starts, which would hold it for good,
         // nor what runs as a server's account, which could keep it or let it go.
@@ -262,7 +264,8 @@ impl System for LiveSystem {
         let inherit =
             |flags: FdFlags| lock.as_ref().map_or(Ok(()), |lock| fcntl_setfd(lock, flags));
         inherit(FdFlags::empty()).map_err(|error| describe_errno(program, error))?;
-        let ran = client.run_to_end(arguments, PATIENCE);
+        let patience = if user.is_some() && !starts { CLIENT_PATIENCE } else { PATIENCE };
+        let ran = client.run_to_end(arguments, patience);
         inherit(FdFlags::CLOEXEC).map_err(|error| describe_errno(program, error))?;
         let ran = ran.map_err(|why| SystemFailure::new(command.join(" "), why.to_string()))?;
         Ok(Ran { success: ran.success, output: ran.answer, complaint: ran.complaint })

@@ -41,6 +41,8 @@ pub struct Client {
     path: String,
     account: ClientAccount,
     knows_passwords: bool,
+    /// Whose server psql is to talk to (`requirepeer` of libpq).
+    peer: Option<String>,
 }
 
 /// Why a program was not run, or gave no answer.
@@ -161,15 +163,16 @@ impl Client {
             return None;
         }
         Some(match is_trusted(path, writer) {
-            true => Ok(Self { path: path.to_owned(), account, knows_passwords: true }),
+            true => Ok(Self { path: path.to_owned(), account, knows_passwords: true, peer: None }),
             false => Err(ClientError::Distrusted { path: path.to_owned(), instead: String::new() }),
         })
     }
 
-    /// It connects to a server: it gets no password that its account has stored.
+    /// It connects to a server of this account: it gets no password that its own has stored, and
+    /// psql hangs up where another account answers.
     #[must_use]
-    pub fn without_passwords(self) -> Self {
-        Self { knows_passwords: false, ..self }
+    pub fn for_server_of(self, account: Option<&str>) -> Self {
+        Self { knows_passwords: false, peer: account.map(str::to_owned), ..self }
     }
 
     pub(crate) fn run(
@@ -218,6 +221,7 @@ impl Client {
         if !self.knows_passwords {
             command.envs(NO_PASSWORDS);
         }
+        command.envs(self.peer.iter().map(|peer| ("PGREQUIREPEER", peer)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let own = rustix::process::geteuid();
         if own.is_root() {
@@ -449,10 +453,12 @@ mod tests {
     /// A forged plan named a socket of its author's, and psql sent it the account's ~/.pgpass.
     #[test]
     fn a_client_of_servers_finds_no_password() {
-        let client = Client::from_path("/bin/sh", me()).unwrap().unwrap().without_passwords();
-        let script = "echo $HOME $PGPASSFILE $PGSERVICEFILE $PGSYSCONFDIR".to_owned();
+        let client =
+            Client::from_path("/bin/sh", me()).unwrap().unwrap().for_server_of(Some("postgres"));
+        let script =
+            "echo $HOME $PGPASSFILE $PGSERVICEFILE $PGSYSCONFDIR $PGREQUIREPEER".to_owned();
         let said = client.run(&["-c".into(), script], Duration::from_secs(20)).unwrap();
-        assert_eq!(said, "/nonexistent /dev/null /dev/null /nonexistent\n");
+        assert_eq!(said, "/nonexistent /dev/null /dev/null /nonexistent postgres\n");
     }
 
     #[test]

@@ -130,8 +130,9 @@ fn prepare_query(
     // The client of a stranger would run in the session of root: it gets one that root installed.
     let trusts = instance.is_trusted();
     let folders = client_folders(host, main);
-    let client =
-        Client::find_in_folders(question.programs, &folders, account, trusts)?.without_passwords();
+    let client = Client::find_in_folders(question.programs, &folders, account, trusts)?;
+    let known = host.accounts.users.get(&main.uid).map(|user| user.name.as_str());
+    let client = client.for_server_of(known);
     Ok((client, question.arguments))
 }
 

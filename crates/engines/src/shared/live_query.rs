@@ -1,6 +1,7 @@
 //! How an engine's servers are asked, and how their answers are applied.
 
 use hugewise_model::{Host, Instance, Process};
+use rustix::fs::Mode;
 
 use crate::shared::client::ClientError;
 use crate::shared::options;
@@ -33,6 +34,9 @@ pub(crate) enum NoAnswer {
     /// A socket's address has no room for it.
     #[error("{0} is too long for a socket's address; ask inside its container")]
     LongPath(String),
+    /// Who answers there may be anybody.
+    #[error("its socket {0} is not its account's, or lies where others can put one")]
+    OfOthers(String),
     #[error("{0} answer that makes sense")]
     Senseless(&'static str),
     #[error(transparent)]
@@ -67,7 +71,27 @@ impl<'a> SocketPaths<'a> {
         if path.len() > 107 {
             return Err(NoAnswer::LongPath(path));
         }
+        if self.host.live && !self.is_of_account(&path) {
+            return Err(NoAnswer::OfOthers(path));
+        }
         Ok(path)
+    }
+
+    /// Whether only root and the server's account can have bound the socket: whoever may write to
+    /// its folder can bind one in the place of one that is gone.
+    fn is_of_account(&self, path: &str) -> bool {
+        let own = |uid: u32| uid == 0 || uid == self.main.uid;
+        let folder = path.rsplit_once('/').map_or("/", |(folder, _)| folder);
+        let (Ok(socket), Ok(folder)) =
+            (rustix::fs::lstat(path), rustix::fs::stat(format!("{folder}/")))
+        else {
+            return false;
+        };
+        let mode = Mode::from_raw_mode(folder.st_mode);
+        // In a folder with the sticky bit nobody else can replace what is there.
+        let is_open = mode.contains(Mode::WOTH)
+            || (mode.contains(Mode::WGRP) && ![0, self.main.gid].contains(&folder.st_gid));
+        own(socket.st_uid) && own(folder.st_uid) && (!is_open || mode.contains(Mode::SVTX))
     }
 }
 
@@ -97,5 +121,31 @@ mod tests {
         assert!(sockets.resolve_socket("db.example.org/.s.PGSQL.5432").is_err());
         assert!(sockets.resolve_socket("/tmp,db.example.org/.s.PGSQL.5432").is_err());
         assert!(sockets.resolve_socket("-h/.s.PGSQL.5432").is_err());
+    }
+
+    /// A name that is gone from /tmp is anybody's to bind.
+    #[test]
+    fn nobody_is_asked_where_somebody_else_can_answer() {
+        use std::os::unix::fs::{PermissionsExt, chown};
+        if !rustix::process::geteuid().is_root() {
+            return hugewise_testkit::Skip("only root gives files away".into()).report();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("s");
+        let _bound = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let host = Host { live: true, ..Host::default() };
+        let main = Process { pid: 9, uid: 4242, gid: 4242, ..Process::default() };
+        let is_asked = |owner: u32, folder_owner: u32, folder_mode: u32| {
+            chown(&socket, Some(owner), None).unwrap();
+            chown(folder.path(), Some(folder_owner), Some(4242)).unwrap();
+            let mode = std::fs::Permissions::from_mode(folder_mode);
+            std::fs::set_permissions(folder.path(), mode).unwrap();
+            let sockets = SocketPaths { host: &host, main: &main };
+            sockets.resolve_socket(socket.to_str().unwrap()).is_ok()
+        };
+        assert!(is_asked(4242, 4242, 0o755) && is_asked(4242, 0, 0o1777));
+        assert!(is_asked(4242, 0, 0o2775), "a folder of its own group's");
+        assert!(!is_asked(4343, 0, 0o1777) && !is_asked(4242, 0, 0o777));
+        assert!(!is_asked(4242, 4343, 0o755));
     }
 }

@@ -4,9 +4,15 @@ use hugewise_source::ParseError;
 
 pub(super) const PATH: &str = "/proc/cmdline";
 
+/// Bytes of the longest line that any architecture takes: COMMAND_LINE_SIZE is 2 KiB on most.
+pub const LONGEST: usize = 64 << 10;
+
 /// The kernel's own words: double quotes keep blanks together and are dropped; what follows `--` is
-/// init's. Never fails.
+/// init's. Fails on a line that no kernel has.
 pub fn parse(bytes: &[u8]) -> Result<Vec<String>, ParseError> {
+    if bytes.len() > LONGEST {
+        return Err(ParseError::whole_file("longer than any kernel's command line"));
+    }
     let text = String::from_utf8_lossy(bytes);
     let mut quoted = false;
     let words = text.split(|character: char| {

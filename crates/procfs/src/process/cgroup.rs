@@ -4,7 +4,12 @@ use hugewise_model::process::CgroupMembership;
 
 use hugewise_source::ParseError;
 
-/// Parses the memberships of a process. Fails on a line without its three fields.
+/// PATH_MAX, in which the kernel shows a path, and NAME_MAX, what a folder may be called.
+const LONGEST_PATH: usize = 4096;
+const LONGEST_NAME: usize = 255;
+
+/// Parses the memberships of a process. Fails on a line without its three fields, and on a path that
+/// no kernel has: each of its ancestors, and each prefix of a unit's name, is a path of its own.
 pub fn parse(bytes: &[u8]) -> Result<Vec<CgroupMembership>, ParseError> {
     let text = String::from_utf8_lossy(bytes);
     let mut memberships = Vec::new();
@@ -15,6 +20,9 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<CgroupMembership>, ParseError> {
         else {
             return Err(ParseError::at_line(number, "not three fields"));
         };
+        if path.len() > LONGEST_PATH || path.split('/').any(|name| name.len() > LONGEST_NAME) {
+            return Err(ParseError::at_line(number, "longer than any path of the kernel's"));
+        }
         let hierarchy = hierarchy
             .parse()
             .map_err(|_| ParseError::at_line(number, "no number of a hierarchy"))?;
@@ -54,5 +62,17 @@ mod tests {
         fn whole_lines_of_a_torn_file_are_kept(at in 0..BOTH.len()) {
             crate::testing::rows_before_a_cut(BOTH, at, 0, parse);
         }
+    }
+
+    /// A capture of 44 KB took 8 GB: each ancestor is a path of its own.
+    #[test]
+    fn paths_that_no_kernel_shows_are_malformed() {
+        let deep = format!("0::{}\n", "/a.service".repeat(90_000));
+        let long = format!("0::/system.slice/{}a.service\n", "a-".repeat(128));
+        for text in [deep, long] {
+            assert!(parse(text.as_bytes()).is_err());
+        }
+        let fits = format!("0::{}\n", "/a.service".repeat(400));
+        assert_eq!(parse(fits.as_bytes()).unwrap().len(), 1);
     }
 }
