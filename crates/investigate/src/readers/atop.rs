@@ -6,6 +6,7 @@
 
 mod layout;
 mod raw;
+mod screen;
 
 use std::io::Read;
 use std::path::Path;
@@ -35,18 +36,23 @@ pub static FORMAT: ArchiveFormat = ArchiveFormat {
     read: |file| file.read_single(read_atop_file),
 };
 
-/// What `atop -P` prints.
+/// What `atop -P` prints, and atop's screens.
 pub static TEXT_FORMAT: ArchiveFormat = ArchiveFormat {
     name: "atop",
     called: "an atop file",
     tools: &[],
     is_text: true,
-    recognize: |text| Promise::sure_if(is_atop_text(text)),
-    read: |file| file.read_single(read),
+    recognize: |text| {
+        let text = String::from_utf8_lossy(text);
+        Promise::sure_if(is_atop_text(&text) || screen::is_atop_screen(&text))
+    },
+    read: |file| {
+        let is_printed = is_atop_text(&String::from_utf8_lossy(file.head.trim_ascii_start()));
+        file.read_single(if is_printed { read } else { screen::read })
+    },
 };
 
-fn is_atop_text(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text);
+fn is_atop_text(text: &str) -> bool {
     let mut lines =
         text.lines().map(str::trim_end).skip_while(|line| matches!(*line, "RESET" | "SEP"));
     lines
