@@ -1,5 +1,6 @@
-//! What `sadf -x` and `sadf -j` print, such as `sos_commands/sar/saNN.xml` of a sosreport. Both are
-//! read element by element: a day of samples of every second is hundreds of megabytes.
+//! What `sadf -x` and `sadf -j` print, such as `sos_commands/sar/saNN.xml` of a sosreport, and
+//! `sadf -d` and `sadf -p` ([`rows`]). XML and JSON are read element by element: a day of samples of every
+//! second is hundreds of megabytes.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
@@ -15,6 +16,7 @@ use crate::{Clock, FileRefused, Metric, Series};
 use hugewise_model::calendar;
 
 mod json;
+mod rows;
 mod xml;
 
 /// Bytes of the longest tag, text or string of sadf.
@@ -24,20 +26,24 @@ const DEEPEST: usize = 64;
 /// Values of one sample, one for each device: the first of a name counts.
 const MOST_READINGS: usize = 4096;
 
-/// What sadf prints as XML or JSON.
+/// What sadf prints as XML or JSON, and in rows.
 pub static FORMAT: ArchiveFormat = ArchiveFormat {
     name: "sadf",
     called: "sadf's output",
     tools: &[],
     is_text: true,
     recognize: recognize_sadf,
-    read: |file| read(file.stream, file.source),
+    read: |file| {
+        let is_rows = rows::is_rows(file.head.trim_ascii_start());
+        if is_rows { rows::read(file.stream, file.source) } else { read(file.stream, file.source) }
+    },
 };
 
 /// Other programs write XML and JSON too, and quotations and notes begin with the same letters.
 fn recognize_sadf(text: &[u8]) -> Promise {
-    if !text.starts_with(b"<") && !text.starts_with(b"{") {
-        return Promise::None;
+    let is_element = text.starts_with(b"<") || text.starts_with(b"{");
+    if !is_element {
+        return Promise::likely_if(rows::is_rows(text));
     }
     let text = String::from_utf8_lossy(text);
     if text.contains("sysstat") {
