@@ -12,6 +12,8 @@ use crate::{
 
 /// %idle and %iowait together above which the processors were not short on average.
 const IDLE: f64 = 50.0;
+/// The same where new processes may be a nightly job's.
+const LITTLE_IDLE: f64 = 25.0;
 /// Average %system of a storm, even where nobody counted scans and only free memory agrees.
 const HIGH: f64 = 30.0;
 /// Pages a second taken back that are no chance.
@@ -252,10 +254,10 @@ fn judge_disk_stall(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
 
 /// So many new processes that nothing else runs, or with the kernel ahead, as in no build.
 fn judge_fork_storm(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
-    if has_idle_processors(facts) {
+    let storm = facts.is_strong(SignatureKind::Forks);
+    if has_idle_processors(facts, if storm { IDLE } else { LITTLE_IDLE }) {
         return None;
     }
-    let storm = facts.is_strong(SignatureKind::Forks);
     let confidence =
         if storm && facts.kernel_rules() { Confidence::High } else { Confidence::Medium };
     (storm || (facts.is_clear(SignatureKind::Forks) && facts.kernel_rules())).then_some((
@@ -282,7 +284,7 @@ fn judge_login_storm(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
     // Builds and batches start as many tasks, but then programs have more of the processors than
     // the kernel. With idle processors nobody waits for one: a collector is late for another reason.
     let felt = (facts.is_clear(SignatureKind::KernelCpu) && facts.kernel_rules())
-        || (facts.is_clear(SignatureKind::Starved) && !has_idle_processors(facts));
+        || (facts.is_clear(SignatureKind::Starved) && !has_idle_processors(facts, IDLE));
     if !facts.is_clear(SignatureKind::Logins) || !(felt || facts.is_strong(SignatureKind::Logins)) {
         return None;
     }
@@ -296,10 +298,10 @@ fn judge_login_storm(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
     Some((IncidentVerdict::LoginStorm, confidence, facts.is_strong(SignatureKind::Logins)))
 }
 
-/// Whether processors were idle or waited for disks in half of every interval, which averages over
+/// Whether processors were idle or waited for disks in so much of every interval, which averages over
 /// minutes do not show.
-fn has_idle_processors(facts: &WindowFacts<'_>) -> bool {
-    facts.coarsest < COARSE && facts.idle.is_some_and(|idle| idle >= IDLE)
+fn has_idle_processors(facts: &WindowFacts<'_>, least: f64) -> bool {
+    facts.coarsest < COARSE && facts.idle.is_some_and(|idle| idle >= least)
 }
 
 /// Whether what is taken back is taken back to make huge pages.
@@ -400,7 +402,9 @@ fn judge_lost_storage(facts: &WindowFacts<'_>) -> Option<VerdictCandidate> {
     let confidence = match facts.storage_timeouts {
         DISK_WAITS.. => Confidence::Medium,
         1.. => Confidence::Low,
-        0 if facts.logged(LogEventKind::StorageLost) => Confidence::Low,
+        0 if facts.logged(LogEventKind::StorageLost) || facts.storage_errors >= DISK_WAITS => {
+            Confidence::Low
+        }
         0 => return None,
     };
     Some((IncidentVerdict::DiskStall, confidence, true))

@@ -139,6 +139,7 @@ pub(super) struct WindowFacts<'a> {
     pub(super) disk_waits: usize,
     /// Requests to storage that the kernel gave up.
     pub(super) storage_timeouts: usize,
+    pub(super) storage_errors: usize,
     pub(super) scans: Scans,
     /// Whether scans were counted, and none were in the window nor in the minutes around it.
     pub(super) no_scans: bool,
@@ -551,6 +552,7 @@ impl<'a> WindowFacts<'a> {
             work: window.log_events().filter_map(|event| event.work).max(),
             in_pieces: window.count_allocation_failures(),
             disk_waits: window.count_log_events(LogEventKind::DiskWait),
+            storage_errors: window.count_log_events(LogEventKind::StorageError),
             storage_timeouts: window.count_log_events(LogEventKind::StorageTimeout),
             tables_read: window.has_page_tables(),
             pool: window.pool_usage(),

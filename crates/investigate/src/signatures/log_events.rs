@@ -153,6 +153,7 @@ fn rate_kernel_events(events: &[(Moment, &LogEvent)], said: &BTreeSet<&str>) -> 
         || count(LogEventKind::BadPage) > 0
         || count(LogEventKind::StorageTimeout) > 0
         || count(LogEventKind::StorageLost) > 0
+        || count(LogEventKind::StorageError) >= FEW
     {
         SignatureStrength::Clear
     } else {

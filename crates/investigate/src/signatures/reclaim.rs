@@ -11,7 +11,7 @@ use super::free_memory::available_memory;
 use super::interval_caveat;
 use super::rows::{SeriesRows, whole_milliseconds};
 use crate::baseline::median_of;
-use crate::page::{BasePage, format_processor_share};
+use crate::page::{BasePage, bytes_from_f64, format_processor_share};
 use crate::{Metric, Signature, SignatureKind, SignatureStrength};
 
 /// Memory of a host whose source lacks its size.
@@ -27,6 +27,11 @@ const SCANNED_BYTES: Bytes = Bytes::from_gib(1);
 /// through the page cache, so they are weak.
 const KSWAPD: f64 = 1.0 / 600.0;
 const KSWAPD_SCANNED: f64 = 0.2;
+/// Part of the scanned pages that is given back, major faults a second, and pages that are read for each
+/// that is scanned, where disks are read fast and nobody is in need.
+const GIVEN_BACK: f64 = 0.95;
+const FEW_FAULTS: f64 = 10.0;
+const READ: f64 = 4.0;
 /// Percent of a processor that kswapd takes: hosts in trouble had 56 and 76.
 const KSWAPD_CPU: f64 = 50.0;
 /// The same in a single reading that somebody took for its sake, and where next to no memory is left
@@ -148,6 +153,18 @@ fn waits_for_disks(rows: &SeriesRows<'_>, row: usize) -> bool {
     rows.value(Metric::CpuIowait, row).is_some_and(|waited| waited >= WAITED)
 }
 
+/// Whether what is read goes through the page cache once: each page that is scanned is given back, few
+/// have to be looked at, and no program misses one of its own.
+fn is_streamed(rows: &SeriesRows<'_>, row: usize) -> bool {
+    let value = |metric| rows.value(metric, row);
+    let scanned = value(Metric::ScanDirect).zip(value(Metric::ScanKswapd));
+    let Some(scanned) = scanned.map(|(direct, kswapd)| direct + kswapd) else { return false };
+    let read = value(Metric::PagedIn).map(|bytes| rows.page.page_count(bytes_from_f64(bytes)));
+    value(Metric::Steal).is_some_and(|stolen| stolen >= GIVEN_BACK * scanned)
+        && value(Metric::MajorFaults).is_some_and(|faults| faults < FEW_FAULTS)
+        && read.is_some_and(|pages| pages >= READ * scanned)
+}
+
 /// Whether hardly anything is free, and swap is full or holds a good part of memory: what old tops
 /// call cached is shared memory too, and nothing tells what of it could be taken back.
 fn is_swapped_out(rows: &SeriesRows<'_>, row: usize, total: f64) -> bool {
@@ -181,7 +198,13 @@ impl ReclaimRule {
                 let is_strong = (spike.peak >= self.strong
                     && (self.pages || lacks() || has_full_swap(rows, spike.peak_row)))
                     || (choked && (self.pages || lacks()));
-                let strength = if is_strong { SignatureStrength::Strong } else { self.strength };
+                let is_streamed =
+                    self.pages && (spike.first..=spike.last).all(|row| is_streamed(rows, row));
+                let strength = match (is_streamed, is_strong) {
+                    (true, _) => SignatureStrength::Weak,
+                    (false, true) => SignatureStrength::Strong,
+                    (false, false) => self.strength,
+                };
                 let words = |row| Some((self.words)(column.get(row)?, rows.page));
                 let caveats = interval_caveat(rows.usual)
                     .into_iter()

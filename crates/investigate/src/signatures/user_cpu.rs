@@ -26,8 +26,8 @@ fn detect_user_cpu(rows: &SeriesRows<'_>, processors: Option<f64>) -> Vec<Signat
         let queues =
             rows.value(Metric::RunQueue, row).into_iter().chain(rows.value(Metric::Load1, row));
         let queue = queues.min_by(f64::total_cmp)?;
-        let user =
-            rows.value(Metric::CpuUser, row)? + rows.value(Metric::CpuNice, row).unwrap_or(0.0);
+        // Who is nice takes nothing from others.
+        let user = rows.value(Metric::CpuUser, row)?;
         let idle =
             rows.value(Metric::CpuIdle, row)? + rows.value(Metric::CpuIowait, row).unwrap_or(0.0);
         Some(if user >= USER && idle < IDLE { queue / each } else { 0.0 })
@@ -44,8 +44,7 @@ fn detect_user_cpu(rows: &SeriesRows<'_>, processors: Option<f64>) -> Vec<Signat
             SignatureStrength::Weak
         };
         let words = |row| {
-            let user =
-                rows.value(Metric::CpuUser, row)? + rows.value(Metric::CpuNice, row).unwrap_or(0.0);
+            let user = rows.value(Metric::CpuUser, row)?;
             let waited = rows.value(Metric::PressureCpuSome, row);
             let waited =
                 waited.map(|waited| format!(", some waited for one in {waited:.0} % of the time"));

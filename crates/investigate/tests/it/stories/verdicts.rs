@@ -300,6 +300,16 @@ fn a_storm_of_forks_takes_more_of_the_kernel_than_of_programs() {
     );
 }
 
+/// A nightly job on a host that has much of its processors left.
+#[test]
+fn many_forks_on_a_host_with_idle_processors_are_no_storm() {
+    let nightly = |calm| Second { forks: 624.0, system: 34.0, user: 22.0, ..calm };
+    for interval in [1, 10] {
+        let found = verdicts(&at_noon(nightly, interval, ALL));
+        assert!(!found.contains(&IncidentVerdict::ForkStorm), "{interval}: {found:?}");
+    }
+}
+
 #[test]
 fn thirty_writers_on_a_disk_that_does_nothing() {
     let change =

@@ -3,7 +3,9 @@
 use std::process::Command;
 
 use hugewise_investigate::series::{MarkKind, Moment};
-use hugewise_investigate::{Clock, FileRefused, Metric, MetricUnit, Series, readers};
+use hugewise_investigate::{
+    Clock, FileRefused, IncidentVerdict, Metric, MetricUnit, Options, Series, investigate, readers,
+};
 use hugewise_testkit::require;
 
 use super::{fixture, read, versions};
@@ -224,5 +226,86 @@ fn what_is_no_sar_is_refused() {
         "Linux 5.14 (db1) yesterday\n",
     ] {
         assert!(sar(text).is_err(), "{text}");
+    }
+}
+
+/// Two hours of minutes; in the second one forty tasks want the four processors.
+fn print_busy_hours(share: &str) -> String {
+    let head = "Linux 5.14.0 (db1) \t11/21/2026 \t_x86_64_\t(4 CPU)\n\n";
+    let table = |headings: &str, row_of: &dyn Fn(usize) -> String| {
+        let rows: String = (1..120)
+            .map(|minute| {
+                format!("{:02}:{:02}:00 {}\n", 8 + minute / 60, minute % 60, row_of(minute))
+            })
+            .collect();
+        format!("08:00:00 {headings}\n{rows}\n")
+    };
+    let processors = table("CPU %user %nice %system %iowait %steal %idle", &|minute| {
+        let (share, idle) = if minute < 60 { ("1.00 0.00", "97.00") } else { (share, "1.00") };
+        format!("all {share} 2.00 0.00 0.00 {idle}")
+    });
+    let queue = table("runq-sz plist-sz ldavg-1 ldavg-5 ldavg-15 blocked", &|minute| {
+        let queue = if minute < 60 { "1 200 1.00 1.00 1.00" } else { "40 240 40.00 40.00 40.00" };
+        format!("{queue} 0")
+    });
+    format!("{head}{processors}{queue}")
+}
+
+/// A batch under nice takes nothing from the others.
+#[test]
+fn nice_programs_are_in_nobodys_way() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("sar.txt");
+    for (share, verdicts) in
+        [("96.00 1.00", vec![IncidentVerdict::UserCpu]), ("2.00 95.00", Vec::new())]
+    {
+        std::fs::write(&path, print_busy_hours(share)).unwrap();
+        let found = investigate(std::slice::from_ref(&path), &Options::default(), &|_| {}).unwrap();
+        let incidents = found.hosts.iter().flat_map(|host| &host.incidents);
+        assert_eq!(incidents.map(|one| one.verdict).collect::<Vec<_>>(), verdicts, "{share}");
+    }
+}
+
+/// Without an interval, mpstat prints what was since the boot, at the time of its headings.
+#[test]
+fn averages_since_the_boot_are_no_samples() {
+    let mpstat = |at: &str| {
+        format!(
+            "Linux 5.14.0 (db1) \t11/21/2026 \t_x86_64_\t(4 CPU)\n\n10:00:00 CPU %usr %nice %sys \
+             %iowait %irq %soft %steal %guest %gnice %idle\n10:00:{at} all 1.00 0.00 95.46 0.00 0.00 \
+             0.00 0.00 0.00 0.00 3.54\n"
+        )
+    };
+    let system = |at: &str| {
+        let all = readers::read(mpstat(at).as_bytes(), "mpstat.txt").unwrap();
+        all[0].value(Metric::CpuSystem, 0)
+    };
+    assert_eq!((system("05"), system("00")), (Some(95.46), None));
+}
+
+/// Disks that are read fast through the page cache: each page that is scanned is given back, and no
+/// program misses one.
+#[test]
+fn a_cache_that_is_read_through_is_no_reclaim_storm() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let path = folder.path().join("sar.txt");
+    let paging = |stolen: &str, majors: &str| {
+        format!(
+            "09:45:01 PM  pgpgin/s pgpgout/s   fault/s  majflt/s  pgfree/s pgscank/s pgscand/s \
+             pgsteal/s    %vmeff\n09:46:01 PM 414429.37 395024.08 179478.63 {majors} 352922.62  \
+             12003.78   4266.52  {stolen}     99.99\n09:47:01 PM 879907.08 337948.43 157970.97 \
+             {majors} 402290.21      0.00   5821.28   5821.27    100.00\n"
+        )
+    };
+    for (stolen, majors, verdicts) in [
+        ("16269.42", "0.07", vec![]),
+        ("6269.42", "0.07", vec![IncidentVerdict::ReclaimStorm]),
+        ("16269.42", "60.00", vec![IncidentVerdict::ReclaimStorm]),
+    ] {
+        std::fs::write(&path, paging(stolen, majors)).unwrap();
+        let found = investigate(std::slice::from_ref(&path), &Options::default(), &|_| {}).unwrap();
+        let incidents = found.hosts.iter().flat_map(|host| &host.incidents);
+        let found: Vec<_> = incidents.map(|one| one.verdict).collect();
+        assert_eq!(found, verdicts, "{stolen} {majors}");
     }
 }

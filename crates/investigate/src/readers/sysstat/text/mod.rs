@@ -94,6 +94,9 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, FileRefu
         }
         _ => {
             let mut all = days::join_days(reader.days, source);
+            if let Some(last) = all.last_mut().filter(|_| reader.since_boot > 0) {
+                last.add_problem("has averages since the boot, which are left out");
+            }
             note_hosts_left_out(&mut all, reader.left_out);
             Ok(all)
         }
@@ -196,6 +199,8 @@ struct SarReader {
     /// The first date and the first time of day that could not be read.
     undated: Option<String>,
     untimed: Option<String>,
+    /// Rows of averages since the boot.
+    since_boot: usize,
     /// Whether there are hosts or days behind the last one that is read.
     left_out: usize,
 }
@@ -207,7 +212,8 @@ struct SarTable {
     item: Option<&'static str>,
     /// How many words its time takes.
     time: usize,
-    /// The moment of the line before.
+    /// The moment of its headings, and of the line before.
+    begins: i64,
     before: i64,
     place: usize,
 }
@@ -297,6 +303,7 @@ impl SarReader {
         self.first = self.first.map(|first| first + moved);
         self.latest = self.latest.map(|latest| latest + moved);
         self.table.before += moved;
+        self.table.begins += moved;
         self.restarted = self.restarted.map(|restarted| restarted + moved);
         for seen in &mut self.seen {
             (seen.start, seen.latest) = (seen.start + moved, seen.latest + moved);
@@ -422,7 +429,8 @@ impl SarReader {
             None => columns::find_heading(heading),
         });
         let place = place.unwrap_or(self.seen.len().saturating_sub(1));
-        self.table = SarTable { columns: headings.collect(), item, time: words, before: at, place };
+        let columns = headings.collect();
+        self.table = SarTable { columns, item, time: words, begins: at, before: at, place };
     }
 
     /// The moment of a table's headings. Each table goes through the whole file, and its pages repeat
@@ -469,6 +477,14 @@ impl SarReader {
         let said: SarReadings =
             pairs.filter_map(|(word, value)| Some(((*word)?, parse_number(value)?))).collect();
         if !of_all || said.is_empty() {
+            return;
+        }
+        // Without an interval, what is printed at the headings' time is an average since the boot.
+        if at == self.table.begins {
+            self.since_boot += 1;
+            if let Some(day) = self.days.get_mut(self.current) {
+                day.row_at(at, at);
+            }
             return;
         }
         self.table.before = at;
