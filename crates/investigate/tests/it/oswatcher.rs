@@ -371,6 +371,31 @@ fn iostat_of_each_host_is_of_that_host() {
     assert_eq!(hosts, [(Some("db1"), samples), (Some("db2"), samples)]);
 }
 
+/// OSWatcher 8 calls mpstat and pidstat, too; each has the host and the day in its first line.
+#[test]
+fn mpstat_and_pidstat_behind_dates_are_read_as_by_themselves() {
+    let banner = "Linux 5.4.17 (db1) \t11/21/2026 \t_x86_64_\t(4 CPU)\n\n";
+    for (rows, format) in [
+        (
+            "10:47:35 PM CPU %usr %nice %sys %iowait %irq %soft %steal %guest %gnice %idle\n\
+             10:47:40 PM all 1.00 0.00 95.46 0.00 0.00 0.00 0.00 0.00 0.00 3.54\n",
+            "sar",
+        ),
+        (
+            "10:47:35 PM   UID       PID    %usr %system  %guest    %CPU   CPU  Command\n\
+             10:47:40 PM     0        79    0.00   98.00    0.00   98.00     1  kswapd0\n",
+            "pidstat",
+        ),
+    ] {
+        let text =
+            format!("Linux OSWbb v8.0.1 db1\nzzz ***Sat Nov 21 22:47:35 CET 2026\n{banner}{rows}");
+        let all = readers::read(text.as_bytes(), "db1_mpstat_26.11.21.2200.dat").unwrap();
+        assert_eq!((all.len(), all[0].format.as_str()), (1, format));
+        assert_eq!(all[0].clock, Clock::Wall { zone: Some("CET".to_owned()) });
+        assert_eq!((all[0].samples().len(), all[0].host.as_deref()), (1, Some("db1")));
+    }
+}
+
 /// ExaWatcher's iostat goes on behind one date: a sample a report, and the first is since the boot.
 #[test]
 fn iostat_that_runs_on_is_a_sample_a_report() {

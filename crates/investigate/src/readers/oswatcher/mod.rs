@@ -16,14 +16,16 @@ use super::iostat::{IostatBanner, parse_time_line};
 use super::line_timestamp::LineTimestamp;
 use super::lines::{self, LONGEST_LINE, LineStreamEnd};
 use super::slabinfo::Slabs;
-use super::sysstat::text::Day;
+use super::sysstat::text::{self as sar, Day};
 use super::top::Pass;
-use super::{iostat, proc_log, ps, vmstat};
-use crate::{CollectedTool, FileRefused, Moment, Series, SourceFormat};
+use super::{iostat, pidstat, proc_log, ps, vmstat};
+use crate::{Clock, CollectedTool, FileRefused, Moment, Series, SourceFormat};
 use hugewise_model::calendar::DAY;
 
 /// Hosts of one file whose iostat is told apart.
 const MOST_HOSTS: usize = 256;
+
+type SysstatReader = fn(&mut dyn Read, &str) -> Result<Vec<Series>, FileRefused>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Author {
@@ -138,22 +140,40 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, FileRefu
             })?;
             return Ok(vec![log]);
         }
+        if let Some(read) = sysstat_reader(&text) {
+            let zone = text.lines().find_map(|line| named.parse_stamp(line)?.zone);
+            let mut all = read(&mut whole, source)?;
+            for series in all.iter_mut().filter(|series| matches!(series.clock, Clock::Wall { .. }))
+            {
+                series.clock = Clock::Wall { zone: zone.clone() };
+            }
+            return Ok(all);
+        }
         let is_dated = text.lines().any(|line| named.parse_stamp(line).is_some());
         return Err(explain_refusal(&text, is_dated));
     };
-    let mut log = kernel.then(|| {
+    let log = kernel.then(|| {
         proc_log::ProcLogReader::new(series(CollectedTool::Meminfo), |line: &str| {
             named.parse_stamp(line)
         })
     });
-    let comma = text.split_ascii_whitespace().any(has_decimal_comma);
-    let begin = || {
-        let snapshot = Snapshot::new(series(tool), author != Author::Other);
-        OsWatcherReader::new(&named, snapshot, comma)
-    };
+    let snapshot = || Snapshot::new(series(tool), author != Author::Other);
+    read_tables(&mut whole, &named, has_decimal_comma(&text), &snapshot, log)
+}
+
+/// Reads tables behind dates, a series for each host that iostat names, and the kernel's fields beside
+/// them.
+fn read_tables<Stamp: Fn(&str) -> Option<LineTimestamp>>(
+    stream: &mut dyn Read,
+    named: &OsWatcherFileName,
+    comma: bool,
+    snapshot: &dyn Fn() -> Snapshot,
+    mut log: Option<proc_log::ProcLogReader<Stamp>>,
+) -> Result<Vec<Series>, FileRefused> {
+    let begin = || OsWatcherReader::new(named, snapshot(), comma);
     let mut reader = begin();
     let mut before = Vec::new();
-    let end = lines::for_each_line(&mut whole, LONGEST_LINE, |line| {
+    let end = lines::for_each_line(stream, LONGEST_LINE, |line| {
         if before.len() < MOST_HOSTS && reader.is_of_other_host(line) {
             let mut ended = std::mem::replace(&mut reader, begin());
             ended.snapshot.end_snapshot(true);
@@ -183,9 +203,19 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, FileRefu
     Ok(before)
 }
 
-fn has_decimal_comma(word: &str) -> bool {
-    let parts = word.split_once(',');
-    parts.is_some_and(|(one, other)| one.parse::<u32>().is_ok() && other.parse::<u32>().is_ok())
+/// What reads mpstat's and pidstat's output, which has its own times behind each date.
+fn sysstat_reader(text: &str) -> Option<SysstatReader> {
+    text.lines().find(|line| IostatBanner::parse(line).is_some())?;
+    if text.lines().any(pidstat::is_heading) {
+        Some(pidstat::read)
+    } else {
+        text.lines().any(sar::is_heading).then_some(sar::read as SysstatReader)
+    }
+}
+
+fn has_decimal_comma(text: &str) -> bool {
+    let mut words = text.split_ascii_whitespace().filter_map(|word| word.split_once(','));
+    words.any(|(one, other)| one.parse::<u32>().is_ok() && other.parse::<u32>().is_ok())
 }
 
 fn explain_refusal(text: &str, is_dated: bool) -> FileRefused {
@@ -233,7 +263,9 @@ impl<'a> OsWatcherReader<'a> {
 
     fn is_of_other_host(&self, line: &str) -> bool {
         let known = self.host.as_ref();
-        known.is_some_and(|host| IostatBanner::parse(line).is_some_and(|run| run.host != *host))
+        line.starts_with("Linux ")
+            && known
+                .is_some_and(|host| IostatBanner::parse(line).is_some_and(|run| run.host != *host))
     }
 
     fn push_line(&mut self, line: &str) {
