@@ -5,6 +5,7 @@
 //! person says what they lack: when they began, and how far apart they are.
 
 mod clean;
+mod log_lines;
 mod process_table;
 mod sections;
 mod times;
@@ -76,7 +77,9 @@ pub(super) fn read(
     }
     let lines = clean::clean_lines(&text);
     if let Some((from, mut all)) = read_known_part(&lines, source, pasted) {
-        if from > 0 {
+        if let Some(before) = read_part_before(lines.get(..from), &all, source, pasted.began) {
+            all.push(before);
+        } else if from > 0 {
             let before = if from == 1 { "a line".to_owned() } else { format!("{from} lines") };
             all.iter_mut().for_each(|series| {
                 series.add_problem(format!(
@@ -151,6 +154,21 @@ fn read_known_part(lines: &[String], source: &str, pasted: Pasted) -> Option<(us
         }
     }
     None
+}
+
+/// What a server says before the first line with a time, which something else wrote: at that time.
+fn read_part_before(
+    lines: Option<&[String]>,
+    all: &[Series],
+    source: &str,
+    began: Option<Moment>,
+) -> Option<Series> {
+    let lines = lines.filter(|lines| !lines.is_empty())?;
+    let first = all.iter().filter(|series| series.unplaced.is_none());
+    let at = began.or_else(|| first.filter_map(Series::span).map(|(from, _)| from).min())?;
+    let mut said = server_log::read_untimed(&text_from(lines, 0), source, Some(at))?;
+    said.relayed = true;
+    Some(said)
 }
 
 fn explain_missing_part(lines: &[String]) -> Option<&'static str> {

@@ -318,6 +318,31 @@ fn storage_that_does_not_answer_is_a_stall_by_the_kernels_word() {
     }
 }
 
+/// Three requests within a minute are no bad sector of a disk that is mirrored.
+#[test]
+fn requests_that_fail_again_and_again_are_a_disk_that_fails() {
+    let error = "[Sat Nov 21 08:12:01 2026] blk_update_request: critical medium error, dev sdc, \
+                 sector 7988224\n";
+    let incident = only_incident(&error.repeat(3));
+    assert_eq!(
+        (incident.verdict, incident.confidence),
+        (IncidentVerdict::DiskStall, Confidence::Low)
+    );
+}
+
+/// A JVM's last words, before the first line of what ran it, which has a time.
+#[test]
+fn words_before_the_first_time_are_read() {
+    let incident = only_incident(
+        "OpenJDK 64-Bit Server VM warning: INFO: os::commit_memory(0x000000072394d000, 159375360, \
+         0) failed; error='Cannot allocate memory' (errno=12)\n#\n# There is insufficient memory for \
+         the Java Runtime Environment to continue.\n# Native memory allocation (mmap) failed to map \
+         159375360 bytes for committing reserved memory.\n[taskcluster 2018-11-23 23:06:49.872Z] === \
+         Task Finished ===\n[taskcluster 2018-11-23 23:06:49.876Z] Unsuccessful task run\n",
+    );
+    assert_eq!(incident.verdict, IncidentVerdict::ServerFailed);
+}
+
 #[test]
 fn one_wait_for_a_disk_is_no_incident() {
     let folder = TempDir::new().unwrap();

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::super::proc_log;
 use super::super::sysstat::text::{count_time_words, is_heading, is_number, is_word};
 use super::super::vmstat;
+use super::log_lines::join_broken_log;
 
 /// Letters that Markdown has a backslash before.
 const ESCAPED: &[u8] = b"*_[]#-<>|~`+.()";
@@ -43,8 +44,10 @@ pub(in crate::readers) fn is_noisy(head: &[u8]) -> bool {
             INVISIBLE.contains(&letter) || (letter.is_whitespace() && !letter.is_ascii())
         })
         || (indented == all.len() && all.iter().any(|line| line.trim_start().starts_with("Linux ")))
-        || join_broken_lines(&text.lines().map(str::to_owned).take(200).collect::<Vec<_>>())
-            .is_some()
+        || {
+            let lines: Vec<String> = text.lines().map(str::to_owned).take(200).collect();
+            join_broken_lines(&lines).is_some() || join_broken_log(&lines).is_some()
+        }
 }
 
 /// Whether a line has what Markdown and web pages write for letters of their own: `\*`, `&gt;`. JSON
@@ -115,7 +118,7 @@ pub(super) fn clean_lines(text: &str) -> Vec<String> {
     }
     strip_indent(&mut lines);
     replace_column_commas(&mut lines);
-    join_broken_lines(&lines).unwrap_or(lines)
+    join_broken_lines(&lines).or_else(|| join_broken_log(&lines)).unwrap_or(lines)
 }
 
 /// Lines without terminal sequences, no two empty ones in a row, and no end of an endless one.

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::prefix::{LogLineTime, SystemLogLine};
-use super::{LogSettings, SystemLogReader, is_boot_separator, parse_journal_export};
+use super::{
+    LogSettings, SystemLogReader, is_boot_separator, is_kernel_headline, parse_journal_export,
+};
 use crate::gather::hosts::is_own_name;
 use crate::readers::wrapped_log;
 use crate::{FileRefused, Series};
@@ -25,6 +27,9 @@ pub(super) struct CollectedLog {
     /// Whose the last line was.
     last: usize,
     announced: Option<Announcement>,
+    /// The line before the first that has a time: whoever copies begins in the middle of a line.
+    headline: Option<String>,
+    begun: bool,
     /// Lines of hosts behind the last that there is room for.
     left_out: usize,
 }
@@ -48,6 +53,8 @@ impl CollectedLog {
             nobody: None,
             last: 0,
             announced: None,
+            headline: None,
+            begun: false,
             left_out: 0,
         }
     }
@@ -80,8 +87,13 @@ impl CollectedLog {
             }
         }
         if !line.starts_with('{') {
-            if let Some(line) = SystemLogLine::parse(line) {
-                self.push_line(line);
+            match SystemLogLine::parse(line) {
+                Some(line) => self.push_line(line),
+                None if !self.begun => {
+                    let line = line.trim_start();
+                    self.headline = is_kernel_headline(line).then(|| line.to_owned());
+                }
+                None => {}
             }
         } else if let Some(exported) = parse_journal_export(line) {
             if let Some(line) = SystemLogLine::parse(&exported) {
@@ -105,7 +117,8 @@ impl CollectedLog {
         let Some(host) = self.hosts.get_mut(at) else { return };
         host.has_sender |= line.tag == "kernel" || line.tag.ends_with(']');
         host.reader.room = room;
-        host.reader.push_line(line);
+        self.begun = true;
+        host.reader.push_line(line, self.headline.take());
         self.last = at;
     }
 

@@ -98,14 +98,20 @@ fn is_bare_kernel_log(text: &[u8]) -> bool {
     // /proc/version is such a line alone.
     let begins = first.starts_with("Linux version ") && lines().nth(1).is_some();
     let says = |line: &str| {
-        let line = strip_sender(line.trim_end());
-        let mut messages = KernelMessages::default();
-        OomReport::is_first_line(line)
-            || (messages.parse_event(line).is_some() && !line.starts_with("Linux version "))
+        is_kernel_headline(strip_sender(line.trim_end()))
+            || userspace_oom::parse_available_share("earlyoom", line).is_some()
+            || userspace_oom::parse_service_kill("earlyoom", line).is_some()
     };
     // What a text quotes further down is no log of its own.
     let foremost = || lines().filter(|line| !line.trim().is_empty()).take(FOREMOST);
     (begins || foremost().any(says)) && lines().all(|line| SystemLogLine::parse(line).is_none())
+}
+
+/// Whether a line without a time is what the kernel says first of its trouble.
+fn is_kernel_headline(line: &str) -> bool {
+    OomReport::is_first_line(line)
+        || (KernelMessages::default().parse_event(line).is_some()
+            && !line.starts_with("Linux version "))
 }
 
 /// A line without a time, without the sender.
@@ -213,6 +219,14 @@ fn read_lines(
     Ok(all)
 }
 
+/// Whether a line begins as one of a system log does.
+pub(super) fn is_log_line(line: &str) -> bool {
+    SystemLogLine::parse(line).is_some()
+        || SystemLogLine::parse_announcement(line).is_some()
+        || line.starts_with(" kernel:")
+        || is_separator(line)
+}
+
 /// The event of one kernel message, without a report before it.
 pub(super) fn parse_kernel_message(message: &str) -> Option<LogEvent> {
     KernelMessages::default().parse_event(message)
@@ -237,6 +251,8 @@ fn parse_journal_export(line: &str) -> Option<String> {
     Some(format!("{}.{:06} {host} {tag}{number}: {message}", at / 1_000_000, at % 1_000_000))
 }
 
+/// Percent of memory that is available where it is not short.
+const AMPLE: f64 = 30.0;
 const ONE_DAY: u64 = 86_400_000;
 /// Milliseconds within which an OOM of the host explains a slab that a cgroup did not get.
 const BESIDE_OOM: i64 = 60_000;
@@ -279,10 +295,18 @@ impl SystemLogReader {
         let at = self.timeline.place_untimed(&mut self.series);
         let message = strip_sender(line.trim_end());
         self.series.relayed |= unknown_prefix::is_quoted_message(message);
+        // earlyoom writes no time on a terminal.
+        if let Some(share) = userspace_oom::parse_available_share("earlyoom", message) {
+            self.available = Some(share.to_owned());
+        } else if let Some(event) = userspace_oom::parse_service_kill("earlyoom", message) {
+            self.series.relayed = true;
+            self.push_service_event(at, event, true);
+        }
         self.push_kernel_message(at, message);
     }
 
-    fn push_line(&mut self, line: SystemLogLine<'_>) {
+    /// `headline`: what the kernel said in a line before it that lost its time.
+    fn push_line(&mut self, line: SystemLogLine<'_>, headline: Option<String>) {
         let message = if line.tag == "kernel" { line.message } else { "" };
         let Some(at) = self.timeline.place_line(&mut self.series, &line.when, message) else {
             return;
@@ -298,6 +322,10 @@ impl SystemLogReader {
             // A dash stands for an unknown name.
             self.series.host = Some(host.to_owned()).filter(|host| host != "-");
         }
+        if let Some(headline) = headline {
+            self.series.relayed = true;
+            self.push_kernel_message(at, &headline);
+        }
         if line.tag == "kernel" {
             return self.push_kernel_message(at, line.message);
         }
@@ -308,14 +336,21 @@ impl SystemLogReader {
         let event = parse_shutdown(line.tag, line.message)
             .or_else(|| userspace_oom::parse_service_kill(line.tag, line.message))
             .or_else(|| server_log::parse_service_line(line.tag, line.message));
-        if let Some(mut event) = event {
+        if let Some(event) = event {
             self.note_year(at, line.message);
-            let is_earlyoom = line.tag.starts_with("earlyoom");
-            if let Some(share) = self.available.take_if(|_| is_earlyoom) {
-                event.what += &format!(" ({share} % available)");
-            }
-            self.push_event(at, event);
+            self.push_service_event(at, event, line.tag.starts_with("earlyoom"));
         }
+    }
+
+    fn push_service_event(&mut self, at: Moment, mut event: LogEvent, is_earlyoom: bool) {
+        if let Some(share) = self.available.take_if(|_| is_earlyoom) {
+            // Somebody set it to act where much is left.
+            if share.parse::<f64>().is_ok_and(|share| share >= AMPLE) {
+                return;
+            }
+            event.what += &format!(" ({share} % available)");
+        }
+        self.push_event(at, event);
     }
 
     /// Notes the year of a log without years, where a server wrote its own time into the line.

@@ -2,6 +2,7 @@
 
 use super::boot_clock;
 use super::prefix::LogLineTime;
+use crate::gather::clock::year_of_moment;
 use crate::readers::line_timestamp::LineTimestamp;
 use crate::series::UnplacedTimes;
 use crate::{Moment, Series};
@@ -28,6 +29,8 @@ struct WaitingLines {
 pub(super) struct LogTimeline {
     /// The current year, counted from [`SOME_YEAR`] on.
     year: i64,
+    /// Whether a line has the year: others without one are of the same, or of the next.
+    knows_year: bool,
     /// The first midnight of lines without a day.
     day: i64,
     last: Option<Moment>,
@@ -49,6 +52,7 @@ impl LogTimeline {
         let day = began.map_or(0, |began| began.0 - began.0.rem_euclid(DAY));
         Self {
             year: SOME_YEAR,
+            knows_year: false,
             day,
             last: None,
             last_of_day: None,
@@ -63,7 +67,7 @@ impl LogTimeline {
     }
 
     pub(super) const fn enter_year_of(&mut self, other: &Self) {
-        self.year = other.year;
+        (self.year, self.knows_year) = (other.year, other.knows_year);
     }
 
     /// The moment of a line, which for now may be that of no calendar.
@@ -74,10 +78,21 @@ impl LogTimeline {
         message: &str,
     ) -> Option<Moment> {
         let at = match when {
-            LogLineTime::At(stamp) => stamp.moment_on_clock(series),
+            LogLineTime::At(stamp) => {
+                let at = stamp.moment_on_clock(series);
+                if !series.without_year {
+                    (self.year, self.knows_year) = (i64::from(year_of_moment(at)), true);
+                }
+                at
+            }
             LogLineTime::OfSomeYear(month, day, of_day) => {
-                series.without_year = true;
-                self.place_in_year(*month, *day, *of_day)?
+                let at = self.place_in_year(*month, *day, *of_day)?;
+                if self.knows_year {
+                    LineTimestamp::at_wall_clock(at).moment_on_clock(series)
+                } else {
+                    series.without_year = true;
+                    at
+                }
             }
             LogLineTime::OfSomeMinute(month, day, of_day) => {
                 series.without_year = true;
@@ -85,13 +100,7 @@ impl LogTimeline {
                 self.note_date(series, at, self.since);
                 at
             }
-            LogLineTime::OfSomeDay(of_day) => {
-                let at = self.place_in_day(*of_day);
-                if self.began.is_none() {
-                    self.kind = Some(UnplacedTimes::OfSomeDay);
-                }
-                at
-            }
+            LogLineTime::OfSomeDay(of_day) => self.place_in_day(*of_day),
             LogLineTime::SinceBoot(since) => {
                 return Some(self.place_since_boot(series, *since, message));
             }
@@ -108,6 +117,9 @@ impl LogTimeline {
                 return Some(self.place_waiting(series, UnplacedTimes::SinceBoot));
             }
         };
+        if !matches!(when, LogLineTime::OfSomeDay(_)) {
+            self.last_of_day = None;
+        }
         self.placed = true;
         self.last = Some(at);
         series.extend_coverage(at);
@@ -189,6 +201,13 @@ impl LogTimeline {
     }
 
     fn place_in_day(&mut self, of_day: i64) -> Moment {
+        // A line that was broken before its time, among others that have a day.
+        if let Some(last) = self.last.filter(|_| self.last_of_day.is_none()) {
+            self.day = last.0 - last.0.rem_euclid(DAY);
+            self.last_of_day = Some(last.0.rem_euclid(DAY));
+        } else if self.began.is_none() && self.last.is_none() {
+            self.kind = Some(UnplacedTimes::OfSomeDay);
+        }
         // After midnight; a line that came late does not begin the next day.
         if self.last_of_day.is_some_and(|last| last - of_day > DAY / 2) {
             self.day = self.day.saturating_add(DAY);

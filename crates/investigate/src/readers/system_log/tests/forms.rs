@@ -29,6 +29,76 @@ fn a_date_beside_seconds_since_the_start_is_that_of_all_lines() {
     assert_eq!((of_day, kinds(&series)[0].1), ((3 * 60 + 33) * 1000, LogEventKind::HungTask));
 }
 
+/// Whoever copies begins in the middle of the first line, which has the news.
+#[test]
+fn a_first_line_that_lost_its_time_counts_at_the_next_ones() {
+    let next = "Nov 21 22:47:35 db1 kernel: [11078.008280] CPU 7\n";
+    for (first, kind) in [
+        ("general protection fault: 0000 [#1] SMP", LogEventKind::Oops),
+        (HUNG, LogEventKind::HungTask),
+        (" Kernel panic - not syncing: Attempted to kill init!", LogEventKind::Panic),
+    ] {
+        let series = read_any(&format!("{first}\n{next}{next}"), None);
+        let all: Vec<_> = kinds(&series).into_iter().map(|(_, kind)| kind).collect();
+        assert_eq!((all, series.relayed), (vec![kind], true), "{first}");
+    }
+    let series = read_any(&format!("it hung at night\n{next}{next}"), None);
+    assert_eq!(kinds(&series), []);
+}
+
+/// earlyoom before 1.1 on a terminal.
+#[test]
+fn earlyoom_without_times_is_read() {
+    let text = "mem avail:  838 of 5875 MiB (14 %), swap free:    0 of    0 MiB ( 0 %)\n\
+                Low memory! mem avail: 638 of 5875 MiB (10) % <= min 10 %\n\
+                Invoking oom killer: done\n";
+    let series = read_any(text, None);
+    assert_eq!((kinds(&series), series.relayed), (vec![(0, LogEventKind::UserspaceKill)], true));
+    let named = text.replace("Invoking oom killer: done", "Killing process 'bash' with signal 15");
+    assert_eq!(kinds(&read_any(&named, None)), [(0, LogEventKind::UserspaceKill)]);
+    // It was told to act where half is left.
+    let ample = text.replace("(14 %)", "(49 %)");
+    assert_eq!(kinds(&read_any(&ample, None)), []);
+}
+
+/// A stall that nobody notices: six ticks are 60 ms at most.
+#[test]
+fn stalls_of_a_few_ticks_are_none() {
+    let stall = |ticks: u32| {
+        let text = format!(
+            "[   27.285351] rcu: INFO: rcu_preempt detected expedited stalls on CPUs/tasks: {{ \
+             0-... }} {ticks} jiffies s: 85 root: 0x1/.\n"
+        );
+        kinds(&read_any(&text, None)).len()
+    };
+    assert_eq!((stall(6), stall(2101)), (0, 1));
+}
+
+/// Whoever broke a line before its time left its day behind.
+#[test]
+fn a_time_of_day_among_dates_is_of_the_day_before_it() {
+    let text = format!(
+        "Feb  4 16:15:16 db1 kernel: a\n16:15:17 kernel: {HUNG}\nFeb  4 16:15:18 db1 kernel: b\n"
+    );
+    let series = read_any(&text, None);
+    assert_eq!((series.unplaced, series.without_year), (None, true));
+    let (from, to) = series.span().unwrap();
+    assert_eq!((kinds(&series)[0].0 - from.0, to.0 - from.0), (1000, 2000));
+}
+
+/// dmesg -T, and what syslogd wrote on a terminal meanwhile.
+#[test]
+fn lines_without_a_year_are_of_the_year_that_others_have() {
+    let text = format!(
+        "[Fri Sep  3 02:14:38 2021] a\n\nMessage from syslogd@db1 at Sep  3 07:30:26 ...\n \
+         kernel:[ 3191.941392] {HUNG}\n"
+    );
+    let series = read_any(&text, None);
+    // `date -u -d '2021-09-03 07:30:26' +%s`
+    assert_eq!(kinds(&series), [(1_630_654_226_000, LogEventKind::HungTask)]);
+    assert!(!series.without_year);
+}
+
 /// Registers behind a lockup are the stuck processor's, whatever the kernel is tainted by.
 #[test]
 fn a_lockup_of_a_kernel_that_is_tainted_by_a_death_is_a_lockup() {
