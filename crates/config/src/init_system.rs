@@ -64,7 +64,7 @@ impl InitSystem {
                 "sysctl.d",
                 format!("hugewise cannot tell whether it is read there ({by})"),
             )),
-            SysctlFiles::Nothing => Some(not_read(
+            SysctlFiles::Nothing { .. } => Some(not_read(
                 "sysctl.d",
                 format!("{by} applies it and /etc/sysctl.conf, and no run level starts that"),
             )),
@@ -106,8 +106,9 @@ pub(crate) fn read(door: &FactReader<'_>) -> InitSystem {
         if let Some(sysctl) =
             source.read(path).into_known().and_then(|script| parse_sysctl_calls(&script))
         {
-            let is_off = is_switched_off(door, path);
-            let sysctl = if is_off { SysctlFiles::Nothing } else { sysctl };
+            let off = find_what_switches_on(door, path);
+            let off = off.map(|switched_on_by| SysctlFiles::Nothing { switched_on_by });
+            let sysctl = off.unwrap_or(sysctl);
             return InitSystem { sysctl, tmpfiles, told_by: path.to_owned() };
         }
     }
@@ -121,25 +122,25 @@ pub(crate) fn read(door: &FactReader<'_>) -> InitSystem {
     }
 }
 
-/// Whether the links of the run level that has such a script are there, and none is to it:
-/// `chkconfig boot.sysctl off`. What is looked at is read, so that a capture has it.
-fn is_switched_off(door: &FactReader<'_>, script: &str) -> bool {
-    let folder = match script {
-        "/etc/init.d/boot.sysctl" => "/etc/init.d/boot.d",
-        "/etc/init.d/procps" => "/etc/rcS.d",
-        _ => return false,
+/// The command that switches such a script on, where the links of its run level are there and none
+/// is to it (`chkconfig boot.sysctl off`). What is looked at is read, so that a capture has it.
+fn find_what_switches_on(door: &FactReader<'_>, script: &str) -> Option<&'static str> {
+    let (folder, name, command) = match script {
+        "/etc/init.d/boot.sysctl" => {
+            ("/etc/init.d/boot.d", "boot.sysctl", "chkconfig boot.sysctl on")
+        }
+        "/etc/init.d/procps" => ("/etc/rcS.d", "procps", "update-rc.d procps defaults"),
+        _ => return None,
     };
     let links = door.source.list_folder(folder).into_known().unwrap_or_default();
     let starts_it = |link: &&String| {
         let behind = link.strip_prefix('S').unwrap_or_default();
-        let behind = behind.trim_start_matches(|sign: char| sign.is_ascii_digit());
-        script.rsplit('/').next() == Some(behind)
+        behind.trim_start_matches(|sign: char| sign.is_ascii_digit()) == name
     };
     let link = links.iter().find(starts_it);
-    if let Some(read) = link.or(links.first()) {
-        drop(door.source.read_link(&format!("{folder}/{read}")));
-    }
-    link.is_none() && !links.is_empty()
+    let read = link.or(links.first())?;
+    drop(door.source.read_link(&format!("{folder}/{read}")));
+    link.is_none().then_some(command)
 }
 
 fn parse_sysctl_calls(script: &[u8]) -> Option<SysctlFiles> {
@@ -183,7 +184,7 @@ pub fn distill_init_script(path: &str, script: &[u8]) -> Option<Vec<u8>> {
             "for file in /etc/sysctl.conf /etc/sysctl.d/*.conf; do sysctl -p $file; done\n"
         }
         Some(SysctlFiles::Conf | SysctlFiles::ConfAtLeast) => "sysctl -p /etc/sysctl.conf\n",
-        Some(SysctlFiles::Folders | SysctlFiles::Nothing) | None => "",
+        Some(SysctlFiles::Folders | SysctlFiles::Nothing { .. }) | None => "",
     };
     Some(text.as_bytes().to_vec())
 }
@@ -360,7 +361,10 @@ mod tests {
             .with_file("/etc/sysctl.conf", "vm.nr_hugepages = 4200\n");
         assert_eq!(found(&idle), SysctlFiles::Conf, "nothing is known of its run levels");
         let off = idle.with_link("/etc/init.d/boot.d/S07boot.localfs", "../boot.localfs");
-        assert_eq!(found(&off), SysctlFiles::Nothing);
+        assert_eq!(
+            found(&off),
+            SysctlFiles::Nothing { switched_on_by: "chkconfig boot.sysctl on" }
+        );
         let read = crate::sysctl::read(&mut FactReader::new(&off));
         assert_eq!(read, Observed::Known(Vec::new()));
         let on = off.with_link("/etc/init.d/boot.d/S11boot.sysctl", "../boot.sysctl");

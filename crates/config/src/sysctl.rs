@@ -58,7 +58,7 @@ pub fn read(door: &mut FactReader<'_>) -> Observed<Vec<SysctlAssignment>> {
         SysctlFiles::Folders if systemd::find_mask(door, init_system::SYSCTL_SERVICE).is_some() => {
             Observed::Known(Vec::new())
         }
-        SysctlFiles::Nothing => Observed::Known(Vec::new()),
+        SysctlFiles::Nothing { .. } => Observed::Known(Vec::new()),
         SysctlFiles::Folders => {
             let files = overlay_files_with(door, &FOLDERS, ".conf", without_dots);
             files

@@ -224,7 +224,10 @@ pub enum SysctlFiles {
     /// /etc/sysctl.conf, and perhaps sysctl.d.
     ConfAtLeast,
     /// None: the script that would apply them is switched off.
-    Nothing,
+    Nothing {
+        /// The command that switches it on.
+        switched_on_by: &'static str,
+    },
 }
 
 /// A line outside the usual files that switches transparent huge pages at boot.

@@ -6,7 +6,7 @@ use hugewise_diagnose::wording::{pool_switch, shell_word};
 use hugewise_diagnose::{boot, permission};
 use hugewise_engines::EngineKind;
 use hugewise_host::Source;
-use hugewise_model::configuration::SysctlAssignment;
+use hugewise_model::configuration::{SysctlAssignment, SysctlFiles};
 use hugewise_model::escape::shell::quote_operand;
 use hugewise_model::{Host, Instance, PageCount, PageSize};
 
@@ -117,6 +117,9 @@ fn find_conf_setting<'a>(host: &'a Host, key: &str) -> Option<&'a SysctlAssignme
 
 pub(super) fn sysctl_conf_lines(host: &Host, settings: &[(&str, &str)]) -> Vec<String> {
     let mut lines = ignored_file_lines(host, "sysctl.d");
+    if let SysctlFiles::Nothing { switched_on_by } = host.configuration.sysctl_files {
+        lines.push(switched_on_by.to_owned());
+    }
     for (key, value) in settings {
         let there = find_conf_setting(host, key);
         let instead =

@@ -34,6 +34,11 @@ pub enum Overruled {
     },
     /// Nothing here reads a file in which a plan could keep it.
     NotRead,
+    /// The script that reads them all is switched off.
+    SwitchedOff {
+        /// The command that switches it on.
+        switched_on_by: &'static str,
+    },
 }
 
 impl std::fmt::Display for Overruled {
@@ -45,6 +50,9 @@ impl std::fmt::Display for Overruled {
             }
             Self::Masked { service, link } => {
                 write!(f, "unmask {service} ({link}), without which no such file counts")
+            }
+            Self::SwitchedOff { switched_on_by } => {
+                write!(f, "write it to /etc/sysctl.conf, and have that read: {switched_on_by}")
             }
             Self::NotRead => f.write_str(
                 "write it to /etc/sysctl.conf, which is all that this host's boot reads",
@@ -82,7 +90,14 @@ pub fn find_overruling(
         Some(Unheeding::Masked { service, by }) => {
             return Ok(Some(Overruled::Masked { service, link: by.clone() }));
         }
-        Some(Unheeding::NotRead(_)) => return Ok(Some(Overruled::NotRead)),
+        Some(Unheeding::NotRead(_)) => {
+            return Ok(Some(match host.configuration.sysctl_files {
+                SysctlFiles::Nothing { switched_on_by } => {
+                    Overruled::SwitchedOff { switched_on_by }
+                }
+                _ => Overruled::NotRead,
+            }));
+        }
         None => {}
     }
     let last = predict_pool_steps(&after, page)?.pop();
@@ -258,7 +273,10 @@ mod tests {
         let not_read = |files| IgnoredFile { files, why: Unheeding::NotRead("it is so".into()) };
         let why = "write it to /etc/sysctl.conf, which is all that this host's boot reads";
         let both = vec![not_read("sysctl.d"), not_read("tmpfiles.d")];
-        assert_eq!(with(SysctlFiles::Conf, both).as_deref(), Some(why));
+        assert_eq!(with(SysctlFiles::Conf, both.clone()).as_deref(), Some(why));
+        let off = SysctlFiles::Nothing { switched_on_by: "chkconfig boot.sysctl on" };
+        let how = "write it to /etc/sysctl.conf, and have that read: chkconfig boot.sysctl on";
+        assert_eq!(with(off, both).as_deref(), Some(how));
     }
 
     /// tmpfiles.d(5): of lines about one path the first counts. A pattern is another path, and
