@@ -153,10 +153,21 @@ impl ServerStart<'_> {
         }
         match &self.segments {
             Segments::Fit => None,
+            // Where it gets no pages with its segments either, that makes no difference.
+            Segments::Unknown(_) if self.predict_pages().coverage == self.without_segments() => {
+                None
+            }
             Segments::Unknown(why) => Some(StageForecast::unknown(why)),
             Segments::Refused(why) => {
                 Some(StageForecast::blocked(refused, Obstacle::Segments, why))
             }
+        }
+    }
+
+    fn without_segments(&self) -> Coverage {
+        match start_behavior(self.instance).only_shm {
+            true => Coverage::DoesNotStart,
+            false => coverage_without_pages(self.fitted_request().asked),
         }
     }
 

@@ -3,7 +3,7 @@
 use hugewise_model::instance::NextStart;
 use hugewise_model::process::CgroupMembership;
 use hugewise_model::{
-    Bytes, Demand, DemandSource, HugePageMode, Limit, Observed, PageCount, PageSize,
+    Bytes, Demand, DemandSource, Engine, HugePageMode, Limit, Observed, PageCount, PageSize,
 };
 
 use super::*;
@@ -309,6 +309,25 @@ fn boot_of(settings: &[(&str, &str)]) -> (Coverage, String) {
     let situation = predict_host(&case.host, &case.instances);
     let boot = situation.forecasts_for(&case.instances[0]).unwrap().boot.clone();
     (boot.coverage, boot.why.unwrap_or_default())
+}
+
+/// Whatever the boot makes of shmmax: with its segments it finds no pages, and without them it has
+/// ordinary memory. Oracle would not start.
+#[test]
+fn limits_that_are_not_known_make_no_difference_without_pages() {
+    let boot = |engine, pages: &str| {
+        let mut case = with_segments(&[]);
+        case.instances[0].engine = engine;
+        case.host.configuration.sysctl = Observed::Known(vec![sysctl("vm.nr_hugepages", pages)]);
+        words(&case, "ERP")[2]
+    };
+    for (engine, pages, expected) in [
+        (Engine::MySql, "8300", "unknown"),
+        (Engine::MySql, "0", "none"),
+        (Engine::Oracle, "0", "unknown"),
+    ] {
+        assert_eq!(boot(engine, pages), expected, "{engine:?} {pages}");
+    }
 }
 
 /// ipc/shm.c, newseg: EINVAL for shmmax, ENOSPC for shmall; ipc/util.c, ipc_addid: ENOSPC for
