@@ -76,21 +76,9 @@ pub(crate) fn gather_sources(
     }
     let mut places = places::find_jobs(&found);
     let pasted = parse_pasted_options(options, from)?;
-    let mut run = RunReading { pasted, judged, ..RunReading::default() };
-    // Whoever puts a few files into a folder means them as if they named each.
-    let few = (places.jobs.len() <= FEW_FILES).then(|| places.clone());
     let passed_over_places = std::mem::take(&mut places.passed_over);
-    let mut reading = GatherState::read_places(places, &run, progress);
-    if let Some(places) = few
-        && reading.pieces.is_empty()
-        && reading.setups.is_empty()
-    {
-        run.as_named = true;
-        let again = GatherState::read_places(places, &run, progress);
-        if !again.pieces.is_empty() {
-            reading = again;
-        }
-    }
+    let mut run = RunReading { pasted, judged, ..RunReading::default() };
+    let reading = GatherState::read_as_meant(places, &mut run, progress);
     let GatherState { jobs, mut sources, pieces, setups, passed, .. } = reading;
 
     let mut hosts = hosts::sort_into_hosts(pieces, setups, zone.as_ref());
@@ -186,6 +174,23 @@ struct GatherState {
 }
 
 impl GatherState {
+    /// Whoever puts a few files into a folder means them as if they named each.
+    fn read_as_meant(
+        places: Places,
+        run: &mut RunReading,
+        progress: &(dyn Fn(InvestigationProgress) + Sync),
+    ) -> Self {
+        let few = (places.jobs.len() <= FEW_FILES).then(|| places.clone());
+        let reading = Self::read_places(places, run, progress);
+        let Some(places) = few.filter(|_| reading.pieces.is_empty() && reading.setups.is_empty())
+        else {
+            return reading;
+        };
+        run.as_named = true;
+        let again = Self::read_places(places, run, progress);
+        if again.pieces.is_empty() { reading } else { again }
+    }
+
     fn read_places(
         places: Places,
         run: &RunReading,

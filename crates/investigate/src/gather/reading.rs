@@ -236,9 +236,9 @@ impl JobReader<'_> {
         if promise == Promise::Part {
             return FileContents::Pcp;
         }
-        let as_named = named
-            || self.run.as_named
-            || promise != Promise::Sure && readers::is_unmistakable(head);
+        // Without a day, they would be of 1970 among others.
+        let is_dated = self.run.pasted.began.is_some() && promise != Promise::Sure;
+        let as_named = named || self.run.as_named || is_dated && readers::is_unmistakable(head);
         if promise == Promise::None && !as_named {
             return FileContents::Unknown;
         }

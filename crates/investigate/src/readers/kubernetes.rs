@@ -35,7 +35,11 @@ fn is_of_kubectl(text: &[u8]) -> bool {
     text.lines().any(|line| {
         parse_event_line(line).is_some()
             || parse_end_line(line).is_some()
-            || split_field(line).is_some_and(|field| end_of_field(field).is_some())
+            || split_field(line).is_some_and(|field| {
+                let is_kill = || system_log::parse_kernel_kill(field.1).is_some();
+                end_of_field(field).is_some()
+                    || (field.0 == "message" && text.contains("OOMKilling") && is_kill())
+            })
     })
 }
 
@@ -67,6 +71,9 @@ struct KubectlReader {
     /// Where and how a container's end was said to be, and when one ended.
     killed: Option<(usize, ContainerEnd)>,
     ended: Option<(usize, LineTimestamp)>,
+    /// Where an event's reason was OOMKilling, and what the kernel said.
+    oom_killing: Option<usize>,
+    kill: Option<(usize, LogEvent)>,
     /// Where the last such end was told, and its place among the marks.
     told: Option<(usize, usize)>,
     untimed: Vec<LogEvent>,
@@ -86,6 +93,10 @@ impl KubectlReader {
         }
         match split_field(line) {
             Some(("name", name)) if line.starts_with("Name:") => self.pod = Some(name.to_owned()),
+            Some(("reason", "OOMKilling")) => self.oom_killing = Some(self.line),
+            Some(("message", said)) => {
+                self.kill = system_log::parse_kernel_kill(said).map(|event| (self.line, event));
+            }
             Some(("finished" | "finishedat", time)) => {
                 self.ended = LineTimestamp::parse(time).map(|stamp| (self.line, stamp));
             }
@@ -102,6 +113,24 @@ impl KubectlReader {
             (self.killed, self.ended) = (None, None);
             self.told = Some((self.line, self.series.marks.len()));
             let event = self.describe_end(end);
+            self.push_event(Some(&stamp), event);
+        }
+        self.push_told_kill();
+    }
+
+    /// The reason, the message and the times of one event are near to each other, in any order.
+    fn push_told_kill(&mut self) {
+        let (Some(reason), Some((told, _)), Some((timed, stamp))) =
+            (self.oom_killing, &self.kill, &self.ended)
+        else {
+            return;
+        };
+        if [*told, *timed].iter().any(|line| line.abs_diff(reason) > 2 * NEAR) {
+            return;
+        }
+        let stamp = stamp.clone();
+        (self.oom_killing, self.ended) = (None, None);
+        if let Some((_, event)) = self.kill.take() {
             self.push_event(Some(&stamp), event);
         }
     }
@@ -227,12 +256,15 @@ fn split_field(line: &str) -> Option<(&'static str, &str)> {
         ("reason", "reason"),
         ("finished", "finished"),
         ("finishedat", "finishedat"),
+        ("firsttimestamp", "finished"),
+        ("lasttimestamp", "finished"),
+        ("message", "message"),
         ("exit code", "exitcode"),
         ("exitcode", "exitcode"),
         ("oomkilled", "oomkilled"),
     ];
     let (_, name) = known.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
-    Some((name, value.trim().trim_end_matches(',').trim_matches('"')))
+    Some((name, value.trim().trim_end_matches(',').trim_matches(['"', '\''])))
 }
 
 #[cfg(test)]
@@ -269,6 +301,29 @@ mod tests {
         let [(at, kind, what)] = &list_events(dated)[..] else { panic!() };
         assert_eq!((*at, *kind), (1_606_474_887_000, LogEventKind::OutOfMemory));
         assert!(what.starts_with("killed stress (pid 16711)"), "{what}");
+    }
+
+    /// As an exporter of events writes them, and `kubectl get events -o yaml`.
+    #[test]
+    fn an_event_as_an_object_has_the_kernels_words() {
+        let said = "Memory cgroup out of memory: Killed process 3504804 (kubectl) \
+                    total-vm:753508kB, anon-rss:58776kB, file-rss:29400kB, shmem-rss:0kB";
+        let json = format!(
+            "{{\n\"reason\": \"OOMKilling\",\n\"message\": \"{said}\",\n\"source\": {{\n\
+             \"component\": \"kernel-monitor\"\n}},\n\"lastTimestamp\": \
+             \"2023-06-13T14:35:38Z\"\n}}\n"
+        );
+        let yaml = format!(
+            "  lastTimestamp: \"2023-06-13T14:35:38Z\"\n  message: '{said}'\n  metadata:\n    \
+             name: node1\n  reason: OOMKilling\n"
+        );
+        for text in [json, yaml] {
+            assert!(is_of_kubectl(text.as_bytes()), "{text}");
+            // `date -u -d 2023-06-13T14:35:38Z +%s`
+            let [(at, kind, what)] = &list_events(&text)[..] else { panic!("{text}") };
+            assert_eq!((*at, *kind), (1_686_666_938_000, LogEventKind::CgroupOutOfMemory));
+            assert!(what.starts_with("killed kubectl (pid 3504804"), "{what}");
+        }
     }
 
     #[test]

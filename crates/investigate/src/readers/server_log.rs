@@ -148,6 +148,9 @@ pub(super) fn parse_service_line(tag: &str, message: &str) -> Option<LogEvent> {
         "mariadbd" | "mysqld" => {
             return interpret_message(Engine::MySql, mysql::parse_mysql_line(message)?.1);
         }
+        "mysqld_safe" => {
+            return interpret_message(Engine::MySql, &format!("mysqld_safe {message}"));
+        }
         "postgres" | "postgresql" => {
             return parse_postgresql_message(postgresql::split_at_level(message)?.1);
         }
@@ -169,7 +172,6 @@ pub(super) fn parse_service_line(tag: &str, message: &str) -> Option<LogEvent> {
     interpret_message(Engine::MySql, mysql::parse_mysql_line(message)?.1)
 }
 
-/// What a message of PostgreSQL means, which begins with its level.
 /// The time, with its year, that a server wrote into a line which something else passes on.
 pub(super) fn parse_own_stamp(message: &str) -> Option<LineTimestamp> {
     if let Some((stamp, _)) = redis::parse_redis_line(message) {
@@ -183,8 +185,10 @@ pub(super) fn parse_own_stamp(message: &str) -> Option<LineTimestamp> {
         .or_else(|| mysql::parse_mysql_line(message).map(|(stamp, _)| stamp))
 }
 
+/// What a message of PostgreSQL means, which begins with its level.
 fn parse_postgresql_message(message: &str) -> Option<LogEvent> {
     postgresql::parse_crash(message)
+        .or_else(|| postgresql::parse_panic(message))
         .or_else(|| postgresql::parse_checkpoint(message))
         .or_else(|| interpret_message(Engine::PostgreSql, message))
 }
@@ -369,7 +373,14 @@ impl ServerLogReader {
             self.goes_on = postgresql::is_row(line) && postgresql::goes_on(line);
             self.record_stamp(&stamp);
             self.follow_run(&message);
-            return self.record_event(parse_postgresql_message(&message));
+            // Why, the line before says, unless it is missing.
+            let is_consequence = message.starts_with(postgresql::ENDS_SESSIONS)
+                && self.series.marks.last().is_some_and(|mark| {
+                    matches!(&mark.kind, MarkKind::Event(event)
+                        if event.kind == LogEventKind::ServerFailed && Some(mark.at) == self.at)
+                });
+            return self
+                .record_event(parse_postgresql_message(&message).filter(|_| !is_consequence));
         }
         // Without a prefix, behind the time of whoever passed it on.
         if self.passed_on.is_some()

@@ -20,7 +20,7 @@ const ONE_PROCESSOR: f64 = 110.0;
 /// Percent in the kernel or of waits for disks, and of stolen time, that no host has had since its
 /// boot in peace.
 const EXTREME_SYSTEM: f64 = 90.0;
-const EXTREME_STEAL: f64 = 50.0;
+const EXTREME_STEAL: f64 = 40.0;
 /// A load of more than the task that one looks at.
 const MANY: f64 = 3.0;
 /// How threads of the kernel are called that begin with it.
@@ -34,6 +34,8 @@ pub(super) struct Pass {
     gauges: Vec<(Metric, f64)>,
     /// Percentages of processor time: since the boot in the first pass of a run.
     shares: Vec<(Metric, f64)>,
+    /// Processors with a line each.
+    processors: f64,
     total: Option<f64>,
     threads: [f64; 3],
     seen: [bool; 3],
@@ -82,6 +84,8 @@ impl Pass {
             self.gauges.extend(self.total.map(|total| (Metric::Tasks, total)));
         } else if let Some((_, rest)) = line.split_once("Cpu(s):") {
             self.read_processors(rest);
+        } else if let Some(rest) = split_processor(line) {
+            self.read_one_processor(rest);
         } else if let Some((before, rest)) =
             line.split_once("Mem").filter(|(_, rest)| is_table(rest))
         {
@@ -103,12 +107,31 @@ impl Pass {
         }
     }
 
+    /// One of several lines, whose mean is what one line of all says.
+    fn read_one_processor(&mut self, rest: &str) {
+        let sums = std::mem::take(&mut self.shares);
+        self.read_processors(rest);
+        self.processors += 1.0;
+        for (metric, share) in &mut self.shares {
+            let before =
+                sums.iter().find(|(other, _)| other == metric).map_or(0.0, |(_, sum)| *sum);
+            *share = before + (*share - before) / self.processors;
+        }
+    }
+
     /// `51.0 us, 15.0 sy,  0.0 ni, 33.0 id,  1.0 wa, ...`; old versions have a % before the words.
     fn read_processors(&mut self, rest: &str) {
-        let rest = rest.replace('%', " ");
+        // A comma behind a word ends a value; within a number it is a decimal point.
+        let mut before = ' ';
+        let part = |letter: char| {
+            let ends = letter == '%' || (letter == ',' && before.is_ascii_alphabetic());
+            before = letter;
+            if ends { ' ' } else { letter }
+        };
+        let rest: String = rest.chars().map(part).collect();
         let words: Vec<&str> = rest.split_ascii_whitespace().collect();
         let get = |name: &str| {
-            let place = words.iter().position(|word| word.trim_end_matches(',') == name)?;
+            let place = words.iter().position(|word| *word == name)?;
             parse_number(words.get(place.checked_sub(1)?)?)
         };
         // A series counts interrupts with the kernel's time.
@@ -230,6 +253,14 @@ impl Pass {
             }
         }
     }
+}
+
+/// What follows `%Cpu0  :`, ` Cpu0 :`, which top shows for all processors after a key (1).
+fn split_processor(line: &str) -> Option<&str> {
+    let (number, rest) = line.trim_start_matches('%').strip_prefix("Cpu")?.split_once(':')?;
+    let number = number.trim_end();
+    let is_one = !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit());
+    is_one.then_some(rest)
 }
 
 /// Whether headings of processes are BusyBox's: `PID PPID USER STAT VSZ %VSZ CPU %CPU COMMAND`, before
@@ -357,13 +388,37 @@ mod tests {
         assert_eq!(Pass::new(NEW.lines().next().unwrap()).time, Some(10 * 3600 + 41 * 60 + 54));
     }
 
+    /// top of procps 3.2 and of 3.3, with a line for each processor.
+    #[test]
+    fn processors_of_a_line_each_are_averaged() {
+        let old = "top - 09:50:20 up 11 min,  3 users,  load average: 8.94, 7.17, 3.82\n \
+            Cpu0 : 38.0%us,  4.2%sy,  0.0%ni,  0.0%id,  2.4%wa,  1.8%hi,  0.0%si, 53.0%st\n \
+            Cpu1 : 54.0%us,  0.6%sy,  0.0%ni,  0.6%id,  4.9%wa,  1.2%hi,  0.0%si, 38.7%st\n \
+            Cpu2 : 40.0%us,  0.6%sy,  0.0%ni,  0.6%id,  4.9%wa,  1.2%hi,  0.0%si,48.3%st\n";
+        let new = "top - 09:50:20 up 11 min,  3 users,  load average: 8.94, 7.17, 3.82\n\
+            %Cpu0  : 38.0 us,  4.2 sy,  0.0 ni,  0.0 id,  2.4 wa,  1.8 hi,  0.0 si, 53.0 st\n\
+            %Cpu1  : 54.0 us,  0.6 sy,  0.0 ni,  0.6 id,  4.9 wa,  1.2 hi,  0.0 si, 38.7 st\n\
+            %Cpu2  : 40.0 us,  0.6 sy,  0.0 ni,  0.6 id,  4.9 wa,  1.2 hi,  0.0 si, 48.3 st\n";
+        for text in [old, new] {
+            let series = parse_series(text, true);
+            // (53.0 + 38.7 + 48.3) / 3, and (38 + 54 + 40) / 3.
+            let shares = [Metric::CpuSteal, Metric::CpuUser].map(|metric| series.value(metric, 0));
+            for (share, expected) in shares.into_iter().zip([140.0 / 3.0, 44.0]) {
+                assert!((share.unwrap() - expected).abs() < 1e-9, "{share:?} {text}");
+            }
+        }
+    }
+
     #[test]
     fn a_list_that_reaches_the_idle_tells_who_took_nothing() {
         let listed = format!(
             "{NEW}  2002 oracle    20   0  9.9g  1.1g  1.0g S   0.0   5.0   0:01.01 oracle\n"
         );
         assert_eq!(parse_series(&listed, true).value(Metric::KcompactdCpu, 0), Some(0.0));
+        let withheld = listed.replace("0.0 st", "46.0 st");
+        assert_eq!(parse_series(&withheld, false).value(Metric::CpuSteal, 0), Some(46.0));
         let since_boot = parse_series(&listed, false);
+        assert_eq!(since_boot.value(Metric::CpuSteal, 0), None);
         assert_eq!(since_boot.value(Metric::KswapdCpu, 0), None);
         assert_eq!(since_boot.value(Metric::CpuSystem, 0), None);
         assert_eq!(since_boot.value(Metric::Processes, 0), Some(1077.0));

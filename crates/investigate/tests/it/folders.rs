@@ -5,12 +5,13 @@ use std::fs;
 use hugewise_investigate::{Options, investigate};
 use tempfile::TempDir;
 
-fn count_sources(files: &[(&str, &str)]) -> usize {
+fn count_sources(files: &[(&str, &str)], from: Option<&str>) -> usize {
     let folder = TempDir::new().unwrap();
     for (name, text) in files {
         fs::write(folder.path().join(name), text).unwrap();
     }
-    let found = investigate(&[folder.path().to_owned()], &Options::default(), &|_| {});
+    let options = Options { from: from.map(str::to_owned), ..Options::default() };
+    let found = investigate(&[folder.path().to_owned()], &options, &|_| {});
     found.map_or(0, |found| found.sources.iter().filter(|source| source.from.is_some()).count())
 }
 
@@ -30,11 +31,13 @@ const QUIET: &str = "Nov 21 08:12:00 db1 kernel: a\nNov 21 08:12:09 db1 kernel: 
 #[test]
 fn a_folder_is_read_as_its_files_are_by_name() {
     for text in [TOP, SAR, PREFIXED] {
-        assert_eq!(count_sources(&[("x.txt", text)]), 1, "{text}");
+        assert_eq!(count_sources(&[("x.txt", text)], None), 1, "{text}");
     }
-    // Beside others, by what no other tool prints.
+    // Beside others, by what no other tool prints, on the day that somebody says.
     for text in [TOP, SAR] {
-        assert_eq!(count_sources(&[("x.txt", text), ("messages", QUIET)]), 2, "{text}");
+        let beside = [("x.txt", text), ("messages", QUIET)];
+        assert_eq!(count_sources(&beside, None), 1, "{text}");
+        assert_eq!(count_sources(&beside, Some("2025-11-21T00:00:00+00:00")), 2, "{text}");
     }
-    assert_eq!(count_sources(&[("x.txt", "all is well\n"), ("messages", QUIET)]), 1);
+    assert_eq!(count_sources(&[("x.txt", "all is well\n"), ("messages", QUIET)], None), 1);
 }

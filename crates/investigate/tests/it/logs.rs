@@ -340,7 +340,7 @@ fn words_before_the_first_time_are_read() {
          159375360 bytes for committing reserved memory.\n[taskcluster 2018-11-23 23:06:49.872Z] === \
          Task Finished ===\n[taskcluster 2018-11-23 23:06:49.876Z] Unsuccessful task run\n",
     );
-    assert_eq!(incident.verdict, IncidentVerdict::ServerFailed);
+    assert_eq!(incident.verdict, IncidentVerdict::OutOfMemory);
 }
 
 #[test]

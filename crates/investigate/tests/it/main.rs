@@ -20,6 +20,7 @@ mod logs;
 mod machine;
 mod oswatcher;
 mod page_sizes;
+mod pasted_logs;
 mod pasted_tools;
 mod stories;
 mod sysstat;

@@ -87,6 +87,14 @@ pub(super) static MEANINGS: MessageMeanings = &[
                 "mysqld_safe Number of processes running now: 0",
                 "mysqld_safe found the server gone, and started it again",
             ),
+            (
+                "mysqld_safe *process hanging, pid ",
+                "mysqld_safe found the server gone but for a process, which it killed",
+            ),
+            (
+                "Plugin 'InnoDB' registration as a STORAGE ENGINE failed",
+                "InnoDB gave up, and the server did not start",
+            ),
             ("mysqld got signal ", "the server crashed"),
             ("mariadbd got signal ", "the server crashed"),
             ("Assertion failure", "InnoDB found itself in error and ended the server"),

@@ -16,6 +16,13 @@ pub(super) static MEANINGS: MessageMeanings = &[
         ],
     ),
     (
+        ServerMessageKind::Failed,
+        &[(
+            "LOG:  terminating any other active server processes",
+            "PostgreSQL ended all sessions: one of its processes had crashed",
+        )],
+    ),
+    (
         ServerMessageKind::Started,
         &[("LOG:  database system is ready to accept connections", "PostgreSQL started")],
     ),

@@ -37,6 +37,9 @@ pub(super) static MEANINGS: MessageMeanings = &[
         ServerMessageKind::Failed,
         &[
             ("Out Of Memory allocating ", "Redis was refused memory and ended"),
+            ("Guru Meditation: *OUT OF MEMORY", "Redis was refused memory and ended"),
+            ("Redis * crashed by signal: ", "Redis crashed"),
+            ("Valkey * crashed by signal: ", "Redis crashed"),
             ("=== REDIS BUG REPORT START", "Redis crashed"),
             ("=== VALKEY BUG REPORT START", "Redis crashed"),
         ],

@@ -11,6 +11,9 @@ use crate::series::MarkKind;
 /// Bytes of a time before the words of a crash.
 const LONGEST_TIME: usize = 24;
 
+/// Seconds after which InnoDB ends the server, if it still can.
+const STANDS: u64 = 600;
+
 /// How far a start is: what is refused while it goes on keeps the server from starting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum StartPhase {
@@ -36,7 +39,8 @@ impl ServerLogReader {
             return self.push_mysql_message(message);
         }
         let own = line.strip_prefix("InnoDB: ").or_else(|| line.strip_prefix("InnoDB "));
-        if let Some(message) = own.or_else(|| find_crash(line)) {
+        let waits = || Some(line).filter(|line| line.starts_with("--Thread "));
+        if let Some(message) = own.or_else(|| find_crash(line)).or_else(waits) {
             return self.push_mysql_message(message);
         }
         let warns = |kind| kind == ServerMessageKind::WithoutHugePages;
@@ -46,6 +50,10 @@ impl ServerLogReader {
     }
 
     fn push_mysql_message(&mut self, message: &str) {
+        if let Some(seconds) = parse_semaphore_wait(message).filter(|wait| *wait >= STANDS) {
+            let what = format!("threads of InnoDB waited for each other for {seconds} s");
+            return self.record_event(Some(LogEvent::new(LogEventKind::ServerFailed, what)));
+        }
         let Some((kind, what)) = find_message_meaning(self.engine, message) else { return };
         // mysqld_safe starts a server again that was told to restart, too.
         let is_restart = self.run == ServerRun::Ended && message.starts_with("mysqld_safe ");
@@ -89,6 +97,16 @@ impl ServerLogReader {
             }
         }
     }
+}
+
+/// Seconds of `A long semaphore wait: --Thread 139 has waited at log0meb.cc line 1783 for 7988 seconds the
+/// semaphore:`.
+fn parse_semaphore_wait(message: &str) -> Option<u64> {
+    let (_, rest) = message.split_once(" has waited at ")?;
+    let (_, rest) = rest.split_once(" for ")?;
+    let (seconds, rest) = rest.split_once(" seconds")?;
+    let whole = seconds.split('.').next()?;
+    whole.parse().ok().filter(|_| rest.trim_start().starts_with("the semaphore"))
 }
 
 /// `mysqld got signal 6 ;` with the time that crashes have: `17:18:40 UTC - `, `261121 22:47:35 - `.

@@ -3,6 +3,7 @@
 use crate::event::{LogEvent, LogEventKind};
 use crate::readers::line_timestamp::LineTimestamp;
 use crate::readers::lines::split_csv_line;
+use hugewise_model::calendar::time_of_day;
 
 pub(super) const LEVELS: [&str; 8] = [
     "DEBUG:  ",
@@ -14,11 +15,15 @@ pub(super) const LEVELS: [&str; 8] = [
     "HINT:  ",
     "STATEMENT:  ",
 ];
+/// What follows the crash of a process.
+pub(super) const ENDS_SESSIONS: &str = "LOG:  terminating any other active server processes";
 /// Levels in csvlog and jsonlog.
 const SEVERITIES: [&str; 8] =
     ["DEBUG", "LOG", "INFO", "NOTICE", "WARNING", "ERROR", "FATAL", "PANIC"];
 /// Seconds of an fsync that are a wait for a disk.
 const LONG_FSYNC: f64 = 5.0;
+/// Bytes of a reason that is told.
+const LONGEST_REASON: usize = 160;
 /// The place of the message in a row of csvlog, two after its severity.
 const MESSAGE: usize = 13;
 
@@ -63,7 +68,11 @@ pub(super) fn split_at_level(line: &str) -> Option<(&str, &str)> {
     let known = LEVELS.iter().find(|level| message.starts_with(**level))?;
     // A user's name may hold a level and is chosen by whoever connects: two are not trusted.
     let quoted = has_level(message.get(known.len()..)?);
-    (!quoted && !prefix.ends_with(char::is_alphanumeric)).then_some((prefix, message))
+    // Some viewers write a clock of their own and no blank.
+    let at = prefix.len().saturating_sub(8);
+    let is_clock = || prefix.get(at..).and_then(time_of_day).is_some();
+    let is_apart = !prefix.ends_with(char::is_alphanumeric) || is_clock();
+    (!quoted && is_apart).then_some((prefix, message))
 }
 
 /// `LOG:  server process (PID 229) was terminated by signal 7: Bus error`, of the processes that
@@ -99,6 +108,14 @@ pub(super) fn parse_crash(message: &str) -> Option<LogEvent> {
     Some(LogEvent::new(LogEventKind::ServerFailed, what))
 }
 
+/// `PANIC:  could not fsync file "pg_wal/1": Input/output error`: the server ends itself.
+pub(super) fn parse_panic(message: &str) -> Option<LogEvent> {
+    let why = message.strip_prefix("PANIC:  ")?;
+    let why = why.get(..why.floor_char_boundary(LONGEST_REASON)).unwrap_or(why);
+    let what = format!("PostgreSQL ended itself, and all sessions with it (PANIC): {why}");
+    Some(LogEvent::new(LogEventKind::ServerFailed, what))
+}
+
 /// `LOG:  checkpoint complete: wrote 8192 buffers (50.0%); ...; write=269.9 s, sync=120.1 s,
 /// total=390.2 s; sync files=99, longest=60.5 s, average=1.2 s`: one file's fsync took a minute.
 pub(super) fn parse_checkpoint(message: &str) -> Option<LogEvent> {
@@ -121,7 +138,8 @@ fn parse_prefix_time(prefix: &str) -> Option<LineTimestamp> {
             let mut words = prefix.split(|letter: char| !letter.is_ascii_digit() && letter != '.');
             return words
                 .find(|word| word.len() == 14 && word.as_bytes().get(10) == Some(&b'.'))
-                .and_then(LineTimestamp::parse);
+                .and_then(LineTimestamp::parse)
+                .or_else(|| LineTimestamp::parse(prefix.trim()));
         }
         _ => return None,
     };

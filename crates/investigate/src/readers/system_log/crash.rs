@@ -17,6 +17,7 @@ const OOPS: &[&str] = &[
     "BUG: Unable to handle kernel ",
     "Unable to handle kernel ",
     "general protection fault, ",
+    "segment-related general protection fault: ",
     "general protection fault: ",
     "Oops: general protection fault",
     "Oops: Kernel access of bad area",

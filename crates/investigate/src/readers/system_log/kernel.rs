@@ -12,6 +12,8 @@ use crate::event::{LogEvent, LogEventKind};
 const WAIT: u64 = 0x10;
 const DIRECT_RECLAIM: u64 = 0x40_0000;
 const KSWAPD_RECLAIM: u64 = 0x200_0000;
+/// Ticks of a stall that somebody may notice: a second and more at 1,000 Hz.
+const LEAST_TICKS: u64 = 1000;
 /// The largest order for which it never gives up reclaim (include/linux/mmzone.h).
 const COSTLY_ORDER: u32 = 3;
 
@@ -156,6 +158,7 @@ fn parse_lockup(message: &str) -> Option<LogEvent> {
         .iter()
         .any(|begin| text.starts_with(begin))
         || (text.starts_with("CPU ") && text.contains(" hard LOCKUP "))
+        || (text.starts_with("Watchdog CPU:") && text.ends_with(" Hard LOCKUP"))
         || is_watchdog_of_other(text);
     let mut work = None;
     let words = if let Some(rest) = text.strip_prefix("BUG: soft lockup - CPU#") {
@@ -200,11 +203,28 @@ fn is_rcu_stall(text: &str) -> bool {
         " detected stall on CPU",
     ];
     let starved = text.starts_with("rcu_") && text.contains(" kthread starved for ");
-    (text.starts_with("INFO: rcu_") && stalled.iter().any(|words| text.contains(words))) || starved
+    let ticks = text
+        .split_once(" jiffies")
+        .and_then(|(before, _)| before.rsplit([' ', '=']).next()?.parse::<u64>().ok());
+    // What is expedited has a timeout of its own, on phones of 20 ms.
+    let is_long = ticks.is_none_or(|ticks| ticks >= LEAST_TICKS);
+    let told = text.starts_with("INFO: rcu_") && stalled.iter().any(|words| text.contains(words));
+    is_long && (told || starved)
 }
 
-/// `BUG: Bad page state in process oracle  pfn:...`, `... page map ...  pte:...`
+/// `BUG: Bad page state in process oracle  pfn:...`, `... page map ...  pte:...`; `MCE 0x1234: Killing
+/// mysqld:4711 due to hardware memory corruption`, since 4.17 `Memory failure: 0x1234: Sending SIGBUS
+/// to mysqld:4711 due to ...`.
 fn parse_bad_page(message: &str) -> Option<LogEvent> {
+    if let Some((before, _)) = message.split_once(" due to hardware memory corruption") {
+        let (_, task) = before.rsplit_once(": Killing ").or_else(|| before.rsplit_once(" to "))?;
+        let is_kernels = ["MCE: ", "MCE 0x", "Memory failure: 0x"];
+        return is_kernels.iter().any(|begin| message.starts_with(begin)).then(|| {
+            let (name, pid) = task.rsplit_once(':').unwrap_or((task, "?"));
+            let what = format!("the kernel killed {name} (pid {pid}): its memory was faulty");
+            LogEvent::new(LogEventKind::BadPage, what)
+        });
+    }
     let rest = message.strip_prefix("BUG: Bad ")?;
     let (what, rest) = rest.split_once(" in process ")?;
     if !matches!(what, "page state" | "page map" | "page cache") {

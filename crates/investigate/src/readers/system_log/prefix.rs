@@ -404,14 +404,18 @@ fn strip_uptime<'a>(tag: &str, message: &'a str) -> &'a str {
     }
 }
 
-/// Removes the task or processor that kernels with CONFIG_PRINTK_CALLER put before: `[ T4711]`.
+/// Removes the task or processor that kernels with CONFIG_PRINTK_CALLER put before: `[ T4711]`, and
+/// what phones have, `[3:  Binder:9343_3:22875]`.
 fn strip_caller(message: &str) -> &str {
     let caller = message.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let is_number =
+        |text: &str| !text.is_empty() && text.bytes().all(|digit| digit.is_ascii_digit());
     let is_caller = |inside: &str| {
-        let number = inside.trim().strip_prefix(['T', 'C']);
-        number.is_some_and(|number| {
-            !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit())
-        })
+        let of_phone = inside.split_once(':').zip(inside.rsplit_once(':'));
+        inside.trim().strip_prefix(['T', 'C']).is_some_and(is_number)
+            || of_phone.is_some_and(|((processor, rest), (_, pid))| {
+                rest.contains(':') && is_number(processor.trim()) && is_number(pid)
+            })
     };
     caller.filter(|(inside, _)| is_caller(inside)).map_or(message, |(_, rest)| rest.trim_start())
 }

@@ -163,6 +163,11 @@ fn what_the_kernel_says_of_memory_is_an_event() {
             "a processor did not even answer interrupts (hard lockup)",
         ),
         (
+            "Watchdog CPU:59 Hard LOCKUP",
+            LogEventKind::Lockup,
+            "a processor did not even answer interrupts (hard lockup)",
+        ),
+        (
             "watchdog: CPU3: Watchdog detected hard LOCKUP on cpu 2",
             LogEventKind::Lockup,
             "a processor did not even answer interrupts (hard lockup)",
@@ -171,6 +176,28 @@ fn what_the_kernel_says_of_memory_is_an_event() {
             "BUG: Bad page state in process oracle  pfn:12345",
             LogEventKind::BadPage,
             "the kernel found a bad page state in oracle: suspect memory or a driver",
+        ),
+        (
+            "Memory failure: 0x7f1c: Sending SIGBUS to mysqld:4711 due to hardware memory \
+                 corruption",
+            LogEventKind::BadPage,
+            "the kernel killed mysqld (pid 4711): its memory was faulty",
+        ),
+        (
+            "MCE: Killing mysqld:4711 due to hardware memory corruption fault at 7fd2",
+            LogEventKind::BadPage,
+            "the kernel killed mysqld (pid 4711): its memory was faulty",
+        ),
+        (
+            "segment-related general protection fault: beec [#2] PREEMPT SMP",
+            LogEventKind::Oops,
+            "the kernel found itself in error (oops): segment-related general protection fault: \
+                 beec [#2] PREEMPT SMP",
+        ),
+        (
+            "[3:  Binder:9343_3:22875] rcu: INFO: rcu_sched self-detected stall on CPU",
+            LogEventKind::Lockup,
+            "a processor stayed in the kernel so long that RCU stalled",
         ),
         (
             "HugeTLB: allocating 17410 of page size 2.00 MiB failed.  Only allocated 123 \
@@ -190,7 +217,7 @@ fn what_the_kernel_says_of_memory_is_an_event() {
             "Linux 5.14.0-362.el9.x86_64 started",
         ),
     ] {
-        let all = events(&format!("2026-11-21T22:47:35,000000+00:00 {message}\n"));
+        let all = events(&format!("[Sat Nov 21 22:47:35 2026] {message}\n"));
         assert_eq!(all, [(THEN * 1000, kind, words.to_owned())], "{message}");
     }
     let quiet = "\

@@ -21,6 +21,18 @@ pub(super) fn parse_service_kill(tag: &str, message: &str) -> Option<LogEvent> {
             let why = describe_reason(why);
             said(LogEventKind::UserspaceKill, format!("systemd-oomd killed {group}: {why}"))
         }
+        // Before 1.1, where it was told to leave the choice to the kernel (-k).
+        "earlyoom" if message.starts_with("Invoking oom killer") => {
+            let what = "earlyoom had the kernel kill a process: memory was low";
+            said(LogEventKind::UserspaceKill, what.to_owned())
+        }
+        "earlyoom"
+            if message.starts_with("Killing process ") && message.contains(" with signal ") =>
+        {
+            let name = message.split('\'').nth(1).unwrap_or("?");
+            let what = format!("earlyoom sent a signal to {name}: memory was low");
+            said(LogEventKind::UserspaceKill, what)
+        }
         "earlyoom" => {
             let (signal, rest) = message.strip_prefix("sending ")?.split_once(" to process ")?;
             let pid = rest.split(' ').next().unwrap_or_default();
@@ -33,6 +45,15 @@ pub(super) fn parse_service_kill(tag: &str, message: &str) -> Option<LogEvent> {
             )
         }
         "oomd" => parse_oomd_kill(message),
+        "kubelet" => {
+            let is_told = ["ust evict pod(s) to reclaim memory", "attempting to reclaim memory"]
+                .iter()
+                .any(|words| message.contains(words))
+                || message.contains("resourceName=\"memory\"")
+                    && message.contains("viction manager: ");
+            let what = "kubelet began to put pods out: the node was low on memory";
+            is_told.then(|| LogEvent::new(LogEventKind::UserspaceKill, what))
+        }
         "systemd" => parse_unit_kill(message),
         _ => None,
     }

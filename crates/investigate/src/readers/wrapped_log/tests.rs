@@ -44,8 +44,9 @@ fn whatever_stands_before_a_servers_lines_is_taken_off() {
         // 2^62 + 10 + 1795301255 and one more, by hand.
         if time.ends_with("35.5") { "400000006b021f91" } else { "400000006b021f92" }
     };
-    let forms: [(&str, Before<'_>); 14] = [
+    let forms: [(&str, Before<'_>); 15] = [
         ("docker compose", &|_, line| format!("db_1         | {line}")),
+        ("docker service", &|_, line| format!("db.1.76bikgr3bu48@node1    | {line}")),
         ("docker compose -t", &|time, line| format!("db-1  | {time}6789012Z {line}")),
         ("kubectl --prefix", &|_, line| format!("[pod/db-0/server] {line}")),
         ("stern", &|_, line| format!("db-0 server {line}")),

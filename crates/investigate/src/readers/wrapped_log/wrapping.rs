@@ -23,7 +23,7 @@ pub(super) type WrapperShape = Vec<Wrapper>;
 /// One form of what stands before a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wrapper {
-    /// `db-1  | text` of docker compose.
+    /// `db-1  | text` of docker compose, `db.1.76bikgr3bu48@node1    | text` of docker service.
     Compose,
     /// `[pod/db-0/postgres] text` of `kubectl logs --prefix`.
     Pod,
@@ -179,7 +179,9 @@ fn peel_compose(line: &str) -> Option<Peeled<'_>> {
     let (name, message) = line.split_once(" |")?;
     let message = if message.is_empty() { message } else { message.strip_prefix(' ')? };
     let name = name.trim_end();
-    is_name(name).then(|| named(name, message))
+    // `docker service logs` says on which node.
+    let (task, node) = name.split_once('@').unwrap_or((name, name));
+    (is_name(task) && is_name(node)).then(|| named(name, message))
 }
 
 fn peel_pod(line: &str) -> Option<Peeled<'_>> {

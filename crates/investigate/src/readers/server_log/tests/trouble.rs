@@ -22,6 +22,62 @@ fn what_a_start_of_mysql_is_refused_is_its_end() {
     assert_eq!(kinds(&[refused]), [refusal]);
 }
 
+#[test]
+fn a_server_that_ends_itself_has_failed() {
+    for (text, words) in [
+        (
+            "2026-11-21 22:47:35.250 UTC [27] PANIC:  could not fsync file \"pg_wal/1\": \
+             Input/output error\n",
+            "(PANIC): could not fsync file",
+        ),
+        (
+            "2020-06-29 07:36:20.435 UTC [34986] LOG:  terminating any other active server \
+             processes\n2020-06-29 07:36:20.440 UTC [34986] LOG:  all server processes terminated; \
+             reinitializing\n",
+            "PostgreSQL ended all sessions",
+        ),
+        (
+            "2026-11-21 22:47:35.000 UTC [1] LOG:  server process (PID 540) was terminated by \
+             signal 9: Killed\n2026-11-21 22:47:35.000 UTC [1] LOG:  terminating any other active \
+             server processes\n",
+            "a process of PostgreSQL was killed",
+        ),
+        (
+            "2024-09-10T18:36:09.625111Z 0 [Warning] [MY-012985] [InnoDB] A long semaphore \
+             wait:\n--Thread 134534324553280 has waited at log0meb.cc line 1783 for 7988 seconds \
+             the semaphore:\n",
+            "waited for each other for 7988 s",
+        ),
+        (
+            "11361:M 29 Aug 2024 19:35:05.570 # Redis 5.0.8.1 crashed by signal: 11\n",
+            "Redis crashed",
+        ),
+        (
+            "19660:M 03 Oct 04:29:34.071 # Guru Meditation: \"Redis aborting for OUT OF MEMORY\" \
+             #server.c:3829\n",
+            "refused memory and ended",
+        ),
+        // A viewer's clock without a blank behind it.
+        (
+            "21/11/2026 22:47:35LOG:  server process (PID 540) was terminated by signal 9: Killed\n",
+            "a process of PostgreSQL was killed",
+        ),
+        (
+            "2026-11-21  7:47:35 0 [ERROR] Plugin 'InnoDB' registration as a STORAGE ENGINE \
+             failed.\n",
+            "InnoDB gave up",
+        ),
+    ] {
+        let (_, all) = events(text);
+        let failed: Vec<&str> = all
+            .iter()
+            .filter(|(_, kind, _)| *kind == LogEventKind::ServerFailed)
+            .map(|(_, _, what)| what.as_str())
+            .collect();
+        assert!(failed.len() == 1 && failed[0].contains(words), "{text}: {all:?}");
+    }
+}
+
 /// MySQL 5.0 breaks its message over lines; 5.1 ends after an assertion.
 #[test]
 fn old_words_of_innodb_are_read() {

@@ -258,6 +258,20 @@ fn whoever_kills_before_the_kernel_is_named() {
             "earlyoom sent SIGTERM to java (pid 4711, 6000 MiB): memory was low",
         ),
         (
+            "kubelet[32406]",
+            "W0120 00:20:07.726836   32406 eviction_manager.go:332] eviction manager: attempting \
+             to reclaim memory",
+            LogEventKind::UserspaceKill,
+            "kubelet began to put pods out: the node was low on memory",
+        ),
+        (
+            "kubelet[911]",
+            "I0120 00:20:07.726836     911 eviction_manager.go:366] \"Eviction manager: must evict \
+             pod(s) to reclaim\" resourceName=\"memory\"",
+            LogEventKind::UserspaceKill,
+            "kubelet began to put pods out: the node was low on memory",
+        ),
+        (
             "systemd[1]",
             "a.service: A process of this unit has been killed by the OOM killer.",
             LogEventKind::UnitKilled,
@@ -279,6 +293,11 @@ fn whoever_kills_before_the_kernel_is_named() {
         let event = only_event(&format!("Nov 21 22:47:35 db7 {tag}: {message}\n"));
         assert_eq!((event.kind, event.what.as_str()), (kind, words), "{message}");
     }
+    let disk = "Nov 21 22:47:35 db7 kubelet[911]: W0120 00:20:07.726836 911 \
+                eviction_manager.go:332] eviction manager: attempting to reclaim imagefs\n";
+    assert_eq!(events(disk), []);
+    let safe = "Nov 21 22:47:35 db7 mysqld_safe[3265]: mysqld process hanging, pid 2457 - killed\n";
+    assert_eq!(only_event(safe).kind, LogEventKind::ServerFailed);
     let started = "Nov 21 22:47:35 db7 systemd[1]: Started systemd-oomd.service - Userspace \
                    Out-Of-Memory (OOM) Killer.\n";
     assert_eq!(events(started), []);
