@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use similar::TextDiff;
 
-use crate::judge::{Correction, judge_text};
+use crate::judge::{Correction, JudgedManifest, judge_text};
 use crate::judge_container::WantedResources;
 use crate::node::NodeFacts;
 use crate::yaml::{YamlContent, YamlNode};
@@ -14,20 +14,23 @@ use crate::yaml::{YamlContent, YamlNode};
 const MOST_ROUNDS: usize = 4;
 
 /// The corrected manifest; `None` where nothing can be corrected in it.
-pub(crate) fn correct_manifest(text: &str, node: Option<&NodeFacts>) -> Option<String> {
-    let mut corrected = text.to_owned();
+pub(crate) fn correct_manifest(
+    text: &str,
+    judged: JudgedManifest,
+    node: Option<&NodeFacts>,
+) -> Option<String> {
+    let (mut corrected, mut corrections) = (text.to_owned(), judged.corrections);
     for _ in 0..MOST_ROUNDS {
-        let Ok(judged) = judge_text(&corrected, node) else { return None };
-        let mut edits = Vec::new();
-        for correction in &judged.corrections {
-            edits.extend(ManifestEditor { text: &corrected }.edit(correction).unwrap_or_default());
-        }
+        let editor = ManifestEditor { text: &corrected };
+        let edits = corrections.iter().filter_map(|correction| editor.edit(correction));
+        let edits: Vec<TextEdit> = edits.flatten().collect();
         if edits.is_empty() {
             break;
         }
         corrected = apply_edits(&corrected, edits)?;
+        corrections = judge_text(&corrected, node).ok()?.corrections;
     }
-    (corrected != text && judge_text(&corrected, node).is_ok()).then_some(corrected)
+    (corrected != text).then_some(corrected)
 }
 
 /// `patch -p0` and `git apply -p0` take it.

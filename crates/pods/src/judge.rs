@@ -16,8 +16,9 @@ use crate::template::TemplateMask;
 use crate::workload::{Workload, list_objects, read_workload};
 use crate::yaml::{self, LARGEST_MANIFEST, ManifestError, YamlNode};
 
-/// Containers of one manifest: more make it no manifest of people.
-const MOST_CONTAINERS: usize = 2000;
+/// Containers and servers of one manifest: more make it no manifest of people.
+const MOST_CONTAINERS: usize = 20_000;
+const MOST_SERVERS: usize = 400;
 
 /// A report and what would make it better.
 pub(crate) struct JudgedManifest {
@@ -45,16 +46,18 @@ pub(crate) fn judge_text(
     let objects = list_objects(&yaml::read_documents(&mask)?);
     let maps = ConfigMaps::read(&objects);
     let mut judged = JudgedManifest { report: PodReport::default(), corrections: Vec::new() };
-    let mut containers = 0;
+    let (mut containers, mut servers) = (0, 0);
     for object in &objects {
         let workloads = read_workload(object, &maps).into_iter();
-        let workloads: Vec<Workload> = workloads.chain(read_operated(object, &maps)).collect();
-        containers += workloads.iter().map(|workload| workload.containers.len()).sum::<usize>();
-        if containers > MOST_CONTAINERS {
-            let what = format!("more than {MOST_CONTAINERS} containers up to here");
-            return Err(ManifestError::at_line(object.line, what));
+        for workload in workloads.chain(read_operated(object, &maps)) {
+            containers += workload.containers.len();
+            servers += judged.add_workload(&workload, node, MOST_SERVERS - servers);
+            if containers > MOST_CONTAINERS || servers >= MOST_SERVERS {
+                let what =
+                    format!("more than {MOST_SERVERS} servers or {MOST_CONTAINERS} containers");
+                return Err(ManifestError::at_line(object.line, what));
+            }
         }
-        workloads.iter().for_each(|workload| judged.add_workload(workload, node));
     }
     let lines = mask.whole_lines().take(MOST_QUESTIONS);
     judged.report.questions =
@@ -66,11 +69,21 @@ pub(crate) fn judge_text(
 const MOST_QUESTIONS: usize = 10;
 
 impl JudgedManifest {
-    fn add_workload(&mut self, workload: &Workload, node: Option<&NodeFacts>) {
+    /// Judges the servers of a workload, up to `most` of them, and counts them.
+    fn add_workload(
+        &mut self,
+        workload: &Workload,
+        node: Option<&NodeFacts>,
+        most: usize,
+    ) -> usize {
+        let mut servers = 0;
         let mut findings = Vec::new();
         let mut reports = Vec::new();
         let mut pod = PodPages::default();
         for container in &workload.containers {
+            if servers >= most {
+                break;
+            }
             let JudgedContainer { report, wanted, needed } =
                 judge_container(workload, container, node);
             let made_by = container.made_by.as_ref();
@@ -79,6 +92,7 @@ impl JudgedManifest {
                 let parent = Rc::clone(&container.resources.parent);
                 self.corrections.push(Correction::Resources { parent, wanted });
             }
+            servers += usize::from(report.server.is_some());
             pod.add_container(container.is_init, &report.limits, &needed);
             reports.push(report);
         }
@@ -104,6 +118,7 @@ impl JudgedManifest {
             findings,
             containers: reports,
         });
+        servers
     }
 
     /// Volumes of huge pages: the kubelet mounts them only where the pod names their size.

@@ -203,7 +203,9 @@ impl ContainerJudge<'_> {
             HugePageMode::Try | HugePageMode::Must | HugePageMode::Raises if !is_refused => {
                 if demands.is_empty() {
                     self.report.fate = Fate::Unknown;
-                    self.report.questions.push(missing_size(instance));
+                    if self.report.questions.is_empty() {
+                        self.report.questions.push(missing_size(instance));
+                    }
                     return;
                 }
                 let setting = instance
@@ -418,7 +420,8 @@ impl ContainerJudge<'_> {
             self.report.fate = Fate::NotStarted;
             self.report.fate_without_reservations = None;
         }
-        let matters = self.asking.is_some() || resources.has_huge_pages();
+        let is_unknown = self.report.fate == Fate::Unknown;
+        let matters = self.asking.is_some() || is_unknown || resources.has_huge_pages();
         for (_, unclear) in resources.unclear.iter().filter(|_| matters) {
             if let UnclearAmount::Open(template) = unclear {
                 self.report.questions.push(template.clone());

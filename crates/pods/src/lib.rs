@@ -10,6 +10,7 @@ mod images;
 mod judge;
 mod judge_container;
 mod node;
+mod node_pool;
 mod operators;
 mod quantity;
 mod report;
@@ -24,6 +25,7 @@ mod yaml;
 mod tests;
 
 pub use node::{NodeFacts, NodePoolFacts};
+pub use node_pool::{NodePlatform, render_node_pool};
 pub use report::{
     ContainerReport, Fate, PodDemand, PodFinding, PodReport, PodServer, WorkloadReport,
 };
@@ -37,10 +39,11 @@ pub fn judge_manifest(
     text: &str,
     node: Option<&NodeFacts>,
 ) -> Result<PodReport, ManifestError> {
-    let mut report = judge::judge_text(text, node)?.report;
+    let mut judged = judge::judge_text(text, node)?;
+    let mut report = std::mem::take(&mut judged.report);
     report.file = file.to_owned();
     report.node = node.cloned();
-    report.diff = correct::correct_manifest(text, node)
+    report.diff = correct::correct_manifest(text, judged, node)
         .map(|corrected| correct::unified_diff(file, text, &corrected));
     Ok(report)
 }

@@ -17,6 +17,8 @@ pub struct PodReport {
     pub questions: Vec<(u64, String)>,
     /// The corrected manifest, as a unified diff.
     pub diff: Option<String>,
+    /// What nodes need, where a platform was named.
+    pub node_pool: Option<String>,
 }
 
 /// What becomes of the pods of one object.

@@ -6,7 +6,9 @@ fn judge(text: &str) -> PodReport {
 
 /// The manifest after the diff that the report has, as `patch` would write it.
 fn corrected(text: &str) -> String {
-    correct::correct_manifest(text, None).unwrap_or_else(|| panic!("nothing to correct in\n{text}"))
+    let judged = judge::judge_text(text, None).unwrap();
+    let corrected = correct::correct_manifest(text, judged, None);
+    corrected.unwrap_or_else(|| panic!("nothing to correct in\n{text}"))
 }
 
 /// A public report: `shared_memory_size_in_huge_pages` is 556, the limit 1Gi, and 2,048 pages stayed
@@ -261,3 +263,41 @@ fn each_operator_has_its_own_form() {
         assert!(!report.has_questions(), "{text}{report:#?}");
     }
 }
+
+/// Three pods may share a node; with required anti-affinity, one runs there.
+#[test]
+fn a_node_needs_what_its_pods_may_need_at_once() {
+    let pages = |text: &str, platform| {
+        let text = render_node_pool(&judge(text), platform).unwrap();
+        let number = |line: &str| {
+            let digits: String = line.chars().filter(char::is_ascii_digit).collect();
+            digits.parse::<u64>().unwrap()
+        };
+        let line = text.lines().rfind(|line| line.contains("nr_hugepages"));
+        number(line.unwrap())
+    };
+    let three = pages(SHORT, NodePlatform::Kubespray);
+    let alone = SHORT.replace(
+        "    spec:\n",
+        "    spec:\n      affinity:\n        \
+        podAntiAffinity:\n          requiredDuringSchedulingIgnoredDuringExecution:\n          - \
+        {topologyKey: kubernetes.io/hostname}\n",
+    );
+    assert_eq!(three, 3 * pages(&alone, NodePlatform::Kubespray));
+    assert_eq!(three, pages(SHORT, NodePlatform::Talos));
+    let gke = render_node_pool(&judge(SHORT), NodePlatform::Gke).unwrap();
+    assert!(gke.contains(&format!("  hugepageConfig:\n    hugepage_size2m: {three}\n")), "{gke}");
+    for platform in NodePlatform::ALL {
+        let text = render_node_pool(&judge(SHORT), platform).unwrap();
+        assert!(text.contains(&three.to_string()), "{text}");
+        let is_yaml = !matches!(platform, NodePlatform::Eks | NodePlatform::Bottlerocket);
+        if is_yaml {
+            let mask = template::TemplateMask::new(&text);
+            assert!(yaml::read_documents(&mask).is_ok(), "{text}");
+        }
+    }
+}
+
+mod engines;
+mod hostile;
+mod nodes;

@@ -139,6 +139,8 @@ pub(crate) fn read_documents(mask: &TemplateMask<'_>) -> Result<Vec<Rc<YamlNode>
 
 struct OpenCollection {
     start: Marker,
+    /// The same in bytes.
+    offset: usize,
     anchor: usize,
     kind: OpenKind,
 }
@@ -175,7 +177,8 @@ impl TreeBuilder<'_> {
             Event::Scalar(text, style, anchor, _) => {
                 let is_plain = style == ScalarStyle::Plain;
                 let content = YamlContent::Scalar { text: text.into_owned(), is_plain };
-                return self.finish_node(content, anchor, span);
+                let offset = self.lines.offset_of(&self.mask.masked, span.start);
+                return self.finish_node(content, anchor, span.start, (offset, span.end));
             }
             Event::SequenceStart(anchor, _) => (anchor, OpenKind::Sequence(Vec::new())),
             Event::MappingStart(anchor, _) => {
@@ -191,29 +194,32 @@ impl TreeBuilder<'_> {
             let line = line_number(span.start.line());
             return Err(ManifestError::at_line(line, format!("nested over {DEEPEST} levels deep")));
         }
-        self.open.push(OpenCollection { start: span.start, anchor, kind });
+        let offset = self.lines.offset_of(&self.mask.masked, span.start);
+        self.open.push(OpenCollection { start: span.start, offset, anchor, kind });
         Ok(())
     }
 
     fn close_collection(&mut self, span: Span) -> Result<(), ManifestError> {
-        let Some(OpenCollection { start, anchor, kind }) = self.open.pop() else { return Ok(()) };
-        let masked = &self.mask.masked;
-        let is_flow = masked.as_bytes().get(self.lines.offset_of(masked, start)) == Some(&b'{');
+        let Some(OpenCollection { start, offset, anchor, kind }) = self.open.pop() else {
+            return Ok(());
+        };
+        let is_flow = self.mask.masked.as_bytes().get(offset) == Some(&b'{');
         let content = match kind {
             OpenKind::Sequence(items) => YamlContent::Sequence(items),
             OpenKind::Mapping(entries, ..) => YamlContent::Mapping { entries, is_flow },
         };
-        self.finish_node(content, anchor, Span::new(start, span.end))
+        self.finish_node(content, anchor, start, (offset, span.end))
     }
 
     fn finish_node(
         &mut self,
         content: YamlContent,
         anchor: usize,
-        span: Span,
+        start: Marker,
+        (offset, end): (usize, Marker),
     ) -> Result<(), ManifestError> {
-        let offset = |marker: Marker| self.lines.offset_of(&self.mask.masked, marker);
-        let bytes = (offset(span.start), offset(span.end).max(offset(span.start)));
+        let end = self.lines.offset_of(&self.mask.masked, end);
+        let bytes = (offset, end.max(offset));
         let size = match &content {
             YamlContent::Scalar { text, .. } => 1 + text.len() / BYTES_A_NODE,
             YamlContent::Sequence(items) => sum_sizes(items.iter()),
@@ -223,12 +229,12 @@ impl TreeBuilder<'_> {
         };
         let is_scalar = matches!(content, YamlContent::Scalar { .. });
         let template = is_scalar.then(|| self.mask.template_in(bytes)).flatten();
-        let line = line_number(span.start.line());
+        let line = line_number(start.line());
         let node = Rc::new(YamlNode {
             content,
             span: bytes,
             line,
-            column: span.start.col(),
+            column: start.col(),
             is_shared: anchor != 0,
             template,
             size,
@@ -281,21 +287,43 @@ fn line_number(line: usize) -> u64 {
 }
 
 /// Where each line begins. The parser's own index drifts behind comments that are not ASCII.
-struct LineStarts(Vec<usize>);
+struct LineStarts {
+    starts: Vec<usize>,
+    /// Line, column and byte that were asked for last: a line may be as long as the file.
+    last: (usize, usize, usize),
+}
 
 impl LineStarts {
     fn new(text: &str) -> Self {
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
-        Self(std::iter::once(0).chain(breaks.map(|(at, _)| at + 1)).collect())
+        let starts = std::iter::once(0).chain(breaks.map(|(at, _)| at + 1)).collect();
+        Self { starts, last: (1, 0, 0) }
     }
 
-    fn offset_of(&self, text: &str, marker: Marker) -> usize {
-        let Some(start) = self.0.get(marker.line().saturating_sub(1)).copied() else {
+    fn offset_of(&mut self, text: &str, marker: Marker) -> usize {
+        let Some(start) = self.starts.get(marker.line().saturating_sub(1)).copied() else {
             return text.len();
         };
-        let line = text.get(start..).unwrap_or_default();
-        let column = line.char_indices().nth(marker.col()).map_or(line.len(), |(at, _)| at);
-        start.saturating_add(column)
+        let (line, column, offset) = self.last;
+        let (column, offset) = if line == marker.line() { (column, offset) } else { (0, start) };
+        let moved = marker.col().abs_diff(column);
+        let mut passed = 0;
+        let mut length = |signs: &mut dyn Iterator<Item = char>| -> usize {
+            let on_line = signs.take(moved).take_while(|sign| *sign != '\n');
+            on_line.inspect(|_| passed += 1).map(char::len_utf8).sum()
+        };
+        let offset = if marker.col() >= column {
+            offset + length(&mut text.get(offset..).unwrap_or_default().chars())
+        } else {
+            offset - length(&mut text.get(..offset).unwrap_or_default().chars().rev())
+        };
+        // A marker behind the end of its line is no place to count from.
+        if passed != moved {
+            self.last = (0, 0, 0);
+            return offset;
+        }
+        self.last = (marker.line(), marker.col(), offset);
+        offset
     }
 }
 

@@ -26,6 +26,8 @@ json_view! {
         questions: Vec<QuestionJson> = report.questions.iter().map(QuestionJson::from).collect(),
         /// The corrected manifest as a unified diff; null where there is nothing to correct.
         diff: Option<String> = report.diff.clone(),
+        /// What nodes need, as the platform of --for takes it; null without it.
+        node_pool: Option<String> = report.node_pool.clone(),
     }
 }
 

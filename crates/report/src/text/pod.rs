@@ -10,6 +10,9 @@ use crate::plain::escape_line;
 use crate::screen::{Screen, Spans};
 
 pub(crate) fn write(screen: &mut Screen<'_>, report: &PodReport) -> io::Result<()> {
+    if let Some(node_pool) = &report.node_pool {
+        return node_pool.lines().try_for_each(|line| screen.write_line(&line.into()));
+    }
     for workload in &report.workloads {
         write_workload(screen, report, workload)?;
     }
