@@ -70,7 +70,7 @@ fn names_program_file(word: &str, program: &str) -> bool {
 
 /// Whether the command's own name, behind assignments and words like `exec`, is the program's.
 fn runs_program(words: &[&str], program: &str) -> bool {
-    let own = |word: &&str| {
+    let is_own = |word: &&str| {
         let is_option = word.starts_with('-') || word.bytes().all(|byte| byte.is_ascii_digit());
         let is_assignment = word.split_once('=').is_some_and(|(name, _)| {
             name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
@@ -80,7 +80,7 @@ fn runs_program(words: &[&str], program: &str) -> bool {
     let bare = |word: &str| word.trim_matches(['"', '\'']).to_owned();
     // What `su -c` and `sh -c` are given is a command.
     let given = words.iter().position(|word| *word == "-c").map(|at| at + 1);
-    let first = words.iter().position(|word| own(&word));
+    let first = words.iter().position(is_own);
     [first, given].into_iter().flatten().any(|at| {
         let is_program = words.get(at).is_some_and(|word| bare(word) == program);
         let next = words.get(at + 1).map(|word| bare(word)).unwrap_or_default();
