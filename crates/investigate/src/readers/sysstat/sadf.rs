@@ -70,7 +70,11 @@ pub fn read(stream: &mut dyn Read, source: &str) -> Result<Vec<Series>, FileRefu
         _ => return Err(FileRefused("is neither XML nor JSON".into())),
     };
     if hosts.hosts.is_empty() {
-        return Err(FileRefused("is not what sadf prints: no host is named in it".into()));
+        return Err(FileRefused(
+            "names no host: of what sysstat's tools print as a document, sadf's -x, -j, -d and -p \
+             are read"
+                .into(),
+        ));
     }
     let left_out = hosts.left_out;
     let mut series: Vec<Series> = hosts.hosts.into_iter().map(SadfHost::into_series).collect();
