@@ -40,6 +40,9 @@ _hugewise() {
             hugewise,plan)
                 cmd="hugewise__subcmd__plan"
                 ;;
+            hugewise,pod)
+                cmd="hugewise__subcmd__pod"
+                ;;
             hugewise,record)
                 cmd="hugewise__subcmd__record"
                 ;;
@@ -101,7 +104,7 @@ _hugewise() {
 
     case "${cmd}" in
         hugewise)
-            opts="-v -h -V --root --format --fail-on --instance --also --host-namespaces --connect --verbose --color --help --version check capture collect size plan apply undo verify investigate report record lab run serve watch rules completions"
+            opts="-v -h -V --root --format --fail-on --instance --also --host-namespaces --connect --verbose --color --help --version check capture collect size plan apply undo verify investigate report record lab pod run serve watch rules completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -829,6 +832,36 @@ _hugewise() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "text json shell ansible cloud-init" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        hugewise__subcmd__pod)
+            opts="-h --node --for --format --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --node)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --for)
+                    COMPREPLY=($(compgen -W "openshift gke aks eks bottlerocket talos kubespray" -- "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 --color)

@@ -54,6 +54,7 @@ complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "investigate" -d '
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "report" -d 'Write one page that you can mail: what is wrong, the plan, the sizing, past incidents'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "record" -d 'Record this host every second, so that a freeze can be explained afterwards'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "lab" -d 'Measure what page size does to page tables, logins, sorts and access on this host'
+complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "pod" -d 'Say what becomes of a Kubernetes manifest\'s huge pages, and correct it'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "run" -d 'Start a program with its private memory on huge pages'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "serve" -d 'Serve Prometheus metrics, a live dashboard and a JSON API'
 complete -c hugewise -n "__fish_hugewise_needs_command" -f -a "watch" -d 'Watch pools, instances, page tables and findings in the terminal, live or recorded'
@@ -387,6 +388,20 @@ never\t'Never'"
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -l plan -d 'Only show what the experiment would do and need'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -s y -l yes -d 'Don\'t ask before changing pools or switches'
 complete -c hugewise -n "__fish_hugewise_using_subcommand lab; and __fish_seen_subcommand_from workload" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c hugewise -n "__fish_hugewise_using_subcommand pod" -l node -d 'Judge for this node: a capture of it, or a folder like its root' -r -F
+complete -c hugewise -n "__fish_hugewise_using_subcommand pod" -l for -d 'Print what a node needs for these pods, to copy: for OpenShift, GKE, AKS, EKS, Bottlerocket, Talos or Kubespray' -r -f -a "openshift\t''
+gke\t''
+aks\t''
+eks\t''
+bottlerocket\t''
+talos\t''
+kubespray\t''"
+complete -c hugewise -n "__fish_hugewise_using_subcommand pod" -l format -d 'Text for people with the correction as a diff, or JSON for programs' -r -f -a "text\t'For people'
+json\t'For programs'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand pod" -l color -d 'When to colour text' -r -f -a "auto\t'On a terminal, unless NO_COLOR is set or TERM is dumb'
+always\t'Always'
+never\t'Never'"
+complete -c hugewise -n "__fish_hugewise_using_subcommand pod" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l pages -d 'Transparent huge pages (thp), or the pool of 2M or 1G pages' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l need -d 'Don\'t start the program unless this much fits in the pool' -r
 complete -c hugewise -n "__fish_hugewise_using_subcommand run" -l runs -d 'With --compare: runs of each kind, after a warm-up run' -r
