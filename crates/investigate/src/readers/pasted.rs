@@ -6,6 +6,7 @@
 
 mod clean;
 mod log_lines;
+mod old_top;
 mod process_table;
 mod sections;
 mod times;

@@ -100,9 +100,9 @@ impl Pass {
                 place("%CPU").zip(place("COMMAND")).map(|(share, command)| PassColumns {
                     share,
                     command,
-                    used: place("TIME+"),
+                    used: place("TIME+").or_else(|| place("TIME")),
                     owner: place("USER"),
-                    memory: [place("VIRT"), place("RES")],
+                    memory: [place("VIRT").or_else(|| place("SIZE")), place("RES")],
                 });
         }
     }

@@ -1,6 +1,6 @@
 //! What is left of a top or a ps: rows below their headings, without the lines that say when.
 
-use super::format_moment;
+use super::{format_moment, old_top};
 use crate::Moment;
 use crate::readers::ps::PsTable;
 use crate::readers::top::{Pass, is_of_busybox};
@@ -15,6 +15,9 @@ pub(super) fn render_headed_top(lines: &[String], began: Moment) -> Option<(Stri
         let time = lines.get(from).and_then(|line| line.split_ascii_whitespace().nth(2));
         let whole = format!("{day} {}\n{}", time.unwrap_or("00:00:00"), text(from));
         return Some((whole, "has times of day and no date"));
+    }
+    if let Some((time, modern)) = old_top::modernize(lines) {
+        return Some((format!("{day} {time}\n{modern}"), "has times of day and no date"));
     }
     let from = find_headless_top(lines)?;
     // What uptime prints is top's first line.

@@ -144,8 +144,12 @@ mod tests {
     const BANNER: &str = "Linux 6.1.0 (db1) \t05/10/2024 \t_x86_64_\t(2 CPU)\n\n";
     const REPORT: &str = "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n\
         \x20          1.02    0.00    2.04   96.94    0.00    0.00\n\n\
-        Device            r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz     w/s  aqu-sz  %util\n\
-        sda             10.00    100.00     0.00   0.00  900.00    10.00    0.00   40.02 100.00\n\n";
+Device            r/s     rkB/s   rrqm/s  %rrqm r_await rareq-sz     w/s     wkB/s   wrqm/s  \
+        %wrqm w_await wareq-sz     d/s     dkB/s   drqm/s  %drqm d_await dareq-sz     f/s f_await  \
+        aqu-sz  %util\n\
+        sda             10.00    100.00     0.00   0.00  900.00    10.00    1.00      4.00     0.00   \
+        0.00   10.00     4.00    0.00      0.00     0.00   0.00    0.00     0.00    0.00    0.00   \
+        40.02 100.00\n\n";
     const KERNEL: &str = "[  910.062934] INFO: task jbd2:1 blocked for more than 120 seconds.\n";
 
     fn read(text: &str) -> Option<Vec<Series>> {
