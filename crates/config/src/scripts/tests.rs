@@ -499,8 +499,8 @@ fn what_comes_before_a_server_may_run_as_root() {
     assert_eq!([found(""), found("PermissionsStartOnly=true\n")], [0, 1]);
 }
 
-/// A package's script without `.sh` in its name, as Percona's ps_mysqld_helper is one; and the stages
-/// of elemental and Kairos.
+/// A package's script without `.sh` in its name, as Percona's ps_mysqld_helper is one; and the
+/// stages of elemental and Kairos.
 #[test]
 fn scripts_of_packages_and_stages_are_read() {
     let file = "/usr/lib/systemd/system/allocator.service";

@@ -201,8 +201,9 @@ impl BootScriptScan<'_, '_> {
         }
     }
 
-    /// Whether what it starts writes a pool or THP's switch, and which services it starts besides: a
-    /// unit that is passed over starts those all the same. A link in a folder of wants is followed.
+    /// Whether what it starts writes a pool or THP's switch, and which services it starts besides:
+    /// a unit that is passed over starts those all the same. A link in a folder of wants is
+    /// followed.
     fn scan_unit(&mut self, path: &str, verdict: ConditionVerdict) -> (bool, Vec<String>) {
         let Some(bytes) = self.read_once(path, false) else { return (false, Vec::new()) };
         let of_start = |one: &unit::UnitAssignment| {
@@ -261,8 +262,8 @@ impl BootScriptScan<'_, '_> {
         (any, pulls)
     }
 
-    /// Whether the program of a command is a small script, which a package may bring, too: its first
-    /// two bytes make it one, whatever its name (execve(2)).
+    /// Whether the program of a command is a small script, which a package may bring, too: its
+    /// first two bytes make it one, whatever its name (execve(2)).
     fn is_packaged_script(&self, command: &str) -> bool {
         let program = program_of(command);
         let is_absolute = program.starts_with('/') && !program.contains(['$', '%']);

@@ -1,4 +1,4 @@
-//! PostgreSQL and what is built from it. Version 9.4 brought `huge_pages`; older ones can have none.
+//! PostgreSQL and what is built from it. Version 9.4 brought `huge_pages`; older ones have none.
 
 pub mod conf;
 pub mod control;

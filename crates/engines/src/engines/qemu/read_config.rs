@@ -154,7 +154,8 @@ mod tests {
                 "-m",
                 "size=4096M",
                 "-object",
-                "qom-type=memory-backend-file,id=mem0,mem-path=/dev/hugepages,prealloc=on,size=4096M",
+                "qom-type=memory-backend-file,id=mem0,mem-path=/dev/hugepages,prealloc=on,\
+                 size=4096M",
                 "-numa",
                 "memdev=mem0"
             ]
