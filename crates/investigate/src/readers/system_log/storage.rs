@@ -16,6 +16,10 @@ type StorageWords = (&'static [&'static str], &'static str);
 /// A request was given up after its time, 30 seconds as a rule, or its driver asks in vain.
 const TIMEOUTS: &[StorageWords] = &[
     (&["nvme nvme", ": I/O ", " timeout, "], "nvme "),
+    (&["nvme nvme", ": I/O tag ", " timeout"], "nvme "),
+    (&["nvme nvme", ": queue ", ": timeout request "], "nvme "),
+    (&["nvme nvme", ": starting error recovery"], "nvme "),
+    (&["block nvme", ": no usable path - requeuing I/O"], "block "),
     (&["nvme nvme", ": controller is down; will reset"], "nvme "),
     (&["sd ", " timing out command, waited "], "["),
     (&["sd ", " task abort"], "["),
