@@ -165,7 +165,8 @@ fn find_refused_segment(
     let least =
         estimate.rest.get() / 100 * u64::from(100_u8.saturating_sub(estimate.error_percent));
     let missing = estimate.rest.saturating_sub(held);
-    (held.get() < least).then(|| Segment {
+    let is_refused = held.get() < least && missing >= smallest_refusal(machine, page);
+    is_refused.then(|| Segment {
         kind: SegmentKind::Private,
         name: REST.into(),
         size: missing,
@@ -195,6 +196,23 @@ pub(super) fn reserved_heap(
         if mapping.start <= end && mapping.end > end && mapping.start >= start {
             end = mapping.end;
         }
+/// The least that a start can have been refused. It asks in turn for what the pool has left: what
+/// did not fit is larger than all that it got afterwards. Less than that is the estimate's error.
+fn smallest_refusal(machine: &JvmParameters<'_>, largest: PageSize) -> Bytes {
+    let refusals_of = |page: PageSize| {
+        let mut later = 0_u64;
+        let stretches = demand::start_stretches(machine, largest, page).unwrap_or_default();
+        let smallest = stretches.iter().rev().filter_map(|stretch| {
+            let fits_behind = later;
+            later = later.saturating_add(stretch.pages);
+            (stretch.pages > fits_behind).then_some(PageCount(stretch.pages))
+        });
+        smallest.min().map(|pages| pages.to_bytes(page))
+    };
+    let pages = [largest, PageSize::MIB_2];
+    pages.into_iter().filter_map(refusals_of).min().unwrap_or_default()
+}
+
     }
     let reserved = Bytes(end.saturating_sub(start));
     let by_memory = machine.memory.zip(machine.largest_heap_by_memory());

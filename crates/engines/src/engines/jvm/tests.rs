@@ -276,6 +276,26 @@ fn what_was_refused_beside_the_heap_makes_it_partly() {
     assert_eq!(pages(&instance), [(PageSize::GIB_1, 1), (PageSize::MIB_2, 136)]);
 }
 
+/// A start asks for these in turn: one that was refused a table of 4 MiB had no room for the bitmaps
+/// of 22 MiB that it asked for afterwards.
+#[test]
+fn less_than_a_start_can_be_refused_is_the_error_of_the_estimate() {
+    let command = "java -XX:+UseG1GC -XX:+UseLargePages -Xms1303m -Xmx1303m Main";
+    let use_beside = |sizes: &[u64]| {
+        let place = |(at, size): (u64, &u64)| {
+            mapping(0x7fdf_0000_0000 + (at << 32), *size, HUGE, PageSize::MIB_2)
+        };
+        let beside = (0..).zip(sizes).map(place);
+        let heap = mapping(0xae80_0000, 1304, HUGE, PageSize::MIB_2);
+        let process = java(7, command, std::iter::once(heap).chain(beside).collect());
+        only(process, &MapSource::new()).huge_pages
+    };
+    assert_eq!(use_beside(&[240, 4, 4, 4, 22, 22]), HugePageUse::All);
+    assert_eq!(use_beside(&[240, 4, 4, 22, 22]), HugePageUse::All);
+    assert_eq!(use_beside(&[240, 4, 4, 4, 22]), HugePageUse::Partly);
+    assert_eq!(use_beside(&[240]), HugePageUse::Partly);
+}
+
 /// On base pages what a heap has not taken yet is reserved behind what it has.
 #[test]
 fn a_heap_that_nobody_told_its_size_has_it_reserved() {
