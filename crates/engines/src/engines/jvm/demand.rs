@@ -258,6 +258,9 @@ impl JvmPageLayout {
         collector: GarbageCollector,
         flags: &Flags,
     ) -> Vec<u64> {
+        if !flags.takes_tables(self.release) {
+            return Vec::new();
+        }
         // A byte for each card of the heap; a bit for each place where an object may begin.
         let alignment =
             flags.size_value("ObjectAlignmentInBytes").map_or(8, Bytes::get).clamp(8, 256);

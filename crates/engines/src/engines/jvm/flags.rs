@@ -122,7 +122,13 @@ impl Flags {
     pub(super) fn uses_system_v(&self, release: Option<u32>) -> bool {
         let has_kinds = release.is_none_or(|release| release <= LAST_WITH_KINDS);
         (self.is_on("UseSHM") && !self.is_on("UseHugeTLBFS") && has_kinds)
-            || self.is_on(OPENJ9_LARGE_PAGES)
+            || !self.takes_tables(release)
+    }
+
+    /// Whether the collector's tables are on large pages, too: not of OpenJ9, nor up to release 6.
+    pub(super) fn takes_tables(&self, release: Option<u32>) -> bool {
+        !self.is_on(OPENJ9_LARGE_PAGES)
+            && release.is_none_or(|release| release > LAST_WITH_SEGMENTS)
     }
 
     /// A flag's value.
@@ -219,6 +225,8 @@ pub(super) fn redact_flag_value(word: &str) -> Option<String> {
     if word.starts_with("-Xlp") {
         return Some("-Xlp".to_owned());
     }
+/// Up to this release large pages are System V segments (7034464).
+const LAST_WITH_SEGMENTS: u32 = 6;
     if name == INTERPRETED {
         return Some("-Xint".to_owned());
     }

@@ -296,6 +296,31 @@ fn less_than_a_start_can_be_refused_is_the_error_of_the_estimate() {
     assert_eq!(use_beside(&[240]), HugePageUse::Partly);
 }
 
+/// HotSpot 6 knows shmget alone, for its heap and permanent generation in one; neither it nor OpenJ9
+/// has the collector's tables on large pages.
+#[test]
+fn java_6_and_openj9_have_their_heap_in_a_segment_and_no_tables() {
+    let segment = |id: u64, mib| Mapping {
+        shared: true,
+        inode: id,
+        ..mapping(id << 40, mib, "/SYSV00000000 (deleted)", PageSize::MIB_2)
+    };
+    let found = |version: &str, command: &str, mappings| {
+        let release = format!("JAVA_VERSION=\"{version}\"\n");
+        let source = MapSource::new().with_file("/opt/java/release", release);
+        let mut process = java(7, command, mappings);
+        process.executable = Observed::Known("/opt/java/bin/java".into());
+        only(process, &source)
+    };
+    let command = "java -Xms2800m -Xmx2800m -XX:+UseParallelGC -XX:+UseLargePages -jar a.jar";
+    let six = found("1.6.0_45", command, vec![segment(3, 2884), segment(4, 48)]);
+    assert_eq!((six.mechanism, six.huge_pages), (Mechanism::SysvShm, HugePageUse::All));
+    assert_eq!(six.demand.map(|demand| demand.pages), Some(PageCount(1466)));
+    let openj9 = found("17.0.9", "java -Xmx2048m -Xlp Main", vec![segment(3, 2048)]);
+    assert_eq!(openj9.huge_pages, HugePageUse::All);
+    assert_eq!(openj9.demand.map(|demand| demand.pages), Some(PageCount(1024)));
+}
+
 /// On base pages what a heap has not taken yet is reserved behind what it has.
 #[test]
 fn a_heap_that_nobody_told_its_size_has_it_reserved() {
