@@ -55,7 +55,7 @@ pub fn is_amm(instance: &Instance) -> bool {
 pub(crate) fn asks_since_it_started(instance: &Instance) -> bool {
     // What its command line says it was started with.
     let is_as_started = instance.setting.as_ref().is_some_and(ServerSetting::is_on_command_line)
-        || EngineKind::for_engine(instance.engine).start.goes_without_any;
+        || (EngineKind::for_engine(instance.engine).start.goes_without_any)(instance);
     instance.asked == HugePageMode::Must
         && instance.huge_pages == HugePageUse::None
         && !is_as_started

@@ -95,7 +95,7 @@ impl ServerStart<'_> {
     /// Whether a Java machine switches large pages off because there is not one.
     fn goes_without(&self, found: PageCount, supplies: &Supplies) -> bool {
         let tried = self.tried_page().and_then(|page| supplies.get(&page)?.as_ref().ok());
-        start_behavior(self.instance).goes_without_any
+        (start_behavior(self.instance).goes_without_any)(self.instance)
             && found + tried.map(|tried| tried.pages).unwrap_or_default() == PageCount::ZERO
     }
 

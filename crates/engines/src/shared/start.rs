@@ -12,7 +12,7 @@ pub struct StartBehavior {
     /// How many of these pages it begins with, where its settings say so.
     pub begins_with: fn(&Instance, PageSize, PageCount) -> Option<PageCount>,
     /// It starts without huge pages where the pool has none, whatever its settings insist on.
-    pub goes_without_any: bool,
+    pub goes_without_any: fn(&Instance) -> bool,
     /// Whether it looks for that at a page of the host's default size, whatever it asks for then.
     pub tries_default_page: fn(&Instance) -> bool,
     /// Whether its settings contradict each other and keep it from starting.
@@ -82,7 +82,7 @@ impl StartBehavior {
         grows: |_| false,
         begins_with: |_, _, _| None,
         asks_again: |_, _| None,
-        goes_without_any: false,
+        goes_without_any: |_| false,
         tries_default_page: |_| false,
         refuses: |_, _| false,
         spare: PageCount::ZERO,

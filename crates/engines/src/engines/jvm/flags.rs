@@ -118,7 +118,8 @@ impl Flags {
         names.find(|name| asks && self.is_on(name))
     }
 
-    /// Whether it takes System V segments: HotSpot where that alone is named, OpenJ9 always.
+    /// Whether it takes System V segments: HotSpot where that alone is named, and up to release 6,
+    /// which knows nothing else (7034464); OpenJ9 always.
     pub(super) fn uses_system_v(&self, release: Option<u32>) -> bool {
         let has_kinds = release.is_none_or(|release| release <= LAST_WITH_KINDS);
         (self.is_on("UseSHM") && !self.is_on("UseHugeTLBFS") && has_kinds)
@@ -138,7 +139,7 @@ impl Flags {
 
     /// Whether a switch is on; all are off by default but the collector that the machine chooses.
     pub fn is_on(&self, name: &str) -> bool {
-        self.get(name) == Some("true")
+        matches!(self.get(name), Some("true" | STRICT))
     }
 
     /// A flag that the machine accepted and whose value is not understood here.
@@ -192,7 +193,10 @@ pub(super) fn parse_flag(word: &str) -> Option<(&'static str, String)> {
     }
     // OpenJ9's; other forms are for its code cache alone.
     if word == "-Xlp" || word.starts_with("-Xlp:objectheap") {
-        return Some((OPENJ9_LARGE_PAGES, "true".into()));
+        let mut words = word.rsplit([':', ',']);
+        let last = words.find(|word| ["strict", "warn"].contains(word));
+        let value = if last == Some(STRICT) { STRICT } else { "true" };
+        return Some((OPENJ9_LARGE_PAGES, value.into()));
     }
     if word == "-Xint" {
         return Some((INTERPRETED, "true".into()));
@@ -217,16 +221,19 @@ pub(super) const INTERPRETED: &str = "Xint";
 /// A folder for a file that holds the heap of all but ZGC, whatever pages its file system has.
 pub(super) const HEAP_FOLDER: &str = "AllocateHeapAt";
 pub(super) const OPENJ9_LARGE_PAGES: &str = "Xlp";
+/// `-Xlp:objectheap:pagesize=2M,strict`: without the pages it does not start.
+pub(super) const STRICT: &str = "strict";
 /// `UseHugeTLBFS` and `UseSHM` are flags up to this release (JDK-8261894).
 const LAST_WITH_KINDS: u32 = 21;
+/// Up to this release large pages are System V segments (7034464).
+const LAST_WITH_SEGMENTS: u32 = 6;
 
 pub(super) fn redact_flag_value(word: &str) -> Option<String> {
     let (name, value) = parse_flag(word)?;
     if word.starts_with("-Xlp") {
-        return Some("-Xlp".to_owned());
+        let shown = if value == STRICT { "-Xlp:objectheap:strict" } else { "-Xlp" };
+        return Some(shown.to_owned());
     }
-/// Up to this release large pages are System V segments (7034464).
-const LAST_WITH_SEGMENTS: u32 = 6;
     if name == INTERPRETED {
         return Some("-Xint".to_owned());
     }

@@ -20,7 +20,7 @@ mod work_memory;
 use std::collections::BTreeSet;
 
 use hugewise_host::FactReader;
-use hugewise_host::capture::shape::{NO_VALUE, is_version};
+use hugewise_host::capture::shape::{NO_VALUE, ValueShape, is_version};
 use hugewise_model::configuration::FileLocation;
 use hugewise_model::instance::{Mechanism, NextStart, ServerSetting, SessionModel};
 use hugewise_model::{
@@ -84,6 +84,7 @@ pub(crate) static KIND: EngineKind = EngineKind {
         ..Recognition::PLAIN
     },
     capture: CaptureRules {
+        value_shapes: &[("xlp", ValueShape::Words(&[flags::STRICT]))],
         forms: redaction::FORMS,
         mappings: &["/memfd:java_heap"],
         mapped_files: &["/hsperfdata_"],
@@ -109,7 +110,7 @@ pub(crate) static KIND: EngineKind = EngineKind {
         begins_with: heap::begins_with,
         stretches: heap::stretches,
         asks_again: heap::asks_again,
-        goes_without_any: true,
+        goes_without_any: |instance| instance.setting_value("xlp") != Some(flags::STRICT),
         // `hugetlbfs_sanity_check` of os_linux.cpp.
         tries_default_page: |instance| instance.setting_value("largepagesizeinbytes").is_none(),
         ..StartBehavior::PLAIN
@@ -317,6 +318,9 @@ fn fill_in_flags(
 fn fill_in_choices(instance: &mut Instance, machine: &JvmParameters<'_>, reserved: Option<Bytes>) {
     // Its flags may be out of sight, and its heap grows all the same.
     if machine.uses_zgc() {
+        (true, _) if flags.get(flags::OPENJ9_LARGE_PAGES) == Some(flags::STRICT) => {
+            HugePageMode::Must
+        }
         let setting = || new_setting("UseZGC", "true", None);
         instance.settings.entry("usezgc".into()).or_insert_with(setting);
     }

@@ -4,7 +4,7 @@
 use hugewise_host::capture::Forms;
 use hugewise_host::capture::shape::{GONE, NO_VALUE, ValueShape, is_version};
 
-use super::flags::{JAVA_PAIRS, has_sane_value, is_program_name};
+use super::flags::{JAVA_PAIRS, STRICT, has_sane_value, is_program_name, parse_flag};
 use super::hsperf;
 
 /// hsperfdata holds the machine's whole command line and its properties.
@@ -93,9 +93,16 @@ fn redact_flag(word: &str) -> String {
     match (is_file.map(|path| ValueShape::Path.matches_value(path)), has_sane_value(word)) {
         (Some(true), _) => word.to_owned(),
         (Some(false), _) | (None, Some(false)) => format!("{}{NO_VALUE}", name()),
-        (None, Some(true)) if word.starts_with("-Xlp:") => "-Xlp:objectheap".to_owned(),
+        (None, Some(true)) if word.starts_with("-Xlp:") => redact_large_pages(word).to_owned(),
         (None, Some(true)) => word.to_owned(),
         (None, None) => GONE.to_owned(),
+    }
+}
+
+fn redact_large_pages(word: &str) -> &'static str {
+    match parse_flag(word) {
+        Some((_, value)) if value == STRICT => "-Xlp:objectheap:strict",
+        _ => "-Xlp:objectheap",
     }
 }
 
@@ -160,6 +167,7 @@ mod tests {
             ("-m shop/shop.Main S3", "-m shop/shop.Main -"),
             ("--module=shop/shop.Main S3", "--module=shop/shop.Main -"),
             ("-XmxS3 -XX:MaxHeapSize=S3 -XX:+UseLargePagesS3 a.B", "-Xmx? -XX:MaxHeapSize=? - a.B"),
+            ("-Xlp:objectheap:pagesize=2M,strict A", "-Xlp:objectheap:strict A"),
             (
                 "-Xlp:codecache -Xlp:objectheap:pagesize=S3 -Xint -XX:CompilationMode=quick-only",
                 "- -Xlp:objectheap -Xint -XX:CompilationMode=quick-only",

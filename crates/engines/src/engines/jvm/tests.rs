@@ -321,6 +321,22 @@ fn java_6_and_openj9_have_their_heap_in_a_segment_and_no_tables() {
     assert_eq!(openj9.demand.map(|demand| demand.pages), Some(PageCount(1024)));
 }
 
+/// "-Xlp:objectheap" of OpenJ9's documents: the last of `strict` and `warn` counts.
+#[test]
+fn openj9_insists_where_it_is_strict() {
+    for (option, asked, goes_without) in [
+        ("-Xlp:objectheap:pagesize=2M,strict", HugePageMode::Must, false),
+        ("-Xlp:objectheap:strict,pagesize=2M", HugePageMode::Must, false),
+        ("-Xlp:objectheap:strict,pagesize=2M,warn", HugePageMode::Try, true),
+        ("-Xlp:objectheap:pagesize=2M", HugePageMode::Try, true),
+    ] {
+        let instance =
+            only(java(7, &format!("java -Xmx1g {option} Main"), vec![]), &MapSource::new());
+        let goes = (super::KIND.start.goes_without_any)(&instance);
+        assert_eq!((instance.asked, goes), (asked, goes_without), "{option}");
+    }
+}
+
 /// On base pages what a heap has not taken yet is reserved behind what it has.
 #[test]
 fn a_heap_that_nobody_told_its_size_has_it_reserved() {
