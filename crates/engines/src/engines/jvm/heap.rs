@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hugewise_model::instance::{Mechanism, Segment, SegmentKind};
 use hugewise_model::{
-    Bytes, Host, HugePageUse, Instance, Mapping, Observed, PageCount, PageSize, Process,
+    Bytes, Host, HugePageMode, HugePageUse, Instance, Mapping, Observed, PageCount, PageSize,
+    Process,
 };
 
 use super::demand;
@@ -115,6 +116,24 @@ fn permanent_generation(flags: &Flags, release: Option<u32>) -> Bytes {
     sizes.max().unwrap_or_default().max(DEFAULT)
 }
 
+/// Whether its heap is in memory that the kernel module of Zing System Tools lends: a part of the
+/// host's that is set aside, in large pages of its own, which are no pool's.
+pub(super) fn is_in_memory_of_zing(process: &Process) -> bool {
+    each_known(&process.mappings).any(|mapping| mapping.name.starts_with("/dev/zing_mm"))
+}
+
+/// What else it maps is small, and matters as little as its flags for a pool.
+pub(super) fn leave_to_zing(instance: &mut Instance) {
+    instance.asked = HugePageMode::Cannot;
+    instance.mechanism = Mechanism::None;
+    instance.huge_pages = HugePageUse::None;
+    instance.segments.clear();
+    instance.demand = None;
+    instance.other_demands.clear();
+    instance.possible_demands.clear();
+    instance.next = Observed::Absent;
+}
+
 /// Whether its mappings show ZGC, whatever its flags are.
 pub(super) fn maps_zgc_heap(process: &Process) -> bool {
     each_known(&process.mappings).any(|mapping| mapping.name.starts_with(ZGC_HEAP))
@@ -177,6 +196,23 @@ fn find_refused_segment(
     })
 }
 
+/// The least that a start can have been refused. It asks in turn for what the pool has left: what
+/// did not fit is larger than all that it got afterwards. Less than that is the estimate's error.
+fn smallest_refusal(machine: &JvmParameters<'_>, largest: PageSize) -> Bytes {
+    let refusals_of = |page: PageSize| {
+        let mut later = 0_u64;
+        let stretches = demand::start_stretches(machine, largest, page).unwrap_or_default();
+        let smallest = stretches.iter().rev().filter_map(|stretch| {
+            let fits_behind = later;
+            later = later.saturating_add(stretch.pages);
+            (stretch.pages > fits_behind).then_some(PageCount(stretch.pages))
+        });
+        smallest.min().map(|pages| pages.to_bytes(page))
+    };
+    let pages = [largest, PageSize::MIB_2];
+    pages.into_iter().filter_map(refusals_of).min().unwrap_or_default()
+}
+
 /// The size that the heap may reach by its reserved address space: what follows it without a gap.
 /// More than the default heap of this memory is not the heap's alone, as others reserve what they
 /// like beside it.
@@ -196,23 +232,6 @@ pub(super) fn reserved_heap(
         if mapping.start <= end && mapping.end > end && mapping.start >= start {
             end = mapping.end;
         }
-/// The least that a start can have been refused. It asks in turn for what the pool has left: what
-/// did not fit is larger than all that it got afterwards. Less than that is the estimate's error.
-fn smallest_refusal(machine: &JvmParameters<'_>, largest: PageSize) -> Bytes {
-    let refusals_of = |page: PageSize| {
-        let mut later = 0_u64;
-        let stretches = demand::start_stretches(machine, largest, page).unwrap_or_default();
-        let smallest = stretches.iter().rev().filter_map(|stretch| {
-            let fits_behind = later;
-            later = later.saturating_add(stretch.pages);
-            (stretch.pages > fits_behind).then_some(PageCount(stretch.pages))
-        });
-        smallest.min().map(|pages| pages.to_bytes(page))
-    };
-    let pages = [largest, PageSize::MIB_2];
-    pages.into_iter().filter_map(refusals_of).min().unwrap_or_default()
-}
-
     }
     let reserved = Bytes(end.saturating_sub(start));
     let by_memory = machine.memory.zip(machine.largest_heap_by_memory());

@@ -86,7 +86,7 @@ pub(crate) static KIND: EngineKind = EngineKind {
     capture: CaptureRules {
         value_shapes: &[("xlp", ValueShape::Words(&[flags::STRICT]))],
         forms: redaction::FORMS,
-        mappings: &["/memfd:java_heap"],
+        mappings: &["/memfd:java_heap", "/dev/zing_mm"],
         mapped_files: &["/hsperfdata_"],
         reads_working_directory: |process| {
             let names_relative_file = |word: &String| {
@@ -250,6 +250,9 @@ fn build_instance(
 /// the environment is not read and may ask for more, which huge pages would show.
 fn is_true_to_command_line(host: &Host, process: &Process) -> bool {
     let on_huge = |mapping: &Mapping| segments::mapping_is_huge(host, mapping).get() == Some(true);
+    if heap::is_in_memory_of_zing(process) {
+        heap::leave_to_zing(&mut instance);
+    }
     process.command.is_known()
         && process.mappings.as_known().is_some_and(|mappings| !mappings.iter().any(on_huge))
 }

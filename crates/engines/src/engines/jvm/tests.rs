@@ -337,6 +337,19 @@ fn openj9_insists_where_it_is_strict() {
     }
 }
 
+/// Zing System Tools' module lends memory for heaps, in large pages of its own.
+#[test]
+fn a_heap_in_the_memory_of_zing_is_on_no_pool() {
+    let heap = Mapping {
+        shared: true,
+        ..mapping(0x10_0000_0000, 16384, "/dev/zing_mm0", PageSize::KIB_4)
+    };
+    let rest = mapping(0x7fdf_3a00_0000, 400, "", PageSize::KIB_4);
+    let instance = only(java(7, "java -Xmx16g -jar app.jar", vec![heap, rest]), &MapSource::new());
+    assert_eq!((instance.asked, instance.mechanism), (HugePageMode::Cannot, Mechanism::None));
+    assert_eq!((instance.segments.len(), instance.demand), (0, None));
+}
+
 /// On base pages what a heap has not taken yet is reserved behind what it has.
 #[test]
 fn a_heap_that_nobody_told_its_size_has_it_reserved() {
