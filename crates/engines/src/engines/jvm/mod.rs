@@ -243,6 +243,9 @@ fn build_instance(
         faults::take_in(&mut instance, &[Fault::unclear_setting(setting, nowhere)], false);
     }
     instance.possible_demands = possible_demands(&instance, &machine, reserved);
+    if heap::is_in_memory_of_zing(process) {
+        heap::leave_to_zing(&mut instance);
+    }
     instance
 }
 
@@ -250,9 +253,6 @@ fn build_instance(
 /// the environment is not read and may ask for more, which huge pages would show.
 fn is_true_to_command_line(host: &Host, process: &Process) -> bool {
     let on_huge = |mapping: &Mapping| segments::mapping_is_huge(host, mapping).get() == Some(true);
-    if heap::is_in_memory_of_zing(process) {
-        heap::leave_to_zing(&mut instance);
-    }
     process.command.is_known()
         && process.mappings.as_known().is_some_and(|mappings| !mappings.iter().any(on_huge))
 }
@@ -311,6 +311,9 @@ fn fill_in_flags(
         // ZGC takes its heap from a hugetlb memfd or does not start, but where there is no huge
         // page at all; the others warn and go on.
         (true, _) if flags.is_on("UseZGC") => HugePageMode::Must,
+        (true, _) if flags.get(flags::OPENJ9_LARGE_PAGES) == Some(flags::STRICT) => {
+            HugePageMode::Must
+        }
         (true, _) => HugePageMode::Try,
         (false, true) => HugePageMode::No,
         (false, false) => HugePageMode::Unknown,
@@ -321,9 +324,6 @@ fn fill_in_flags(
 fn fill_in_choices(instance: &mut Instance, machine: &JvmParameters<'_>, reserved: Option<Bytes>) {
     // Its flags may be out of sight, and its heap grows all the same.
     if machine.uses_zgc() {
-        (true, _) if flags.get(flags::OPENJ9_LARGE_PAGES) == Some(flags::STRICT) => {
-            HugePageMode::Must
-        }
         let setting = || new_setting("UseZGC", "true", None);
         instance.settings.entry("usezgc".into()).or_insert_with(setting);
     }
