@@ -12,9 +12,9 @@ pub(crate) static RULE: Rule = Rule {
     level: Level::Warn,
     role: CaseRole::Plain,
     docs: Docs {
-        what: "A server whose vendor wants its heap kept out of swap (Elasticsearch, Cassandra), \
-               but whose heap can be swapped out. The host has swap, and the process has locked \
-               less memory than its heap. A warning if {IN_SWAP} or more of the process is in \
+        what: "A server whose vendor wants its heap kept out of swap (Elasticsearch, OpenSearch, \
+               Cassandra), but whose heap can be swapped out. The host has swap, and the process \
+               has locked less memory than its heap. A warning if {IN_SWAP} or more of the process is in \
                swap, otherwise a note. If vm.swappiness is 0 or 1, nothing is reported.",
         why: "A garbage collection walks the whole heap. Memory in swap comes back one page at a \
               time: collections pause for minutes, and nodes drop out of the cluster.",
@@ -23,6 +23,7 @@ pub(crate) static RULE: Rule = Rule {
               allow it.",
         sources: &[
             "Elasticsearch Guide, \"Disable swapping\"",
+            "OpenSearch documentation, \"Configuration and system settings\"",
             "DataStax, \"Recommended production settings\": user resource limits; disable swap",
         ],
     },

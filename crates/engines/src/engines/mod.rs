@@ -38,5 +38,7 @@ pub(crate) static KINDS: &[&EngineKind] = &[
     &thp_only::NUODB_KIND,
     &thp_only::COUCHBASE_KIND,
     &thp_only::ARANGODB_KIND,
+    &thp_only::AEROSPIKE_KIND,
+    &thp_only::SPLUNK_KIND,
     &unrecognized::KIND,
 ];

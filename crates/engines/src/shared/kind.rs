@@ -412,6 +412,8 @@ pub struct Vendor {
     pub lock: Option<&'static str>,
     /// The kernel is not to compact memory for its transparent huge pages.
     pub no_defrag: bool,
+    /// What it makes of THP set to `always`, where it says so.
+    pub thp: Option<ThpAdvice>,
 }
 
 /// A heap of objects that refer to each other.

@@ -121,8 +121,8 @@ mod tests {
 
         No database runs here. Looked for Oracle, PostgreSQL, MySQL, MariaDB, JVM,
         Redis, Valkey, MongoDB, QEMU/KVM, IBM Db2, SAP HANA, SQL Server, Informix,
-        ClickHouse, SAP ASE, CockroachDB, TiDB, NuoDB, Couchbase, ArangoDB, and for any
-        other processes that share a segment over 256 MiB.
+        ClickHouse, SAP ASE, CockroachDB, TiDB, NuoDB, Couchbase, ArangoDB, Aerospike,
+        Splunk, and for any other processes that share a segment over 256 MiB.
         try next  hugewise check --root PATH  check a captured host or a sosreport: a
                                               folder or a tar
                   hugewise size --engine ...  calculate the huge pages for a server that

@@ -31,7 +31,7 @@ use hugewise_model::{
 use crate::shared::faults::{self, Fault};
 use crate::shared::kind::{
     CaptureRules, LogSources, MemoryBehavior, PageSizeChoice, Recognition, RestartBehavior,
-    SettingAdvice,
+    SettingAdvice, ThpBehavior,
 };
 use crate::shared::next_start::{self as next_start, NextStartSize};
 use crate::shared::settings::{new_setting, redacted_setting};
@@ -123,6 +123,13 @@ pub(crate) static KIND: EngineKind = EngineKind {
         },
         can_be_named: |_| true,
         ..PageSizeChoice::PLAIN
+    },
+    thp: ThpBehavior {
+        advise: |_, instance| Ok(vendors::advise_thp(instance)),
+        summary: Some(
+            "never for Hazelcast (its manual, \"Performance Tuning\"), and for Zing with its System \
+             Tools (Azul, \"Transparent HugePages Settings\")",
+        ),
     },
     memory: MemoryBehavior {
         often_small: true,

@@ -1,9 +1,9 @@
 //! What the vendors of servers written in Java say of their memory.
 
-use hugewise_model::{Bytes, Instance};
+use hugewise_model::{Bytes, HugePageMode, Instance, Level, Trait};
 
 use super::flags;
-use crate::shared::kind::{Heap, Vendor};
+use crate::shared::kind::{Heap, ThpAdvice, Vendor};
 
 static VENDORS: &[(&str, Vendor)] = &[
     (
@@ -16,6 +16,23 @@ static VENDORS: &[(&str, Vendor)] = &[
                  its service",
             ),
             no_defrag: false,
+            thp: None,
+        },
+    ),
+    ("com.hazelcast.core.server.HazelcastMemberStarter", HAZELCAST),
+    // Up to release 4.
+    ("com.hazelcast.core.server.StartServer", HAZELCAST),
+    (
+        "org.opensearch.bootstrap.OpenSearch",
+        Vendor {
+            name: "OpenSearch",
+            heap: false,
+            lock: Some(
+                "bootstrap.memory_lock: true in opensearch.yml, and LimitMEMLOCK=infinity for its \
+                 service",
+            ),
+            no_defrag: false,
+            thp: None,
         },
     ),
     ("org.apache.cassandra.service.CassandraDaemon", CASSANDRA),
@@ -27,6 +44,16 @@ const CASSANDRA: Vendor = Vendor {
     heap: false,
     lock: Some("an unlimited memlock limit for its user, so that it can lock its heap at startup"),
     no_defrag: true,
+    thp: None,
+};
+
+/// Its manual of 5.5, "Performance Tuning".
+const HAZELCAST: Vendor = Vendor {
+    name: "Hazelcast",
+    heap: false,
+    lock: None,
+    no_defrag: false,
+    thp: Some(ThpAdvice::Never(Level::Warn)),
 };
 
 /// HotSpot stops compressing references short of their end (OpenJDK 17: at 32,767 MiB).
@@ -47,6 +74,15 @@ pub(super) fn find_heap_limit(instance: &Instance) -> Option<Heap> {
     let is_beyond = most > end.saturating_sub(SHORT_OF_THE_END)
         && instance.setting_value("usezgc") != Some("true");
     Some(Heap { most, beyond: is_beyond.then_some(end) })
+}
+
+/// None of one that asks for THP itself. Azul wants it off beside Zing System Tools.
+pub(super) fn advise_thp(instance: &Instance) -> Option<ThpAdvice> {
+    if instance.traits.contains(&Trait::TransparentPages) {
+        return None;
+    }
+    let of_zing = (instance.asked == HugePageMode::Cannot).then_some(ThpAdvice::Never(Level::Warn));
+    find_vendor(instance).and_then(|vendor| vendor.thp).or(of_zing)
 }
 
 pub(super) fn touches_heap(instance: &Instance) -> bool {
@@ -91,6 +127,8 @@ mod tests {
                 Some("Elasticsearch"),
             ),
             ("org.apache.cassandra.service.CassandraDaemon", Some("Cassandra")),
+            ("com.hazelcast.core.server.HazelcastMemberStarter", Some("Hazelcast")),
+            ("org.opensearch.bootstrap.OpenSearch", Some("OpenSearch")),
             ("org.elasticsearch.bootstrap.ElasticsearchTest", None),
             ("app.jar", None),
         ] {
@@ -100,6 +138,15 @@ mod tests {
                 "{class}"
             );
         }
+    }
+
+    #[test]
+    fn hazelcast_wants_no_transparent_pages() {
+        let advice = |class: &str| advise_thp(&machine(class, &[]));
+        let hazelcast = advice("com.hazelcast.core.server.HazelcastMemberStarter");
+        assert_eq!(hazelcast, Some(ThpAdvice::Never(Level::Warn)));
+        assert_eq!(advice("org.apache.cassandra.service.CassandraDaemon"), None);
+        assert_eq!(advice("app.jar"), None);
     }
 
     /// `java -XmxN -XX:+PrintFlagsFinal -version` of OpenJDK 17: UseCompressedOops.

@@ -4,7 +4,9 @@
 //! CockroachDB: "Recommended Production Settings" (madvise). TiDB: "TiDB Environment and System
 //! Configuration Check" (THP off on all its nodes). NuoDB: "Note About Using Transparent Huge
 //! Pages" (it refuses to start under `always`). Couchbase: "Disabling Transparent Huge Pages".
-//! ArangoDB: its server's warning at startup.
+//! ArangoDB: its server's warning at startup. Aerospike: "Best practices for Aerospike and Linux",
+//! which it checks at startup; madvise and never pass. Splunk: "Transparent huge memory pages and
+//! Splunk performance".
 
 use hugewise_model::{Engine, Level, Process};
 
@@ -17,6 +19,8 @@ const TIDB: Engine = Engine::from_name("tidb");
 const NUODB: Engine = Engine::from_name("nuodb");
 const COUCHBASE: Engine = Engine::from_name("couchbase");
 const ARANGODB: Engine = Engine::from_name("arangodb");
+const AEROSPIKE: Engine = Engine::from_name("aerospike");
+const SPLUNK: Engine = Engine::from_name("splunk");
 
 pub(crate) static COCKROACH_KIND: EngineKind = EngineKind {
     engine: COCKROACH,
@@ -94,6 +98,38 @@ pub(crate) static ARANGODB_KIND: EngineKind = EngineKind {
     thp: ThpBehavior {
         advise: |_, _| Ok(Some(ThpAdvice::Against(Level::Warn))),
         summary: Some("madvise or never (its server's warning at startup)"),
+    },
+    ..PRIVATE
+};
+
+pub(crate) static AEROSPIKE_KIND: EngineKind = EngineKind {
+    engine: AEROSPIKE,
+    names: &[(AEROSPIKE, "Aerospike")],
+    recognition: Recognition {
+        programs: &["asd"],
+        find_running: |scene, found| find_servers(scene, found, AEROSPIKE, |_| true),
+        accounts: &["aerospike"],
+        ..Recognition::PLAIN
+    },
+    thp: ThpBehavior {
+        advise: |_, _| Ok(Some(ThpAdvice::Against(Level::Warn))),
+        summary: Some("madvise or never (its best practices for Linux)"),
+    },
+    ..PRIVATE
+};
+
+pub(crate) static SPLUNK_KIND: EngineKind = EngineKind {
+    engine: SPLUNK,
+    names: &[(SPLUNK, "Splunk")],
+    recognition: Recognition {
+        programs: &["splunkd"],
+        find_running: |scene, found| find_servers(scene, found, SPLUNK, |_| true),
+        accounts: &["splunk"],
+        ..Recognition::PLAIN
+    },
+    thp: ThpBehavior {
+        advise: |_, _| Ok(Some(ThpAdvice::Never(Level::Warn))),
+        summary: Some("never (its release notes: Transparent huge memory pages)"),
     },
     ..PRIVATE
 };
@@ -177,6 +213,8 @@ mod tests {
             ("/opt/couchbase/bin/memcached", "-C /x", Some("couchbase")),
             ("/usr/bin/memcached", "-m 64", None),
             ("/usr/sbin/arangod", "--uid arangodb", Some("arangodb")),
+            ("/usr/bin/asd", "--config-file /etc/aerospike/aerospike.conf", Some("aerospike")),
+            ("/opt/splunk/bin/splunkd", "-p 8089 start", Some("splunk")),
         ] {
             let found = advice(program, arguments);
             let named = found.first().map(|(engine, _)| engine.as_str());

@@ -135,13 +135,14 @@ fn what_each_makes_of_thp() {
 }
 
 /// Whoever has a word on THP says it for people too. A version decides for some: any of them
-/// will do.
+/// will do. In a JVM it is what runs there.
 #[test]
 fn who_has_a_word_on_thp_says_it_in_words() {
     for engine in all() {
         let (host, instance) = instance(engine, Some("1.0"));
         let kind = EngineKind::for_engine(engine);
-        let has_one = !matches!((kind.thp.advise)(&host, &instance), Ok(None));
+        let is_silent = matches!((kind.thp.advise)(&host, &instance), Ok(None));
+        let has_one = !is_silent || engine == Engine::Jvm;
         assert_eq!(has_one, kind.thp.summary.is_some(), "{engine}");
         let sourced =
             kind.thp.summary.is_none_or(|words| words.ends_with(')') && words.contains('('));
