@@ -182,6 +182,23 @@ impl AllocationSizes {
         self.to_demand(page_size).map(|demand| Demand { pages, ..demand })
     }
 
+    /// The same of a server that holds so many pages. Where MySQL's key cache is not among them, it
+    /// goes without at its next start, too.
+    pub(super) fn least_demand_of_holder(
+        &self,
+        page_size: PageSize,
+        held: PageCount,
+    ) -> Option<Demand> {
+        let least = self.least_demand(page_size)?;
+        match self.stretches.as_slice() {
+            [_, (count, keys)] if held < least.pages && *keys >= page_size.bytes().get() => {
+                let keys = page_size.pages_for(Bytes(count.saturating_mul(*keys)));
+                Some(Demand { pages: least.pages.saturating_sub(keys), ..least })
+            }
+            _ => Some(least),
+        }
+    }
+
     /// Bounds of the memory of a server with these settings. Where not all of it is on huge pages
     /// there is only a lower bound, the buffer pool: what else is mapped may be anything.
     pub(super) fn memory_range(&self, page: PageSize, all_on_huge_pages: bool) -> (Bytes, Bytes) {
@@ -311,6 +328,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// MySQL's manual of 8.4, "Enabling Large Page Support": 233 pages, 222 free, 55 of them reserved,
+    /// so 66 with all settings at their defaults.
+    #[test]
+    fn a_key_cache_that_holds_no_pages_asks_for_none() {
+        let settings = ServerSettings::from_values(&super::super::KIND, Default::default());
+        let sizes = AllocationSizes::from_settings(&settings, false, Some((8, 4, 5))).unwrap();
+        let least = |held| {
+            sizes.least_demand_of_holder(PageSize::MIB_2, PageCount(held)).map(|least| least.pages)
+        };
+        assert_eq!((least(66), least(70)), (Some(PageCount(66)), Some(PageCount(70))));
+    }
 
     /// MySQL's manuals of 5.5, 5.6 and 5.7: innodb_buffer_pool_instances, and chunks since 5.7.5.
     #[test]

@@ -222,7 +222,8 @@ fn fill_in_demands(
     instance.next = predict_next_start(instance, settings, sizes);
     let Some(page) = page else { return };
     if let (Some(sizes), HugePageUse::All) = (sizes, instance.huge_pages) {
-        let least = sizes.least_demand(page).into_iter().collect();
+        let held = instance.segments.iter().map(|segment| page.pages_for(segment.size)).sum();
+        let least = sizes.least_demand_of_holder(page, held).into_iter().collect();
         instance.possible_demands = next_start::possible_demands(instance, least, unchanged);
     }
     if has_grown(instance) {
