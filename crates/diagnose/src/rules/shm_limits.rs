@@ -16,9 +16,9 @@ pub(crate) static RULE: Rule = Rule {
     docs: Docs {
         what: "System V limits that are too low for servers with {BIG_SEGMENT} or more in System V \
                segments.\n\n- Error: kernel.shmall is below all segments together, or \
-               kernel.shmmni is below their number, or what a server asks for at its next start \
-               is beyond one of them.\n- Warning: kernel.shmmax is below the largest \
-               segment of a server.\n- Warning, on kernels before 3.16: the limits are enough now, \
+               kernel.shmmni is below their number, or what a server asks for at its next start, \
+               or after the next boot, is beyond one of them.\n- Warning: kernel.shmmax is below \
+               the largest segment of a server.\n- Warning, on kernels before 3.16: the limits are enough now, \
                but no file sets them for the next boot. Such a kernel starts with a shmmax of 32 \
                MiB and a shmall of 8 GiB, unless its distribution set others.\n\nshmall counts \
                base pages, whatever page size a segment has. Db2 raises the limits itself when it \
@@ -41,7 +41,7 @@ pub(crate) static RULE: Rule = Rule {
 fn check_limits_and_starts(facts: &RuleFacts<'_>) -> HostResult {
     let mut findings = check_shm_limits(facts)?;
     if findings.is_empty() {
-        findings.extend(facts.instances.iter().find_map(|one| check_next_start(facts, one)));
+        findings.extend(facts.instances.iter().find_map(|one| check_next_starts(facts, one)));
     }
     Ok(findings)
 }
@@ -65,13 +65,18 @@ pub(crate) fn check_shm_limits(facts: &RuleFacts<'_>) -> HostResult {
     Ok(findings.into_iter().flatten().collect())
 }
 
-/// Limits that are enough for what is there, and not for what a server asks for at its next start.
-fn check_next_start(facts: &RuleFacts<'_>, instance: &Instance) -> Option<Finding> {
-    let restart = &facts.situation.forecasts_for(instance)?.restart;
-    let why = restart.why.clone().filter(|_| restart.obstacle == Some(Obstacle::Segments))?;
-    let summary = format!("{} gets no segments at its next start: {why}", instance.title());
-    let short = format!("it gets no segments at its next start: {why}");
-    let fails = restart.coverage == Coverage::DoesNotStart;
+/// Limits that are enough for what is there, and not for what a server asks for at its next start,
+/// or once the next boot has lowered them.
+fn check_next_starts(facts: &RuleFacts<'_>, instance: &Instance) -> Option<Finding> {
+    let forecasts = facts.situation.forecasts_for(instance)?;
+    let mut starts =
+        [(&forecasts.restart, "at its next start"), (&forecasts.boot, "after the next boot")]
+            .into_iter();
+    let (start, when) = starts.find(|(start, _)| start.obstacle == Some(Obstacle::Segments))?;
+    let why = start.why.clone()?;
+    let summary = format!("{} gets no segments {when}: {why}", instance.title());
+    let short = format!("it gets no segments {when}: {why}");
+    let fails = start.coverage == Coverage::DoesNotStart;
     let level = if fails { Level::Error } else { Level::Warn };
     Some(new_limit_finding(level, Some(instance), summary, short, vec![why]))
 }
@@ -284,6 +289,17 @@ pub(super) static CASES: crate::testing::Cases = crate::testing::Cases {
 #[cfg(test)]
 mod tests {
     use hugewise_model::{Engine, KernelRelease, Observed};
+
+    /// A recipe that takes the KiB of free(1) for bytes: shmall 11110, shmmax 32505856 of 62 GiB.
+    #[test]
+    fn limits_that_the_next_boot_lowers_are_too_low() {
+        let mut case = crate::testing::quiet();
+        case.oracle("PROD", crate::testing::gib(16), 2);
+        assert!(!case.codes().contains(&"HW304"), "{:?}", case.codes());
+        let lowered = vec![crate::testing::sysctl("kernel.shmall", "11110")];
+        case.host.configuration.sysctl = Observed::Known(lowered);
+        assert!(case.codes().contains(&"HW304"), "{:?}", case.codes());
+    }
 
     /// "Enforced minimum settings" of Db2 9.7: it raises them at each start of an instance.
     #[test]
