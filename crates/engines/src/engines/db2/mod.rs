@@ -40,6 +40,7 @@ pub(crate) static KIND: EngineKind = EngineKind {
         value_shapes: &[(LARGE_PAGES, ValueShape::Words(REGIONS))],
         forms: Forms { title: Some(kept_title), ..Forms::NONE },
         reads_home: true,
+        reads_working_directory: is_member,
         ..CaptureRules::PLAIN
     },
     // "Enforced minimum settings" of its kernel parameters, at each start of an instance.
@@ -196,9 +197,13 @@ fn read_registry(
     ini::read_files(scene, found, main, &files, is_wanted_setting)
 }
 
+/// It runs in `~/sqllib/db2dump`, whether an account of this host has that home or none of its
+/// files tells it (LDAP).
 fn sqllib_folder(host: &Host, main: &Process) -> Option<String> {
-    let home =
-        host.accounts.users.get(&main.uid)?.home.as_deref().filter(|home| home.starts_with('/'))?;
+    let by_account = || host.accounts.users.get(&main.uid)?.home.as_deref();
+    let in_home = main.directory.as_known().and_then(|folder| folder.split_once("/sqllib/"));
+    let home = in_home.map(|(home, _)| home).or_else(by_account);
+    let home = home.filter(|home| home.starts_with('/'))?;
     Some(format!("{}/sqllib", home.trim_end_matches('/')))
 }
 
@@ -313,6 +318,15 @@ mod tests {
             profile("").with_file("/home/db2inst1/sqllib/nodes/0.env", "DB2_LARGE_PAGE_MEM='DB'\n");
         assert_eq!(asked(&member), HugePageMode::Try);
         assert_eq!(asked(&MapSource::new().with_denied(PROFILE)), HugePageMode::Unknown);
+    }
+
+    #[test]
+    fn its_registry_is_in_the_home_that_it_runs_in() {
+        let source = MapSource::new()
+            .with_file("/data/home/db2inst1/sqllib/profile.env", "DB2_LARGE_PAGE_MEM='DB'\n");
+        let mut main = process(11, "db2sysc", "db2sysc 0", memory(PageSize::KIB_4));
+        main.directory = Observed::Known("/data/home/db2inst1/sqllib/db2dump".into());
+        assert_eq!(found(vec![main], &source).instances[0].asked, HugePageMode::Try);
     }
 
     #[test]
