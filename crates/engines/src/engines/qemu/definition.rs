@@ -41,6 +41,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Definition, ParseError> {
     let text = without_comments(&String::from_utf8_lossy(bytes));
     let (mut name, mut uuid, mut memory, mut pages) = (None, None, None, GuestPages::Base);
     let (mut nodes, mut by_cell) = (None, false);
+    let mut cells = GuestCells::default();
     let mut inside: Vec<&str> = Vec::new();
     for tag in parse_tags(&text) {
         if let Some(closed) = tag.name.strip_prefix('/') {
@@ -66,11 +67,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Definition, ParseError> {
                     (GuestPages::Of(before), Some(page)) if before == page => pages,
                     _ => GuestPages::Untold,
                 };
-                // The other nodes of the guest are on base pages.
-                if find_attribute(tag.attributes, "nodeset").is_some() {
-                    pages = GuestPages::Untold;
-                }
+                cells.take_page(tag.attributes);
             }
+            (["domain", "cpu", "numa"], "cell") => cells.take_cell(tag.attributes),
             (["domain", "numatune"], "memory") => nodes = parse_strict_nodes(tag.attributes),
             // Each cell of the guest has nodes of its own.
             (["domain", "numatune"], "memnode") => by_cell = true,
@@ -85,7 +84,34 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Definition, ParseError> {
         .ok_or(ParseError::whole_file("no domain with a name"))?;
     let memory = memory.ok_or(ParseError::whole_file("no domain with a memory size"))?;
     let nodes = nodes.filter(|_| !by_cell);
+    let pages = if cells.all_have_pages() { pages } else { GuestPages::Untold };
     Ok(Definition { name, uuid, memory, pages, nodes })
+}
+
+/// The guest's own nodes, and which of them its pages are for: the others are on base pages.
+#[derive(Default)]
+struct GuestCells {
+    cells: BTreeSet<u32>,
+    with_pages: BTreeSet<u32>,
+    is_in_part: bool,
+}
+
+impl GuestCells {
+    fn take_cell(&mut self, attributes: &str) {
+        let next = u32::try_from(self.cells.len()).unwrap_or(u32::MAX);
+        let id = find_attribute(attributes, "id").map_or(Ok(next), str::parse);
+        self.cells.insert(id.unwrap_or(u32::MAX));
+    }
+
+    fn take_page(&mut self, attributes: &str) {
+        let Some(nodes) = find_attribute(attributes, "nodeset") else { return };
+        self.is_in_part = true;
+        self.with_pages.extend(parse_node_set(nodes).unwrap_or_default());
+    }
+
+    fn all_have_pages(&self) -> bool {
+        !self.is_in_part || (!self.cells.is_empty() && self.cells.is_subset(&self.with_pages))
+    }
 }
 
 /// `<memory mode='strict' nodeset='0-1'/>`: without a mode it is strict (libvirt's "Domain XML
@@ -263,6 +289,27 @@ mod tests {
             GuestPages::Untold
         );
         assert!(parse(b"").is_err() && parse(b"<domain><name>a</name></domain>").is_err());
+    }
+
+    /// Nova's definition of a guest with hw:mem_page_size=2048 names its only node.
+    #[test]
+    fn pages_for_all_nodes_of_a_guest_are_for_all_its_memory() {
+        let pages_with = |nodeset: &str, cells: &[u32]| {
+            let page = format!("<hugepages><page size='2048' unit='KiB' nodeset='{nodeset}'/>");
+            let cell = |id: &u32| format!("<cell id='{id}' cpus='{id}' memory='1'/>");
+            let cells: String = cells.iter().map(cell).collect();
+            let text = format!(
+                "<domain><name>a</name><memory>4194304</memory><memoryBacking>{page}</hugepages>\
+                 </memoryBacking><cpu><numa>{cells}</numa></cpu></domain>"
+            );
+            parse(text.as_bytes()).unwrap().pages
+        };
+        let of_2_mib = GuestPages::Of(Bytes::from_mib(2));
+        assert_eq!(pages_with("0", &[0]), of_2_mib);
+        assert_eq!(pages_with("0-1", &[0, 1]), of_2_mib);
+        assert_eq!(pages_with("0", &[0, 1]), GuestPages::Untold);
+        assert_eq!(pages_with("0", &[]), GuestPages::Untold);
+        assert_eq!(pages_with("x", &[0]), GuestPages::Untold);
     }
 
     /// libvirt's "Domain XML format", "NUMA Node Tuning".
