@@ -80,7 +80,7 @@ impl ContainerView {
             (Some(limit), Some(all)) => Some(limit.min(all)),
             (limit, all) => limit.or(all),
         };
-        let mut sizes: Vec<PageSize> = resources.page_sizes().into_keys().collect();
+        let mut sizes: Vec<PageSize> = resources.page_sizes().into_iter().collect();
         sizes.push(PageSize::MIB_2);
         let default = node.and_then(|node| node.default_page).unwrap_or(PageSize::MIB_2);
         let total =

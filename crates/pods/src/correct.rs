@@ -1,13 +1,14 @@
 //! Corrects a manifest: the fewest bytes that change, everything else stays as it was.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
 use similar::TextDiff;
 
 use crate::judge::{Correction, JudgedManifest, judge_text};
-use crate::judge_container::WantedResources;
 use crate::node::NodeFacts;
+use crate::wanted_resources::WantedResources;
 use crate::yaml::{YamlContent, YamlNode};
 
 /// Corrections may make others necessary: a second size of pages, a request beside them.
@@ -74,14 +75,20 @@ impl ManifestEditor<'_> {
         }
     }
 
-    fn edit_resources(&self, parent: &YamlNode, wanted: &WantedResources) -> Option<Vec<TextEdit>> {
+    fn edit_resources<'a>(
+        &self,
+        parent: &YamlNode,
+        wanted: &'a WantedResources,
+    ) -> Option<Vec<TextEdit>> {
         if parent.is_shared {
             return None;
         }
-        let both = wanted.both.iter().map(|(name, amount)| (name.as_str(), amount.as_str()));
-        let alone = wanted.requests.iter().map(|(name, amount)| (name.as_str(), amount.as_str()));
-        let limits: Vec<(&str, &str)> = both.clone().collect();
-        let requests: Vec<(&str, &str)> = both.chain(alone).collect();
+        let of = |amounts: [&'a BTreeMap<String, String>; 2]| -> Vec<(&'a str, &'a str)> {
+            let all = amounts.into_iter().flatten();
+            all.map(|(name, amount)| (name.as_str(), amount.as_str())).collect()
+        };
+        let limits = of([&wanted.both, &wanted.limits]);
+        let requests = of([&wanted.both, &wanted.requests]);
         let sections = [("limits", limits), ("requests", requests)];
         let sections = sections.iter().filter(|(_, amounts)| !amounts.is_empty());
         match parent.entry("resources") {

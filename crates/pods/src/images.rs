@@ -224,8 +224,8 @@ impl<'a> ImageName<'a> {
         KINDS.iter().filter(|kind| length(kind).is_some()).max_by_key(length)
     }
 
-    /// The release of its Java machine, where the tag tells: `21` of `eclipse-temurin:21-jre`, `17` of
-    /// `tomcat:10.1-jdk17-temurin`.
+    /// The release of its Java machine, where the tag tells: `21` of `eclipse-temurin:21-jre`, `17`
+    /// of `tomcat:10.1-jdk17-temurin`.
     pub(crate) fn java_release(&self) -> Option<String> {
         let name = self.repository.rsplit('/').next().unwrap_or_default();
         if JDK_IMAGES.contains(&name) {

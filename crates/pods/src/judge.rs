@@ -6,13 +6,14 @@ use std::rc::Rc;
 use hugewise_model::{Level, PageSize, group_thousands};
 
 use crate::config_maps::ConfigMaps;
-use crate::judge_container::{JudgedContainer, WantedResources, judge_container};
+use crate::judge_container::{JudgedContainer, judge_container};
 use crate::node::NodeFacts;
 use crate::operators::read_operated;
 use crate::quantity::format_bytes;
 use crate::report::{Fate, PodFinding, PodReport, WorkloadReport};
 use crate::resources::resource_name;
 use crate::template::TemplateMask;
+use crate::wanted_resources::WantedResources;
 use crate::workload::{Workload, list_objects, read_workload};
 use crate::yaml::{self, LARGEST_MANIFEST, ManifestError, YamlNode};
 
@@ -88,7 +89,7 @@ impl JudgedManifest {
                 judge_container(workload, container, node);
             let made_by = container.made_by.as_ref();
             let is_elsewhere = made_by.is_some_and(|made| made.is_elsewhere);
-            if !is_elsewhere && (!wanted.both.is_empty() || !wanted.requests.is_empty()) {
+            if !is_elsewhere && !wanted.is_empty() {
                 let parent = Rc::clone(&container.resources.parent);
                 self.corrections.push(Correction::Resources { parent, wanted });
             }
@@ -143,7 +144,8 @@ impl JudgedManifest {
                     let size = resource_name(first).replace("hugepages-", "");
                     let text = format!("HugePages-{size}");
                     let what = format!(
-                        "volume {}: the pod has pages of two sizes, so its medium must name one: {text}",
+                        "volume {}: the pod has pages of two sizes, so its medium must name one: \
+                         {text}",
                         volume.name
                     );
                     let node = Rc::clone(&volume.medium);
@@ -227,8 +229,8 @@ fn find_lack_of_room(
         let name = resource_name(*page);
         if left < *bytes {
             let what = format!(
-                "the node has no room for the pod: it asks for {name}: {}, and of {} that the kubelet \
-                 offers, running pods have {}",
+                "the node has no room for the pod: it asks for {name}: {}, and of {} that the \
+                 kubelet offers, running pods have {}",
                 format_bytes(*bytes),
                 format_bytes(offered),
                 format_bytes(pool.claimed)
@@ -237,8 +239,8 @@ fn find_lack_of_room(
         }
         if pool.offered.is_some_and(|offered| offered != in_pool) {
             let what = format!(
-                "the kubelet offers {} of {name} and the pool has {} pages: it reads the pool only when \
-                 it starts, so restart it",
+                "the kubelet offers {} of {name} and the pool has {} pages: it reads the pool only \
+                 when it starts, so restart it",
                 format_bytes(offered),
                 group_thousands(pool.total)
             );

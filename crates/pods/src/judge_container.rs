@@ -9,20 +9,12 @@ use hugewise_model::{
 
 use crate::container_view::{ViewedServer, view_server};
 use crate::node::NodeFacts;
-use crate::quantity::{Quantity, format_bytes};
+use crate::quantity::format_bytes;
 use crate::report::{ContainerReport, Fate, PodDemand, PodFinding, PodServer};
 use crate::resources::{UnclearAmount, resource_name};
 use crate::start::{ContainerStart, ServerStart, engine_name, find_start};
+use crate::wanted_resources::{WantedResources, find_wanted_resources};
 use crate::workload::{ContainerSpec, Workload};
-
-/// The resources that a container should have, where they differ from what it has.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct WantedResources {
-    /// Amounts that both limits and requests should have, by the resource's name.
-    pub(crate) both: BTreeMap<String, String>,
-    /// Amounts of requests alone.
-    pub(crate) requests: BTreeMap<String, String>,
-}
 
 pub(crate) struct JudgedContainer {
     pub(crate) report: ContainerReport,
@@ -31,15 +23,12 @@ pub(crate) struct JudgedContainer {
     pub(crate) needed: BTreeMap<PageSize, u64>,
 }
 
-/// The smallest request that lets a pod with huge pages in.
-const LEAST_CPU: &str = "100m";
-
 pub(crate) fn judge_container(
     workload: &Workload,
     container: &ContainerSpec,
     node: Option<&NodeFacts>,
 ) -> JudgedContainer {
-    let sizes = container.resources.page_sizes().into_keys();
+    let sizes = container.resources.page_sizes().into_iter();
     let limits = sizes.map(|page| (page, container.resources.limit_bytes(page)));
     let report = ContainerReport {
         name: container.name.clone(),
@@ -64,7 +53,9 @@ pub(crate) fn judge_container(
         ContainerStart::Server(start) => judge.judge_server(&start),
     }
     judge.judge_amounts();
-    let (wanted, needed) = judge.find_wanted_resources();
+    let demands = judge.asking.iter().flat_map(|asking| &asking.demands);
+    let counts = node.is_some_and(|node| node.counts_huge_pages);
+    let (wanted, needed) = find_wanted_resources(&container.resources, demands, counts);
     JudgedContainer { report: judge.report, wanted, needed }
 }
 
@@ -277,8 +268,8 @@ impl ContainerJudge<'_> {
         {
             self.report.fate = fate_of_refusal(asking);
             let what = format!(
-                "the node has {} of the {} pages of {page_size} left: programs of the node itself, or \
-                 pods without a limit, have the others, and the scheduler does not see that",
+                "the node has {} of the {} pages of {page_size} left: programs of the node itself, \
+                 or pods without a limit, have the others, and the scheduler does not see that",
                 group_thousands(available),
                 group_thousands(least)
             );
@@ -332,8 +323,8 @@ impl ContainerJudge<'_> {
                     format!(" There it counts as memory, and the limit of {limit} kills it.")
                 });
                 format!(
-                    "The kernel refuses the mapping, and with {setting} the server goes on without a \
-                     word: the memory is on small pages for as long as it runs.{killed}"
+                    "The kernel refuses the mapping, and with {setting} the server goes on without \
+                     a word: the memory is on small pages for as long as it runs.{killed}"
                 )
             }
             _ => String::new(),
@@ -345,7 +336,8 @@ impl ContainerJudge<'_> {
         );
         if self.report.fate == Fate::Dies {
             self.report.why.push(format!(
-                "This node limits no reservations (kubelet before 1.29, runc before 1.1.10): {dies}."
+                "This node limits no reservations (kubelet before 1.29, runc before 1.1.10): \
+                 {dies}."
             ));
         } else if self.report.fate_without_reservations == Some(Fate::Dies) {
             self.report.why.push(format!(
@@ -410,8 +402,8 @@ impl ContainerJudge<'_> {
             self.add_finding(Level::Error, line, format!("the API server refuses the pod: {what}"));
         }
         if resources.has_huge_pages() && !resources.asks_for_cpu_or_memory() {
-            let what = "the API server refuses the pod: huge pages need a request or limit for cpu or \
-                        memory beside them";
+            let what = "the API server refuses the pod: huge pages need a request or limit for cpu \
+                        or memory beside them";
             self.add_finding(Level::Error, self.container.line, what);
         }
         let is_refused =
@@ -441,8 +433,8 @@ impl ContainerJudge<'_> {
             return;
         };
         let both = format!(
-            "limits.memory ({}) has to hold the {} of huge pages, too, where cgroup2 is mounted with \
-             memory_hugetlb_accounting",
+            "limits.memory ({}) has to hold the {} of huge pages, too, where cgroup2 is mounted \
+             with memory_hugetlb_accounting",
             format_bytes(limit),
             format_bytes(huge)
         );
@@ -454,43 +446,6 @@ impl ContainerJudge<'_> {
             Some(_) => {}
             None => self.report.notes.push(format!("{both}; elsewhere huge pages are no memory.")),
         }
-    }
-
-    fn find_wanted_resources(&self) -> (WantedResources, BTreeMap<PageSize, u64>) {
-        let resources = &self.container.resources;
-        let mut needed: BTreeMap<PageSize, u64> = BTreeMap::new();
-        for page in resources.page_sizes().into_keys() {
-            let name = resource_name(page);
-            let of = |side: &crate::resources::ResourceAmounts| {
-                side.get(&name).map_or(0, |one| one.amount.round_up())
-            };
-            let declared = of(&resources.limits).max(of(&resources.requests));
-            needed.insert(page, declared.div_ceil(page.bytes().get()));
-        }
-        let demands = self.asking.iter().flat_map(|asking| &asking.demands);
-        for demand in demands {
-            let pages = needed.entry(demand.page_size).or_default();
-            *pages = (*pages).max(demand.most);
-        }
-        let needed: BTreeMap<PageSize, u64> = needed
-            .into_iter()
-            .map(|(page, pages)| (page, pages.saturating_mul(page.bytes().get())))
-            .collect();
-        let mut wanted = WantedResources::default();
-        for (page, bytes) in needed.iter().filter(|(_, bytes)| **bytes > 0) {
-            let name = resource_name(*page);
-            let right = Some(Quantity::from_bytes(*bytes));
-            let of =
-                |side: &crate::resources::ResourceAmounts| side.get(&name).map(|one| one.amount);
-            if of(&resources.limits) != right || of(&resources.requests) != right {
-                wanted.both.insert(name, format_bytes(*bytes));
-            }
-        }
-        let has_pages = resources.has_huge_pages() || !wanted.both.is_empty();
-        if has_pages && !resources.asks_for_cpu_or_memory() {
-            wanted.requests.insert("cpu".into(), LEAST_CPU.into());
-        }
-        (wanted, needed)
     }
 }
 

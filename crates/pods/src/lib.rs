@@ -1,5 +1,5 @@
-//! What becomes of a Kubernetes manifest's huge pages: whether each pod is admitted and placed, what
-//! its server does with the limit that it has, and what the manifest should say instead.
+//! What becomes of a Kubernetes manifest's huge pages: whether each pod is admitted and placed,
+//! what its server does with the limit that it has, and what the manifest should say instead.
 //!
 //! What a server needs is the engines' answer alone: they read a container as they read a host.
 
@@ -18,6 +18,7 @@ mod resources;
 mod shell_words;
 mod start;
 mod template;
+mod wanted_resources;
 mod workload;
 mod yaml;
 

@@ -150,8 +150,8 @@ fn read_crunchy(given: &OperatorSpec<'_>) -> Vec<OperatedPod> {
             open: server.open.clone(),
             made_by: MadeBy {
                 notes: vec![
-                    "the operator sets huge_pages to try once an instance has a limit on huge pages, \
-                     and otherwise to off"
+                    "the operator sets huge_pages to try once an instance has a limit on huge \
+                     pages, and otherwise to off"
                         .to_owned(),
                 ],
                 ..server.into_made_by("its parameters", version.clone())

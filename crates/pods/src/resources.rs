@@ -1,6 +1,6 @@
 //! The resources of a container, and what the API server makes of its huge pages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use hugewise_model::PageSize;
@@ -87,16 +87,16 @@ impl ContainerResources {
         amounts
     }
 
-    /// Page sizes that either side names, with the names.
-    pub(crate) fn page_sizes(&self) -> BTreeMap<PageSize, String> {
+    /// Page sizes that either side names as nodes name them.
+    pub(crate) fn page_sizes(&self) -> BTreeSet<PageSize> {
         let names = self.limits.keys().chain(self.requests.keys());
-        names.filter_map(|name| Some((page_size_of(name)?, name.clone()))).collect()
+        let sizes = names.filter_map(|name| Some((name, page_size_of(name)?)));
+        sizes.filter(|(name, page)| **name == resource_name(*page)).map(|(_, page)| page).collect()
     }
 
     /// The limit on pages of a size, in bytes; none allows none.
     pub(crate) fn limit_bytes(&self, page: PageSize) -> u64 {
-        let named = self.limits.iter().find(|(name, _)| page_size_of(name) == Some(page));
-        named.map_or(0, |(_, limit)| limit.amount.round_up())
+        self.limits.get(&resource_name(page)).map_or(0, |limit| limit.amount.round_up())
     }
 
     pub(crate) fn memory_limit(&self) -> Option<u64> {
@@ -126,6 +126,11 @@ impl ContainerResources {
                 refusals.push((request.line, what));
                 continue;
             };
+            if name != resource_name(page) {
+                let what = format!("no node offers {name}: its name is {}", resource_name(page));
+                refusals.push((request.line, what));
+                continue;
+            }
             let what = match self.limits.get(&name) {
                 None => format!("{name} has a request and no limit; both must be there and equal"),
                 Some(limit) if limit.amount != request.amount => {

@@ -99,6 +99,8 @@ fn a_memory_limit_has_to_hold_huge_pages_where_they_count() {
     );
     let report = judge_on(&counting, &fits);
     assert!(report.all_findings().any(|one| one.what.contains("the server is killed")));
+    let diff = report.diff.unwrap();
+    assert!(diff.contains("+              memory: 2378Mi"), "{diff}");
     let any = judge(&fits);
     assert!(!any.has_findings());
     let notes = first_container(&any).notes.join(" ");

@@ -56,11 +56,11 @@ pub fn render_node_pool(report: &PodReport, platform: NodePlatform) -> Option<St
     let text = match platform {
         NodePlatform::OpenShift => demand.for_openshift(),
         NodePlatform::Gke => demand.for_gke(),
-        NodePlatform::Aks => demand.for_aks(),
-        NodePlatform::Eks => demand.for_eks(),
+        NodePlatform::Aks => demand.fill_in_sysctl(include_str!("aks.yaml")),
+        NodePlatform::Eks => demand.fill_in_sysctl(include_str!("eks.txt")),
         NodePlatform::Bottlerocket => demand.for_bottlerocket(),
         NodePlatform::Talos => demand.for_talos(),
-        NodePlatform::Kubespray => demand.for_kubespray(),
+        NodePlatform::Kubespray => demand.fill_in_sysctl(KUBESPRAY),
     };
     Some(demand.comment() + &text)
 }
@@ -113,36 +113,13 @@ impl NodeDemand {
 
     fn for_openshift(&self) -> String {
         let words = self.boot_words();
-        let mut pages = String::new();
-        for (page, count) in &self.pages {
-            pages += &format!("    - size: {}\n      count: {count}\n", page.boot_name());
-        }
-        format!(
-            "# Nodes in the MachineConfigPool worker-hugepages reboot once. Label them first:\n\
-             #   oc label node NODE node-role.kubernetes.io/worker-hugepages=\n\
-             apiVersion: machineconfiguration.openshift.io/v1\n\
-             kind: MachineConfigPool\n\
-             metadata:\n  name: worker-hugepages\n  labels:\n    worker-hugepages: \"\"\n\
-             spec:\n  machineConfigSelector:\n    matchExpressions:\n    \
-             - {{key: machineconfiguration.openshift.io/role, operator: In, values: [worker, \
-             worker-hugepages]}}\n  \
-             nodeSelector:\n    matchLabels:\n      node-role.kubernetes.io/worker-hugepages: \"\"\n\
-             ---\n\
-             apiVersion: tuned.openshift.io/v1\n\
-             kind: Tuned\n\
-             metadata:\n  name: hugepages\n  namespace: openshift-cluster-node-tuning-operator\n\
-             spec:\n  profile:\n  - name: openshift-node-hugepages\n    data: |\n      \
-             [main]\n      summary=Huge pages at boot\n      include=openshift-node\n      \
-             [bootloader]\n      cmdline_openshift_node_hugepages={words}\n  \
-             recommend:\n  - machineConfigLabels:\n      worker-hugepages: \"\"\n    \
-             priority: 30\n    profile: openshift-node-hugepages\n\
-             # Where the pool has a PerformanceProfile, put this into that instead:\n\
-             # spec:\n#   hugepages:\n#     pages:\n{}\
-             # Without the Node Tuning Operator, a MachineConfig has it as\n\
-             # spec.kernelArguments: [{}]\n",
-            pages.lines().map(|line| format!("# {line}\n")).collect::<String>(),
-            words.replace(' ', ", ")
-        )
+        let pages = self.pages.iter().map(|(page, count)| {
+            format!("#     - size: {}\n#       count: {count}\n", page.boot_name())
+        });
+        include_str!("openshift.yaml")
+            .replace("@ARGUMENTS@", &words.replace(' ', ", "))
+            .replace("@PAGES@", &pages.collect::<String>())
+            .replace("@WORDS@", &words)
     }
 
     fn for_gke(&self) -> String {
@@ -157,43 +134,17 @@ impl NodeDemand {
         text
     }
 
-    fn for_aks(&self) -> String {
+    /// A platform's file for the pool of the default size, which a sysctl sets.
+    fn fill_in_sysctl(&self, text: &str) -> String {
         let (count, others) = self.default_pages();
-        let note = self.boot_note(others);
-        format!(
-            "{note}# AKS has no such setting. This writes the pool on each node of a pool labelled\n\
-             # hugepages=true, and restarts the kubelet, which reads it only when it starts.\n\
-             apiVersion: apps/v1\n\
-             kind: DaemonSet\n\
-             metadata:\n  name: hugepages\n  namespace: kube-system\n\
-             spec:\n  selector:\n    matchLabels: {{app: hugepages}}\n  template:\n    \
-             metadata:\n      labels: {{app: hugepages}}\n    spec:\n      hostPID: true\n      \
-             nodeSelector: {{hugepages: \"true\"}}\n      initContainers:\n      \
-             - name: pool\n        image: mcr.microsoft.com/azurelinux/base/core:3.0\n        \
-             securityContext: {{privileged: true}}\n        \
-             command: [nsenter, -t, \"1\", -m, --, sh, -ec]\n        args:\n        - |\n          \
-             echo 'vm.nr_hugepages = {count}' > /etc/sysctl.d/90-hugepages.conf\n          \
-             before=$(cat /proc/sys/vm/nr_hugepages)\n          \
-             sysctl -p /etc/sysctl.d/90-hugepages.conf\n          \
-             [ \"$before\" = \"$(cat /proc/sys/vm/nr_hugepages)\" ] || systemctl restart kubelet\n      \
-             containers:\n      - name: pause\n        image: registry.k8s.io/pause:3.10\n"
-        )
-    }
-
-    fn for_eks(&self) -> String {
-        let (count, others) = self.default_pages();
-        let note = self.boot_note(others);
-        format!(
-            "{note}# User data of the launch template (Amazon Linux); it runs before the kubelet starts.\n\
-             MIME-Version: 1.0\n\
-             Content-Type: multipart/mixed; boundary=\"//\"\n\n\
-             --//\n\
-             Content-Type: text/x-shellscript; charset=\"us-ascii\"\n\n\
-             #!/bin/sh\n\
-             echo 'vm.nr_hugepages = {count}' > /etc/sysctl.d/90-hugepages.conf\n\
-             sysctl -p /etc/sysctl.d/90-hugepages.conf\n\n\
-             --//--\n"
-        )
+        let note = match others {
+            true => format!(
+                "# A sysctl sets only one size. On the kernel's command line: {}\n",
+                self.boot_words()
+            ),
+            false => String::new(),
+        };
+        note + &text.replace("@COUNT@", &count.to_string())
     }
 
     fn for_bottlerocket(&self) -> String {
@@ -226,24 +177,11 @@ impl NodeDemand {
         }
         text
     }
-
-    fn for_kubespray(&self) -> String {
-        let (count, others) = self.default_pages();
-        let note = self.boot_note(others);
-        format!(
-            "{note}# inventory/NAME/group_vars/k8s_cluster/k8s-cluster.yml; then restart the kubelets.\n\
-             additional_sysctl:\n  - {{name: vm.nr_hugepages, value: {count}}}\n"
-        )
-    }
-
-    /// Pages of other sizes than the default are surest at boot.
-    fn boot_note(&self, others: bool) -> String {
-        if !others {
-            return String::new();
-        }
-        format!(
-            "# On the kernel's command line, as a sysctl sets only one size: {}\n",
-            self.boot_words()
-        )
-    }
 }
+
+/// A variable of Kubespray since 2.21 (its `roles/kubernetes/preinstall`).
+const KUBESPRAY: &str = "\
+# inventory/NAME/group_vars/k8s_cluster/k8s-cluster.yml; restart the kubelets afterwards.
+additional_sysctl:
+  - {name: vm.nr_hugepages, value: @COUNT@}
+";
