@@ -61,8 +61,8 @@ pub(crate) fn judge_text(
         }
     }
     let lines = mask.whole_lines().take(MOST_QUESTIONS);
-    judged.report.questions =
-        lines.map(|(line, template)| (line, format!("what {template} writes"))).collect();
+    let lines = lines.map(|(line, template)| (line, format!("what {template} writes")));
+    judged.report.questions.extend(lines);
     Ok(judged)
 }
 
@@ -78,6 +78,10 @@ impl JudgedManifest {
         most: usize,
     ) -> usize {
         let mut servers = 0;
+        let count = workload.open_count.clone();
+        self.report
+            .questions
+            .extend(count.filter(|_| self.report.questions.len() < MOST_QUESTIONS));
         let mut findings = Vec::new();
         let mut reports = Vec::new();
         let mut pod = PodPages::default();

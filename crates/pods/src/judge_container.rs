@@ -118,7 +118,28 @@ impl ContainerJudge<'_> {
             self.add_finding(Level::Error, self.container.line, self.in_words(&what));
         }
         self.add_file_note(&instance, start);
+        self.judge_mapped_folders(start);
         self.judge_request(&instance, demands);
+    }
+
+    /// A server that maps files of huge pages needs a volume of them where it looks.
+    fn judge_mapped_folders(&mut self, start: &ServerStart) {
+        let folder = |word: &String| {
+            let options = ["-XX:AllocateHeapAt=", "mem-path="];
+            let path = options.iter().find_map(|option| word.split_once(option))?.1;
+            path.split(',').next().map(str::to_owned)
+        };
+        let is_huge = |path: &String| path.contains("hugepages") || path.contains("hugetlb");
+        let named = start.words.iter().filter_map(folder).filter(is_huge);
+        let mounts = &self.container.hugetlbfs_mounts;
+        let is_mounted = |path: &String| mounts.iter().any(|mount| path.starts_with(mount));
+        for path in named.filter(|path| !is_mounted(path)).collect::<Vec<_>>() {
+            let what = format!(
+                "it maps files in {path}, and no volume of huge pages is mounted there: an \
+                 emptyDir with medium: HugePages"
+            );
+            self.add_finding(Level::Error, self.container.line, what);
+        }
     }
 
     /// Libraries only add to what PostgreSQL takes: without them it takes the least.

@@ -74,6 +74,7 @@ pub(crate) fn read_operated(object: &Rc<YamlNode>, maps: &ConfigMaps) -> Vec<Wor
         containers: vec![pod.into_container()],
         volumes: Vec::new(),
         groups: Vec::new(),
+        open_count: None,
     })
     .collect()
 }

@@ -20,6 +20,8 @@ pub(crate) struct Workload {
     pub(crate) volumes: Vec<HugePageVolume>,
     /// Groups that its processes have, by `securityContext`.
     pub(crate) groups: Vec<u64>,
+    /// The template that says how many pods there are, with its line.
+    pub(crate) open_count: Option<(u64, String)>,
 }
 
 /// An `emptyDir` whose medium is huge pages.
@@ -127,8 +129,13 @@ pub(crate) fn read_workload(object: &Rc<YamlNode>, maps: &ConfigMaps) -> Option<
         }
         _ => count("replicas").unwrap_or(1),
     };
+    let open =
+        ["replicas", "parallelism"].into_iter().filter_map(|key| spec.get(key)).find_map(|count| {
+            Some((count.line, format!("how many pods: {}", count.template.as_ref()?)))
+        });
     let (name, namespace) = names_of(object);
     let mut workload = read_pod(pod, &namespace, maps);
+    workload.open_count = open;
     workload.pods_per_node = if is_alone_on_its_node(pod) { replicas.min(1) } else { replicas };
     Some(Workload { kind: kind.to_owned(), name, namespace, line: object.line, ..workload })
 }
@@ -172,6 +179,7 @@ fn read_pod(pod: &Rc<YamlNode>, namespace: &str, maps: &ConfigMaps) -> Workload 
         containers,
         volumes: huge.collect(),
         groups,
+        open_count: None,
     }
 }
 

@@ -29,6 +29,7 @@ mod lab_killed;
 mod mutated_captures;
 mod one_list;
 mod plan_and_apply;
+mod pod;
 mod random_hosts;
 mod real;
 mod record;

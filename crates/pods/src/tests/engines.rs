@@ -79,6 +79,8 @@ fn what_a_template_leaves_open_is_asked_for_by_name() {
     assert!(questions.contains("{{ .Values.pages }}"), "{questions}");
     assert_eq!(first_container(&report).fate, Fate::Unknown);
     assert!(!report.has_findings() && report.diff.is_none(), "{report:#?}");
+    let replicas = SHORT.replace("replicas: 3", "replicas: {{ .Values.replicas }}");
+    assert_eq!(judge(&replicas).questions[0].1, "how many pods: {{ .Values.replicas }}");
     let chart = judge("{{- if .Values.on }}\nkind: Pod\nmetadata: {name: a}\n{{- end }}\n");
     assert_eq!(chart.questions.len(), 2);
 }
@@ -122,6 +124,17 @@ fn volumes_of_huge_pages_name_a_size_where_there_are_two() {
     assert!(after.contains("medium: HugePages-2Mi\n"), "{after}");
     assert!(!judge(&after).has_findings());
     assert!(!judge(&pod("HugePages", "hugepages-2Mi: 1Gi")).has_findings());
+    let java = |mounts: &str| {
+        let pod = pod_of(&format!(
+            "image: eclipse-temurin:21\ncommand: [java, -Xmx1g, -XX:AllocateHeapAt=/dev/hugepages]\n\
+             {mounts}\nresources: {{limits: {{cpu: 1, hugepages-2Mi: 2Gi}}}}"
+        ));
+        judge(&(pod + "  volumes: [{name: h, emptyDir: {medium: HugePages}}]\n"))
+    };
+    let lacks =
+        |report: &PodReport| report.all_findings().any(|one| one.what.contains("no volume"));
+    assert!(lacks(&java("")));
+    assert!(!lacks(&java("volumeMounts: [{name: h, mountPath: /dev/hugepages}]")));
     assert!(judge(&pod("HugePages-1Gi", "hugepages-2Mi: 1Gi")).has_findings());
 }
 
