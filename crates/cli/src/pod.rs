@@ -18,12 +18,12 @@ pub(crate) const AFTER_HELP: &str = "  hugewise pod postgres.yaml
   hugewise pod postgres.yaml | patch -p0
   hugewise pod postgres.yaml --for gke
 
-Exit codes: 0 as wished; 1 a pod's huge pages will not be as wished; 2 no manifest, or it cannot be \
-     read; 3 something has to be known that is not in the manifest.";
+Exit codes: 0 as wished; 1 a pod's huge pages will not be as wished; 2 no manifest, or it cannot \
+     be read; 3 something has to be known that is not in the manifest.";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Kubernetes YAML or JSON: pods, what makes pods, and their ConfigMaps; - reads standard input.
+    /// Kubernetes YAML or JSON: what makes pods, and its ConfigMaps. - reads standard input.
     manifest: PathBuf,
     /// Judge for this node: a capture of it, or a folder like its root.
     #[arg(long, value_name = "PATH")]

@@ -118,7 +118,7 @@ impl ContainerView {
         let data = data_folder(container, start);
         for (path, text) in start.kind.map_or(&[][..], |kind| kind.files) {
             let path = path.replace("{data}", data.as_deref().unwrap_or_default());
-            self.add_file(&path, text);
+            self.add_file(&path, format!("{text}{}", initdb_settings(container)));
         }
         for (path, text) in container.made_by.iter().flat_map(|made| &made.files) {
             self.add_file(path, text.as_bytes());
@@ -210,6 +210,20 @@ impl ContainerView {
         unread.extend(described.unread.iter().map(|one| format!("{}: {}", one.what, one.why)));
         Some(ViewedServer { instance: described.instance, unread })
     }
+}
+
+/// What `POSTGRES_INITDB_ARGS` has initdb write (`-c NAME=VALUE`, `--set NAME=VALUE` since 16).
+fn initdb_settings(container: &ContainerSpec) -> String {
+    let given = container.env_value("POSTGRES_INITDB_ARGS").and_then(Result::ok);
+    let given = given.unwrap_or_default();
+    let words: Vec<&str> = given.split_whitespace().collect();
+    let behind = words.windows(2).filter_map(|pair| match pair {
+        ["-c" | "--set", assignment] => Some(*assignment),
+        _ => None,
+    });
+    let glued = words.iter().filter_map(|word| word.strip_prefix("--set="));
+    let assignments = behind.chain(glued).filter_map(|assignment| assignment.split_once('='));
+    assignments.map(|(name, value)| format!("{name} = '{value}'\n")).collect()
 }
 
 /// The server's data directory, by its words, its environment or its image.

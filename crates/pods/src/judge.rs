@@ -106,7 +106,8 @@ impl JudgedManifest {
         if let Some(node) = node {
             find_lack_of_room(workload, node, &requested, &mut findings);
         }
-        if findings.iter().any(|finding| finding.level == Level::Error) {
+        let is_refused = reports.iter().any(|report| report.fate == Fate::NotStarted);
+        if is_refused || findings.iter().any(|finding| finding.level == Level::Error) {
             for report in reports.iter_mut().filter(|report| report.server.is_some()) {
                 report.fate = Fate::NotStarted;
                 report.fate_without_reservations = None;

@@ -215,8 +215,10 @@ impl ContainerReader<'_> {
         let add = node.at(&["securityContext", "capabilities", "add"]);
         let mut added = add.into_iter().flat_map(YamlNode::items).filter_map(|one| one.text());
         let has_ipc_lock = added.any(|name| ["IPC_LOCK", "CAP_IPC_LOCK", "ALL"].contains(&name));
+        // A sidecar stays beside the others.
+        let is_sidecar = node.text_of("restartPolicy") == Some("Always");
         let mut container = ContainerSpec {
-            is_init,
+            is_init: is_init && !is_sidecar,
             image: node.text_of("image").map(str::to_owned),
             command,
             args,

@@ -40,8 +40,8 @@ fn system_v_memory_needs_a_group() {
 
 #[test]
 fn config_maps_feed_arguments_environment_and_files() {
-    let map = "kind: ConfigMap\nmetadata: {name: pg}\ndata:\n  buffers: 4GB\n  postgresql.conf: |\n    \
-               shared_buffers = 4GB\n    huge_pages = on\n---\n";
+    let map = "kind: ConfigMap\nmetadata: {name: pg}\ndata:\n  buffers: 4GB\n  postgresql.conf: \
+               |\n    shared_buffers = 4GB\n    huge_pages = on\n---\n";
     let by_env = pod_of(
         "image: postgres:16\nenv: [{name: B, valueFrom: {configMapKeyRef: {name: pg, key: \
          buffers}}}]\nargs: [-c, shared_buffers=$(B)]",
@@ -53,8 +53,8 @@ fn config_maps_feed_arguments_environment_and_files() {
     };
     assert!((2048..2300).contains(&pages(&format!("{map}{by_env}"))));
     let by_file = pod_of(
-        "image: postgres:16\nargs: [-c, config_file=/conf/postgresql.conf]\nvolumeMounts: [{name: c, \
-         mountPath: /conf}]",
+        "image: postgres:16\nargs: [-c, config_file=/conf/postgresql.conf]\n\
+         volumeMounts: [{name: c, mountPath: /conf}]",
     ) + "  volumes: [{name: c, configMap: {name: pg}}]\n";
     let whole = format!("{map}{by_file}");
     assert!((2048..2300).contains(&pages(&whole)));
@@ -70,8 +70,8 @@ fn config_maps_feed_arguments_environment_and_files() {
 #[test]
 fn what_a_template_leaves_open_is_asked_for_by_name() {
     let pod = pod_of(
-        "image: postgres:16\nargs: [-c, \"shared_buffers={{ .Values.buffers }}\"]\nresources:\n  limits: \
-         {memory: 1Gi, hugepages-2Mi: {{ .Values.pages }}}",
+        "image: postgres:16\nargs: [-c, \"shared_buffers={{ .Values.buffers }}\"]\n\
+         resources:\n  limits: {memory: 1Gi, hugepages-2Mi: {{ .Values.pages }}}",
     );
     let report = judge(&pod);
     let questions = first_container(&report).questions.join(" ");
@@ -126,8 +126,9 @@ fn volumes_of_huge_pages_name_a_size_where_there_are_two() {
     assert!(!judge(&pod("HugePages", "hugepages-2Mi: 1Gi")).has_findings());
     let java = |mounts: &str| {
         let pod = pod_of(&format!(
-            "image: eclipse-temurin:21\ncommand: [java, -Xmx1g, -XX:AllocateHeapAt=/dev/hugepages]\n\
-             {mounts}\nresources: {{limits: {{cpu: 1, hugepages-2Mi: 2Gi}}}}"
+            "image: eclipse-temurin:21\n\
+             command: [java, -Xmx1g, -XX:AllocateHeapAt=/dev/hugepages]\n{mounts}\n\
+             resources: {{limits: {{cpu: 1, hugepages-2Mi: 2Gi}}}}"
         ));
         judge(&(pod + "  volumes: [{name: h, emptyDir: {medium: HugePages}}]\n"))
     };
@@ -140,13 +141,21 @@ fn volumes_of_huge_pages_name_a_size_where_there_are_two() {
 
 #[test]
 fn lists_and_templates_of_jobs_make_pods() {
-    let pod = "{spec: {containers: [{name: a, image: 'postgres:16'}]}}";
+    let pod = "template: {spec: {containers: [{name: a, image: 'postgres:16'}]}}";
     let text = format!(
-        "kind: List\nitems:\n- {{kind: CronJob, metadata: {{name: a}}, spec: {{jobTemplate: {{spec: \
-         {{template: {pod}}}}}}}}}\n- {{kind: DaemonSet, metadata: {{name: b}}, spec: {{template: \
-         {pod}}}}}\n---\nkind: Service\n"
+        "kind: List\nitems:\n- kind: CronJob\n  spec:\n    jobTemplate: {{spec: {{{pod}}}}}\n\
+         - kind: DaemonSet\n  spec: {{{pod}}}\n---\nkind: Service\n"
     );
     let report = judge(&text);
     let kinds: Vec<&str> = report.workloads.iter().map(|one| one.kind.as_str()).collect();
     assert_eq!(kinds, ["CronJob", "DaemonSet"]);
+}
+
+#[test]
+fn initdb_writes_what_its_arguments_say() {
+    let pod = pod_of(
+        "image: postgres:17\nenv: [{name: POSTGRES_INITDB_ARGS, value: '--data-checksums -c \
+         shared_buffers=4GB --set=huge_pages=off'}]",
+    );
+    assert_eq!(fate_of(&pod), Fate::AsksForNone);
 }

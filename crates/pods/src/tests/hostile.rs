@@ -7,9 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A hundred kinds of harm.
-fn hostile_manifests() -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
+/// Text that no parser should take long over.
+fn hostile_yaml() -> Vec<String> {
     let bomb = |levels: usize, width: usize| {
         let mut text = "a0: &a0 [x, x]\n".to_owned();
         for level in 1..levels {
@@ -18,29 +17,40 @@ fn hostile_manifests() -> Vec<String> {
         }
         text
     };
-    all.extend([bomb(9, 10), bomb(30, 2), bomb(3, 3000)]);
-    for (begin, count) in [("[", 100_000), ("{a: ", 100_000), ("- ", 100_000), ("? ", 100_000)] {
-        all.push(begin.repeat(count));
-    }
-    for open in
-        ["a: [", "a: {", "a: \"", "a: '", "a: |", "a: &", "a: *", "a: !", "a: %", "? ", "- - -"]
-    {
-        all.push(open.to_owned());
-        all.push(format!("kind: Pod\nspec:\n  containers:\n  - {open}"));
+    let mut all = vec![bomb(9, 10), bomb(30, 2), bomb(3, 3000)];
+    let repeated = [
+        ("[", 100_000),
+        ("{a: ", 100_000),
+        ("- ", 100_000),
+        ("? ", 100_000),
+        ("---\n", 200_000),
+        ("{{ ", 100_000),
+        ("{{}}", 100_000),
+        ("{{}}\n", 100_000),
+        ("a: 1\n", 1000),
+    ];
+    all.extend(repeated.map(|(text, count)| text.repeat(count)));
+    let open = ["[", "{", "\"", "'", "|", "&", "*", "!", "%", "?", "- -"];
+    for open in open {
+        all.push(format!("a: {open}"));
+        all.push(format!("kind: Pod\nspec:\n  containers:\n  - a: {open}"));
     }
     let long = "x".repeat(1 << 20);
     all.push(format!("{long}: {long}"));
     all.push(format!("kind: Pod\nspec: {{containers: [{{image: '{long}'}}]}}"));
-    all.push("---\n".repeat(200_000));
-    all.push("{{ ".repeat(100_000));
-    all.push("{{}}".repeat(100_000));
-    all.push("{{}}\n".repeat(100_000));
-    all.push("a: 1\n".repeat(1000));
-    let container = |fields: &str| pod_of(&format!("image: postgres:16\n{fields}"));
-    for amount in [
+    all.push("kind: Pod\r\nspec:\r\n\tcontainers:\r\n".to_owned());
+    all.push("\u{feff}kind: Pod\nspec: {containers: [{image: \u{202e}postgres}]}".to_owned());
+    all.push("kind: List\nitems: &l\n- *l\n".to_owned());
+    all.push("<<: {<<: {kind: Pod}}\n".to_owned());
+    all
+}
+
+/// Containers whose fields are not what Kubernetes takes, or too much of it.
+fn hostile_containers() -> Vec<String> {
+    let amounts = [
         "-1",
         "1e99",
-        "99999999999999999999999999999999999999999Gi",
+        "9999999999999999999999999999999999999999Gi",
         "0",
         "NaN",
         "1Mi1",
@@ -54,11 +64,13 @@ fn hostile_manifests() -> Vec<String> {
         "1_000",
         "*x",
         "!!int 3",
-    ] {
-        all.push(container(&format!("resources: {{limits: {{cpu: 1, hugepages-2Mi: {amount}}}}}")));
-        all.push(container(&format!("resources: {{limits: {{memory: {amount}, cpu: {amount}}}}}")));
-    }
-    for args in [
+    ];
+    let limits = amounts.iter().flat_map(|amount| {
+        ["hugepages-2Mi: @, cpu: 1", "memory: @, cpu: @"]
+            .map(|limits| format!("resources: {{limits: {{{}}}}}", limits.replace('@', amount)))
+    });
+    let mut fields: Vec<String> = limits.collect();
+    let args = [
         "[-c]",
         "[-c, '=']",
         "[-c, shared_buffers=-1]",
@@ -73,37 +85,36 @@ fn hostile_manifests() -> Vec<String> {
         "[~]",
         "[-c, huge_page_size=3kB]",
         "[-c, max_connections=999999999]",
-    ] {
-        all.push(container(&format!("args: {args}")));
-    }
-    let doubling: String =
-        (1..40).map(|at| format!("- {{name: V{at}, value: '$(V{0})$(V{0})'}}\n", at - 1)).collect();
-    all.push(container(&format!("env:\n{doubling}args: [-c, 'x=$(V39)']")));
+    ];
+    fields.extend(args.map(|args| format!("args: {args}")));
+    let doubling =
+        (1..40).map(|at| format!("- {{name: V{at}, value: '$(V{0})$(V{0})'}}\n", at - 1));
+    let doubling: String = doubling.collect();
+    fields.push(format!("env:\n{doubling}args: [-c, 'x=$(V39)']"));
     let circle = "env:\n- {name: A, value: $(B)}\n- {name: B, value: $(A)}\nargs: ['$(A)']";
-    all.push(container(circle));
-    for resources in ["resources: &r {limits: {hugepages-2Mi: 1}}", "resources: []", "resources: x"]
-    {
-        all.push(container(resources));
-    }
+    fields.push(circle.to_owned());
+    let resources = ["&r {limits: {hugepages-2Mi: 1}}", "[]", "x"];
+    fields.extend(resources.map(|resources| format!("resources: {resources}")));
+    fields.iter().map(|fields| pod_of(&format!("image: postgres:16\n{fields}"))).collect()
+}
+
+/// Objects of the wrong shape, or too many.
+fn hostile_objects() -> Vec<String> {
     let many = vec!["{name: a, image: 'postgres:16'}"; 3000].join(", ");
-    all.push(format!("kind: Pod\nspec: {{containers: [{many}]}}"));
-    let maps = "kind: ConfigMap\nmetadata: {name: a}\ndata:\n".to_owned();
-    all.push(maps + &(0..100_000).map(|at| format!("  k{at}: v\n")).collect::<String>());
-    all.push("kind: Pod\r\nspec:\r\n\tcontainers:\r\n".to_owned());
-    all.push("\u{feff}kind: Pod\nspec: {containers: [{image: \u{202e}postgres}]}".to_owned());
-    all.push("kind: List\nitems: &l\n- *l\n".to_owned());
-    all.push("<<: {<<: {kind: Pod}}\n".to_owned());
-    for kind in ["Cluster", "PostgresCluster", "PerconaXtraDBCluster", "MariaDB", "InnoDBCluster"] {
-        let group = match kind {
-            "Cluster" => "postgresql.cnpg.io/v1",
-            "PostgresCluster" => "postgres-operator.crunchydata.com/v1",
-            "PerconaXtraDBCluster" => "pxc.percona.com/v1",
-            "MariaDB" => "k8s.mariadb.com/v1",
-            _ => "mysql.oracle.com/v2",
-        };
-        for spec in
-            ["x", "[]", "{instances: -1}", "{instances: [x], pxc: 1, mycnf: [], myCnf: \"[\"}"]
-        {
+    let keys = (0..100_000).map(|at| format!("  k{at}: v\n")).collect::<String>();
+    let mut all = vec![
+        format!("kind: Pod\nspec: {{containers: [{many}]}}"),
+        format!("kind: ConfigMap\nmetadata: {{name: a}}\ndata:\n{keys}"),
+    ];
+    let operators = [
+        "Cluster postgresql.cnpg.io/v1",
+        "PostgresCluster postgres-operator.crunchydata.com/v1",
+        "PerconaXtraDBCluster pxc.percona.com/v1",
+        "MariaDB k8s.mariadb.com/v1",
+        "InnoDBCluster mysql.oracle.com/v2",
+    ];
+    for (kind, group) in operators.iter().filter_map(|named| named.split_once(' ')) {
+        for spec in ["x", "[]", "{instances: [x], pxc: 1, mycnf: [], myCnf: \"[\"}"] {
             all.push(format!("apiVersion: {group}\nkind: {kind}\nspec: {spec}\n"));
         }
     }
@@ -112,7 +123,7 @@ fn hostile_manifests() -> Vec<String> {
 
 #[test]
 fn a_hundred_hostile_manifests_end_soon_in_an_answer_or_a_line() {
-    let all = hostile_manifests();
+    let all = [hostile_yaml(), hostile_containers(), hostile_objects()].concat();
     assert!(all.len() >= 100, "{}", all.len());
     for text in all {
         let begun = Instant::now();
