@@ -132,7 +132,8 @@ pub(crate) fn read_as(
         return Ok(all);
     }
     let format = recognize_format(&head).map(|(format, _)| format);
-    let may_be_dated = mode.pasted.is_some() && foreign::is_undated_iostat(&head);
+    let may_be_dated = mode.pasted.is_some()
+        && (foreign::is_undated_iostat(&head) || pasted::printed_table::has_table(&head));
     if format.is_none()
         && !may_be_dated
         && let Some(text) = foreign::recognize_foreign_format(&head)

@@ -7,6 +7,7 @@
 mod clean;
 mod log_lines;
 mod old_top;
+pub(super) mod printed_table;
 mod process_table;
 mod sections;
 mod times;
@@ -98,6 +99,9 @@ pub(super) fn read(
     }
     if let Some(all) = read_undated(&lines, source, pasted)? {
         return Ok(all);
+    }
+    if let Some(series) = printed_table::read(&lines, source, pasted)? {
+        return Ok(vec![series]);
     }
     if why.is_none()
         && let Some(text) = system_log::replace_unknown_prefix(&lines)

@@ -21,6 +21,7 @@ mod machine;
 mod oswatcher;
 mod page_sizes;
 mod pasted_logs;
+mod pasted_tables;
 mod pasted_tools;
 mod stories;
 mod sysstat;

@@ -1,0 +1,74 @@
+//! Tables that collectors print for people, and lines out of the middle of them.
+
+use hugewise_investigate::{Metric, Options, Series};
+
+use super::pasted_tools::investigate_file;
+
+fn every(interval: &str, from: &str) -> Options {
+    Options {
+        from: Some(from.to_owned()),
+        interval: Some(interval.to_owned()),
+        ..Options::default()
+    }
+}
+
+/// What is read of a text whose rows are a second apart, and its problems.
+fn read_pasted(text: &str) -> (Series, String) {
+    let told = investigate_file("paste.txt", text, &every("1s", "2018-08-02 10:00")).unwrap();
+    let [history] = &told.hosts[..] else { panic!("{told:?}") };
+    assert_eq!(history.incidents.len(), 0, "{history:#?}");
+    (history.series[0].clone(), format!("{:?}", told.sources))
+}
+
+/// dstat shortens bytes by 1,024 and numbers of events by 1,000; a process has no column. The first
+/// row is of the time since the boot.
+#[test]
+fn what_dstat_prints_has_units_and_groups() {
+    let (series, problems) = read_pasted(
+        "[root@db1 ~]# dstat -cldm -y --top-cpu\n\
+         ----total-cpu-usage---- ---load-avg--- -dsk/total- ------memory-usage----- ---system-- -most-expensive-\n\
+         usr sys idl wai hiq siq| 1m   5m  15m | read  writ| used  buff  cach  free| int   csw |  cpu process   \n  \
+         8   2  89   0   0   1|2.91 1.00 0.95|5423B   94k|9952M  182M 59.7G  183G|2065  2245 |mysqld       0.2\n \
+         71  17   3   0   0  10|2.91 1.00 0.95|   0   716k|9952M  182M 59.7G  183G|  56k 1746 |mysqld        96\n\
+         usr sys idl wai hiq siq| 1m   5m  15m | read  writ| used  buff  cach  free| int   csw |  cpu process   \n \
+         69  17   2   0   0  11|3.00 1.05 0.97|   0    32k|9952M  182M 59.7G  183G|  55k 1848 |                \n",
+    );
+    let values = |metric| (0..3).map(|row| series.value(metric, row)).collect::<Vec<_>>();
+    assert_eq!(values(Metric::CpuUser), [None, Some(71.0), Some(69.0)]);
+    // Interrupts are the kernel's time.
+    assert_eq!(values(Metric::CpuSystem), [None, Some(27.0), Some(28.0)]);
+    assert_eq!(values(Metric::PagedOut), [None, Some(733_184.0), Some(32_768.0)]);
+    assert_eq!(values(Metric::Interrupts), [None, Some(56_000.0), Some(55_000.0)]);
+    assert_eq!(values(Metric::MemFree), [Some(183.0 * 1_073_741_824.0); 3]);
+    assert_eq!(values(Metric::Load1), [Some(2.91), Some(2.91), Some(3.0)]);
+    assert!(problems.contains("counted from --from by --interval"), "{problems}");
+}
+
+/// collectl says of all that is busy how much is the kernel's; a number without a unit is of its
+/// column's.
+#[test]
+fn what_collectl_and_pmstat_print_is_read() {
+    let (series, _) = read_pasted(
+        "waiting for 1 second sample...\n\
+         #<--------CPU--------><-----------Memory-----------><----------Disks----------->\n\
+         #cpu sys inter  ctxsw Free Buff Cach Inac Slab  Map KBRead  Reads KBWrit Writes \n  \
+         56  24 69911 153028  12G 150M   1G   1G  88M   1G      0      0      4      1 \n  \
+         55  23 62327 142095  12G 150M   1G   1G  88M   1G      8      0   2108     64 \n",
+    );
+    assert_eq!(series.value(Metric::CpuUser, 1), Some(32.0));
+    assert_eq!(series.value(Metric::CpuSystem, 1), Some(23.0));
+    assert_eq!(series.value(Metric::MemFree, 0), Some(12.0 * 1_073_741_824.0));
+    assert_eq!(series.value(Metric::PagedOut, 1), Some(2108.0 * 1024.0));
+    let (series, _) = read_pasted(
+        "@ Sat Dec 20 23:55:38 2025\n \
+         loadavg                      memory      swap        io    system         cpu\n   \
+         1 min   swpd   free   buff  cache   pi   po   bi   bo   in   cs  us  sy  id\n    \
+         0.08      0  4041m   6176  1374m    0    0    0    0  199  344   0   0 100\n    \
+         0.39     12  4041m   6176  1374m    3    0    0    3  215  340   2   1  97\n",
+    );
+    assert_eq!(series.value(Metric::Load1, 1), Some(0.39));
+    assert_eq!(series.value(Metric::MemFree, 0), Some(4041.0 * 1_048_576.0));
+    assert_eq!(series.value(Metric::SwapUsed, 1), Some(12_288.0));
+    assert_eq!(series.value(Metric::SwapIn, 1), Some(3.0));
+    assert_eq!(series.value(Metric::CpuIdle, 1), Some(97.0));
+}
