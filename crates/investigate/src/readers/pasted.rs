@@ -4,6 +4,7 @@
 //! is left out. Tables of sar without their first line and lines without times are read if the
 //! person says what they lack: when they began, and how far apart they are.
 
+mod averages;
 mod clean;
 mod log_lines;
 mod old_top;
@@ -92,16 +93,16 @@ pub(super) fn read(
         return Ok(all);
     }
     if let Some(from) = lines.iter().position(|line| is_heading(line) || is_pidstat(line)) {
-        if lines.get(from).is_some_and(|line| is_pidstat(line)) {
-            return read_headless_pidstat(&text_from(&lines, from), source, pasted);
-        }
-        return read_headless_sar(&text_from(&lines, from), source, pasted);
+        return read_headless(&text_from(&lines, from), source, pasted);
     }
     if let Some(all) = read_undated(&lines, source, pasted)? {
         return Ok(all);
     }
     if let Some(series) = printed_table::read(&lines, source, pasted)? {
         return Ok(vec![series]);
+    }
+    if let Some(dated) = averages::date_averages(&lines, pasted.began.unwrap_or(NO_TIME)) {
+        return read_averages(&dated, source, pasted);
     }
     if why.is_none()
         && let Some(text) = system_log::replace_unknown_prefix(&lines)
@@ -251,21 +252,30 @@ fn format_moment(at: Moment) -> String {
     calendar::format_wall_time(at.0).unwrap_or_else(|| "1970-01-01T00:00:00".into())
 }
 
-fn read_headless_sar(text: &str, source: &str, pasted: Pasted) -> Result<Vec<Series>, FileRefused> {
+/// What sar or pidstat printed behind its first line, which is missing.
+fn read_headless(text: &str, source: &str, pasted: Pasted) -> Result<Vec<Series>, FileRefused> {
     let whole = text_behind_banner(text, pasted);
-    let mut all = sysstat::text::read(&mut whole.as_bytes(), source)?;
-    all.iter_mut().for_each(|series| note_missing_banner(series, "sar", pasted));
+    let first = text.lines().next();
+    let (mut all, tool) = if first.is_some_and(is_pidstat) {
+        (pidstat::read(&mut whole.as_bytes(), source)?, "pidstat")
+    } else {
+        (sysstat::text::read(&mut whole.as_bytes(), source)?, "sar")
+    };
+    all.iter_mut().for_each(|series| note_missing_banner(series, tool, pasted));
     Ok(all)
 }
 
-fn read_headless_pidstat(
-    text: &str,
+fn read_averages(
+    dated: &[String],
     source: &str,
     pasted: Pasted,
 ) -> Result<Vec<Series>, FileRefused> {
-    let whole = text_behind_banner(text, pasted);
-    let mut all = pidstat::read(&mut whole.as_bytes(), source)?;
-    all.iter_mut().for_each(|series| note_missing_banner(series, "pidstat", pasted));
+    let mut all = read_headless(&text_from(dated, 0), source, pasted)?;
+    for series in &mut all {
+        series.add_problem(
+            "has averages of a run alone: they do not say of when, and hide what was short",
+        );
+    }
     Ok(all)
 }
 

@@ -72,3 +72,20 @@ fn what_collectl_and_pmstat_print_is_read() {
     assert_eq!(series.value(Metric::SwapIn, 1), Some(3.0));
     assert_eq!(series.value(Metric::CpuIdle, 1), Some(97.0));
 }
+
+/// The averages alone do not say how long a run took.
+#[test]
+fn averages_of_a_run_are_said_to_be_those() {
+    let (series, problems) = read_pasted(
+        "```\n# server = host\nAverage:     CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle\n\
+         Average:     all   23.20    0.00    7.31    0.00    0.00    2.26    0.00    0.00    0.00   67.06\n```\n",
+    );
+    assert_eq!(series.samples().len(), 1);
+    assert_eq!(series.value(Metric::CpuUser, 0), Some(23.2));
+    assert!(problems.contains("has averages of a run alone"), "{problems}");
+    let (_, problems) = read_pasted(
+        "Moyenne :   UID      TGID       TID    %usr %system  %guest   %wait    %CPU   CPU  Command\n\
+         Moyenne :  5667    358500         -   73,91   67,09    0,00   14,10  141,00     -  compactor\n",
+    );
+    assert!(problems.contains("has averages of a run alone"), "{problems}");
+}
