@@ -10,6 +10,7 @@ mod log_lines;
 mod old_top;
 pub(super) mod printed_table;
 mod process_table;
+mod processor_lines;
 mod sections;
 mod times;
 
@@ -399,6 +400,10 @@ fn read_undated_tool(
             text.push('\n');
         }
         (text, "has no times: counted by --interval")
+    } else if !lines.iter().any(|line| vmstat::is_heading(line) || proc_log::is_field(line))
+        && let Some(text) = processor_lines::render_processor_lines(lines, began, pasted.interval)
+    {
+        (text, "has lines of top's processors alone: counted by --interval, or 3 s")
     } else {
         return Ok(None);
     };

@@ -4,9 +4,9 @@ use super::interval_caveat;
 use super::rows::{OUTSTANDING, SeriesRows, Spike};
 use crate::{Metric, Signature, SignatureKind, SignatureStrength};
 
-/// Percent of the processors that is felt, and two minutes of it.
+/// Percent of the processors that is felt, and seconds of it.
 const STOLEN: f64 = 20.0;
-const EXCESS: f64 = STOLEN * 120.0;
+const SECONDS: f64 = 120.0;
 /// Percent that doubles the time of whoever wants a processor.
 const STRONG: f64 = 30.0;
 
@@ -29,6 +29,7 @@ pub(super) fn detect_cpu_steal(rows: &SeriesRows<'_>) -> Vec<Signature> {
             .chain(spike.without_usual());
         rows.spike_signature(SignatureKind::Steal, spike, strength, words, caveats)
     };
-    let is_enough = |spike: &&Spike| spike.excess >= EXCESS || snapshot;
+    let is_enough =
+        |spike: &&Spike| snapshot || spike.excess >= rows.least_excess(spike, STOLEN, SECONDS);
     spikes.iter().filter(is_enough).map(signature).collect()
 }

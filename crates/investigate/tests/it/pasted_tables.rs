@@ -1,8 +1,8 @@
 //! Tables that collectors print for people, and lines out of the middle of them.
 
-use hugewise_investigate::{Metric, Options, Series};
+use hugewise_investigate::{IncidentVerdict, Metric, Options, Series};
 
-use super::pasted_tools::investigate_file;
+use super::pasted_tools::{investigate_file, single_verdict};
 
 fn every(interval: &str, from: &str) -> Options {
     Options {
@@ -88,4 +88,25 @@ fn averages_of_a_run_are_said_to_be_those() {
          Moyenne :  5667    358500         -   73,91   67,09    0,00   14,10  141,00     -  compactor\n",
     );
     assert!(problems.contains("has averages of a run alone"), "{problems}");
+}
+
+/// `top -b | grep Cpu`, one line in a report, and the head of BusyBox's top.
+#[test]
+fn lines_of_tops_processors_are_passes() {
+    let stolen =
+        "   %Cpu(s):0.0 us,0.0 sy,0.0 ni,5.6 id,0.0 wa, 16.7 hi,  0.0 si, 77.8 st\n".repeat(7);
+    let told = investigate_file("top.txt", &stolen, &every("1s", "2020-10-01 10:00")).unwrap();
+    assert_eq!(single_verdict(&told), Some(IncidentVerdict::Steal));
+    let waited = "in the meanwhile, \"top\" says:\n\
+        Cpu(s):  0.3%us,  2.3%sy,  0.0%ni,  0.0%id, 97.4%wa,  0.0%hi,  0.0%si,  0.0%st\n";
+    let told = investigate_file("top.txt", waited, &every("1s", "2008-04-30 10:00")).unwrap();
+    assert_eq!(single_verdict(&told), Some(IncidentVerdict::DiskStall));
+    let (series, _) = read_pasted(
+        "~ # top\nMem: 462528K used, 5528K free, 0K shrd, 3580K buff, 151248K cached\n\
+         CPU:  70% usr  23% sys   0% nic   0% idle   0% io   0% irq   5% sirq\n\
+         Load average: 8.32 8.61 8.33 2/136 15558\n",
+    );
+    assert_eq!(series.value(Metric::CpuUser, 0), Some(70.0));
+    assert_eq!(series.value(Metric::CpuSystem, 0), Some(28.0));
+    assert_eq!(series.value(Metric::Load1, 0), Some(8.32));
 }

@@ -264,7 +264,7 @@ fn page_tables_of_the_host_are_not_a_containers() {
     assert_eq!(told("Slab:  30000 kB\nPageTables:       115343 kB\n").0, 1);
 }
 
-fn single_verdict(told: &Investigation) -> Option<IncidentVerdict> {
+pub(super) fn single_verdict(told: &Investigation) -> Option<IncidentVerdict> {
     let [history] = &told.hosts[..] else { panic!("{told:?}") };
     history.incidents.first().map(|incident| incident.verdict)
 }

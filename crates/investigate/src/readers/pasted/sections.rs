@@ -3,6 +3,7 @@
 
 use super::super::top::Pass;
 use super::super::{iostat, pidstat, proc_log, sysstat, vmstat};
+use super::processor_lines::is_processor_line;
 use super::{Pasted, clean, text_from};
 use crate::Series;
 use crate::readers::{ReadingMode, read_as};
@@ -100,7 +101,7 @@ fn recognize_printer(line: &str) -> Option<Printer> {
         let words: Vec<&str> = trimmed.split_ascii_whitespace().take(3).collect();
         words == ["total", "used", "free"]
     };
-    if Pass::is_heading(line) {
+    if Pass::is_heading(line) || is_processor_line(line) {
         Some(Printer::Top)
     } else if vmstat::is_heading(line) || trimmed.starts_with("procs -") {
         Some(Printer::Vmstat)

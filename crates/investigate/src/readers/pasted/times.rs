@@ -13,7 +13,7 @@ use hugewise_model::calendar::{self, DAY};
 /// Bytes of top's headings, which are written anew for each pass.
 const LONGEST_HEADING: usize = 256;
 /// How far apart passes of top are unless told otherwise.
-const TOP_DELAY: Duration = Duration::from_secs(3);
+pub(super) const TOP_DELAY: Duration = Duration::from_secs(3);
 /// Words of the longest stamp: `Fri Nov 20 08:00:00 PM CET 2026`.
 const MOST_WORDS: usize = 7;
 
