@@ -110,3 +110,26 @@ fn lines_of_tops_processors_are_passes() {
     assert_eq!(series.value(Metric::CpuSystem, 0), Some(28.0));
     assert_eq!(series.value(Metric::Load1, 0), Some(8.32));
 }
+
+/// A comment of a program's source has a mark before each line, and nothing behind that of an empty
+/// one.
+#[test]
+fn a_table_in_a_comment_with_a_zone_behind_its_times_is_read() {
+    let row = |second: u32| {
+        format!(
+            " *  12:57:{second}  IST      0.00    264.00    540.00      0.00    242.00      0.00      0.00      0.00      0.00\n"
+        )
+    };
+    let text = format!(
+        " *  [user1@db1 ~]$ sar -B 1\n *  Linux 3.10.0-514.21.1.el7.x86_64 (db1)    Monday 09 \
+         September 2024        _x86_64_        (16 CPU)\n *\n *  12:57:19  IST  pgpgin/s \
+         pgpgout/s   fault/s  majflt/s  pgfree/s pgscank/s pgscand/s pgsteal/s    %vmeff\n{}{}",
+        row(20),
+        row(21)
+    );
+    let told = investigate_file("sar.txt", &text, &Options::default()).unwrap();
+    let series = &told.hosts[0].series[0];
+    assert_eq!(series.value(Metric::Faults, 1), Some(540.0));
+    // `date -u -d '2024-09-09 12:57:21' +%s`
+    assert_eq!(series.samples()[1].at.0 / 1000, 1_725_886_641);
+}

@@ -206,8 +206,10 @@ fn strip_quote_marks(lines: &mut [String]) {
 /// Removes the bullets of a list: all lines have one.
 fn strip_list_bullets(lines: &mut [String]) {
     let split = |line: &str| {
-        let line = line.trim_start();
-        ["- ", "* ", "• "].iter().find_map(|bullet| line.strip_prefix(bullet)).map(str::to_owned)
+        // An empty line of a comment has nothing behind its mark.
+        let line = format!("{} ", line.trim_start());
+        let rest = ["- ", "* ", "• "].iter().find_map(|bullet| line.strip_prefix(bullet));
+        rest.map(|rest| rest.trim_end().to_owned())
     };
     if filled_lines(lines).count() < 2 || !filled_lines(lines).all(|line| split(line).is_some()) {
         return;
