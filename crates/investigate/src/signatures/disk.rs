@@ -116,9 +116,11 @@ fn detect_waits_throughout(rows: &SeriesRows<'_>) -> Option<Signature> {
         Some(format!("processors were idle over requests to disks in {waited:.0} % of the time"))
     });
     signature.caveats.extend(rows.snapshot_caveat());
-    // Where all stand still, it does not matter how much the disks do.
+    // Where all stand still, it does not matter how much the disks do: a copy waits for one request
+    // at a time and for those that it reads ahead, not for a queue.
     let mean = |metric| spike.mean_value(|row| rows.value(metric, row));
-    if mean(Metric::CpuIowait) >= Some(STANDSTILL) && mean(Metric::Blocked) >= Some(BLOCKED) {
+    let queue = mean(Metric::Blocked).or_else(|| mean(Metric::DiskQueue));
+    if mean(Metric::CpuIowait) >= Some(STANDSTILL) && queue >= Some(BLOCKED) {
         signature.strength = SignatureStrength::Clear;
     }
     Some(signature)

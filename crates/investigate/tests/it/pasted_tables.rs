@@ -133,3 +133,31 @@ fn a_table_in_a_comment_with_a_zone_behind_its_times_is_read() {
     // `date -u -d '2024-09-09 12:57:21' +%s`
     assert_eq!(series.samples()[1].at.0 / 1000, 1_725_886_641);
 }
+
+/// A guest's only disk gives 25 MB/s: eight requests wait for 95 ms each, and so does everything.
+#[test]
+fn a_queue_at_a_disk_that_moves_much_stalls_a_host_that_does_nothing_but_wait() {
+    let report = |waited: &str, sectors: &str, queue: &str| {
+        format!(
+            "avg-cpu:  %user   %nice %system %iowait  %steal   %idle\n           1.02    0.00    2.04   \
+             {waited}    0.00    0.00\n\nDevice:         rrqm/s   wrqm/s     r/s     w/s   rsec/s   wsec/s \
+             avgrq-sz avgqu-sz   await r_await w_await  svctm  %util\nvda              73.47     0.00   \
+             75.51    1.02 {sectors}     8.16   648.43     {queue}   94.92   96.19    1.00  13.33 102.04\n\n"
+        )
+    };
+    let text = |waited: &str, queue: &str| {
+        format!(
+            "Linux 2.6.32-754.el6.x86_64 (db1) \t08/02/2018 \t_x86_64_\t(1 CPU)\n\n{}{}{}",
+            report("5.03", "2882.02", "0.23"),
+            report(waited, "49616.33", queue),
+            report(waited, "50969.07", queue)
+        )
+    };
+    let told = |waited: &str, queue: &str| {
+        let options = every("1s", "2018-08-02 10:00");
+        single_verdict(&investigate_file("iostat.txt", &text(waited, queue), &options).unwrap())
+    };
+    assert_eq!(told("96.94", "8.20"), Some(IncidentVerdict::DiskStall));
+    // A copy waits as long, for one request and what it reads ahead.
+    assert_eq!(told("96.94", "1.90"), None);
+}
