@@ -88,11 +88,22 @@ fn is_mostly_choked(rows: &SeriesRows<'_>, spike: &Spike) -> bool {
     choked * 2 > all.count()
 }
 
+/// Pages a second that went out at least: swap in use grows by nothing else.
+fn least_swapped_out(rows: &SeriesRows<'_>, spike: &Spike) -> f64 {
+    let used = |row| rows.value(Metric::SwapUsed, row);
+    let seconds =
+        milliseconds_between(rows.moment_at(spike.first), rows.moment_at(spike.last)) as f64 / 1e3;
+    let grown = used(spike.last).zip(used(spike.first)).map(|(last, first)| last - first);
+    let grown = grown.filter(|grown| *grown > 0.0 && seconds > 0.0);
+    grown.map_or(0.0, |grown| rows.page.page_count(bytes_from_f64(grown)) / seconds)
+}
+
 fn swap_signature(rows: &SeriesRows<'_>, spike: &Spike) -> Signature {
     let value_of = |metric, row| rows.value(metric, row).unwrap_or(0.0);
     let (to, back) = (spike.first..=spike.last)
         .map(|row| (value_of(Metric::SwapOut, row), value_of(Metric::SwapIn, row)))
         .fold((0.0_f64, 0.0_f64), |most, now| (most.0.max(now.0), most.1.max(now.1)));
+    let to = to.max(least_swapped_out(rows, spike));
     let both_ways = to.min(back) >= BACK * to.max(back);
     let mut caveats: Vec<String> =
         interval_caveat(rows.usual).into_iter().chain(rows.page.unknown_size_caveat()).collect();

@@ -161,3 +161,19 @@ fn a_queue_at_a_disk_that_moves_much_stalls_a_host_that_does_nothing_but_wait() 
     // A copy waits as long, for one request and what it reads ahead.
     assert_eq!(told("96.94", "1.90"), None);
 }
+
+/// Swap in use grows from 257 to 342 MiB within two seconds by nothing but what goes out, whatever
+/// `so` says beside 165 MiB a second that come back.
+#[test]
+fn swap_that_grows_while_pages_come_back_is_a_storm() {
+    let text = "procs ----------memory-------- ---swap-- ----io---- --system-- -----cpu-----\n \
+        r b swpd free buff cache si so bi bo in cs us sy id wa st\n \
+        0 3 245208 5280 232 1916 261 0 0 42 27 21 0 1 98 1 0\n \
+        0 2 263372 4800 72 908 143840 128 0 1138 462 191 2 10 0 88 0\n \
+        1 3 350672 4792 56 992 169280 256 0 1092 360 142 1 13 0 86 0\n \
+        1 4 449584 4788 56 1024 95880 64 0 606 471 191 2 13 0 85 0\n \
+        0 4 471968 4828 56 1140 44832 80 0 390 235 90 2 12 0 87 0\n \
+        3 5 505960 4764 56 1136 68008 16 0 538 286 109 1 12 0 87 0\n";
+    let told = investigate_file("vmstat.txt", text, &every("2s", "2015-03-01 10:00")).unwrap();
+    assert_eq!(single_verdict(&told), Some(IncidentVerdict::SwapStorm));
+}
