@@ -14,6 +14,9 @@ const STEP: f64 = 50.0;
 const STEP_PART: f64 = 0.2;
 /// Part that is more than people who begin their day.
 const STEP_CLEAR: f64 = 0.5;
+/// A step that no host takes in peace, and how many times as many as before it has to make.
+const FLOOD: f64 = 10_000.0;
+const FLOOD_PART: f64 = 10.0;
 /// Part of a step at which it is done.
 const ARRIVED: f64 = 0.95;
 /// Rows as many times their pace apart have a hole between them.
@@ -191,6 +194,9 @@ fn step_signature(
     let part = (step.to - step.from).abs() / step.from.min(step.to).max(1.0);
     let mut strength =
         if part >= STEP_CLEAR { SignatureStrength::Clear } else { SignatureStrength::Weak };
+    if (step.to - step.from).abs() >= FLOOD && part >= FLOOD_PART {
+        strength = SignatureStrength::Strong;
+    }
     let tables = |row| rows.value(Metric::PageTables, row);
     let grown = tables(step.first)
         .zip(tables(step.last))

@@ -177,3 +177,20 @@ fn swap_that_grows_while_pages_come_back_is_a_storm() {
     let told = investigate_file("vmstat.txt", text, &every("2s", "2015-03-01 10:00")).unwrap();
     assert_eq!(single_verdict(&told), Some(IncidentVerdict::SwapStorm));
 }
+
+/// 319 tasks, and a hundred times as many ten minutes later.
+#[test]
+fn thirty_thousand_tasks_that_begin_at_once_are_a_storm_without_other_figures() {
+    let row = |minute: u32, tasks: u32| {
+        format!("08:{minute:02}:01 AM         1     {tasks}      1.96      2.06      1.70\n")
+    };
+    let text = |many: u32| {
+        let head = "12:00:01 AM   runq-sz  plist-sz   ldavg-1   ldavg-5  ldavg-15\n";
+        let counts = [268, 319, many, many + 20, 510].into_iter().zip((0..50).step_by(10));
+        head.to_owned() + &counts.map(|(tasks, minute)| row(minute, tasks)).collect::<String>()
+    };
+    let from = Options { from: Some("2020-02-01".to_owned()), ..Options::default() };
+    let told = |many| single_verdict(&investigate_file("sar.txt", &text(many), &from).unwrap());
+    assert_eq!(told(31_537), Some(IncidentVerdict::LoginStorm));
+    assert_eq!(told(1537), None);
+}
