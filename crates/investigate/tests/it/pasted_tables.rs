@@ -194,3 +194,20 @@ fn thirty_thousand_tasks_that_begin_at_once_are_a_storm_without_other_figures() 
     assert_eq!(told(31_537), Some(IncidentVerdict::LoginStorm));
     assert_eq!(told(1537), None);
 }
+
+/// The whole report of memory stands behind the failure: 201 of 228 MB are free.
+#[test]
+fn a_page_that_is_refused_while_memory_is_free_exhausts_none() {
+    let text = |free: u32| {
+        format!(
+            "vmalloc: allocation failure: 0 bytes\n\
+             modprobe: page allocation failure: order:0, mode:0xd0\nMem-info:\nNormal per-cpu:\n\
+             CPU    0: hi:   90, btch:  15 usd:  38\nNormal free:{free}kB min:1908kB low:2384kB \
+             high:2860kB active_anon:1752kB present:227584kB mlocked:1620kB\n"
+        )
+    };
+    let from = Options { from: Some("2012-07-22 10:00".to_owned()), ..Options::default() };
+    let told = |free| single_verdict(&investigate_file("log", &text(free), &from).unwrap());
+    assert_eq!(told(201_260), None);
+    assert_eq!(told(1260), Some(IncidentVerdict::ReclaimStorm));
+}

@@ -17,6 +17,23 @@ const LEAST_TICKS: u64 = 1000;
 /// The largest order for which it never gives up reclaim (include/linux/mmzone.h).
 const COSTLY_ORDER: u32 = 3;
 
+/// What a single page that nobody gets says of memory, unless the report behind it says otherwise.
+const EXHAUSTED: &str = ": memory was exhausted";
+const NOT_EXHAUSTED: &str = ", though memory was free: the request itself was at fault";
+
+/// Judges a failure by the free memory in the report behind it: a request for no memory at all, or
+/// for more addresses than there are, fails with the same words. Each zone has a line.
+pub(super) fn judge_failure_by_report(event: &mut LogEvent, has_plenty: bool) {
+    let (from, to, kind) = if has_plenty {
+        (EXHAUSTED, NOT_EXHAUSTED, LogEventKind::AllocationFailure)
+    } else {
+        (NOT_EXHAUSTED, EXHAUSTED, LogEventKind::MemoryExhausted)
+    };
+    if let Some(who) = event.what.strip_suffix(from) {
+        (event.what, event.kind) = (format!("{who}{to}"), kind);
+    }
+}
+
 /// A message's event; reports of running out of memory are read in [`oom`](super::oom).
 pub(super) fn parse_kernel_event(message: &str) -> Option<LogEvent> {
     parse_allocation_failure(message)
@@ -50,7 +67,7 @@ fn parse_allocation_failure(message: &str) -> Option<LogEvent> {
     Some(match pages {
         1 => LogEvent::new(
             LogEventKind::MemoryExhausted,
-            format!("{task} could not get a single page: memory was exhausted"),
+            format!("{task} could not get a single page{EXHAUSTED}"),
         ),
         _ => LogEvent::new(
             LogEventKind::AllocationFailure,

@@ -128,6 +128,7 @@ impl KernelMessages {
             memory.parse_line(message);
             *lines += 1;
             event.memory = memory.to_report(None).or(event.memory);
+            kernel::judge_failure_by_report(event, memory.has_plenty());
             if *lines > LONGEST_FAILURE {
                 self.failure = None;
             }
