@@ -1,6 +1,6 @@
 //! Tables that collectors print for people, and lines out of the middle of them.
 
-use hugewise_investigate::{IncidentVerdict, Metric, Options, Series};
+use hugewise_investigate::{Confidence, IncidentVerdict, Metric, Options, Series};
 
 use super::pasted_tools::{investigate_file, single_verdict};
 
@@ -210,4 +210,17 @@ fn a_page_that_is_refused_while_memory_is_free_exhausts_none() {
     let told = |free| single_verdict(&investigate_file("log", &text(free), &from).unwrap());
     assert_eq!(told(201_260), None);
     assert_eq!(told(1260), Some(IncidentVerdict::ReclaimStorm));
+}
+
+/// A mail has a mark and a blank before each line of the kernel.
+#[test]
+fn a_hung_task_is_known_with_a_blank_before_it() {
+    let text = "> We observed kcompactd hung at __lock_page():\n>\n\
+        >  INFO: task kcompactd0:57 blocked for more than 120 seconds.\n\
+        >        Not tainted 4.19.56.x86_64 #1\n\
+        >  \"echo 0 > /proc/sys/kernel/hung_task_timeout_secs\" disables this message.\n";
+    let from = Options { from: Some("2020-01-09 14:57".to_owned()), ..Options::default() };
+    let told = investigate_file("mail.txt", text, &from).unwrap();
+    assert_eq!(single_verdict(&told), Some(IncidentVerdict::HungTasks));
+    assert!(told.hosts[0].incidents[0].confidence >= Confidence::Low);
 }

@@ -36,6 +36,8 @@ pub(super) fn judge_failure_by_report(event: &mut LogEvent, has_plenty: bool) {
 
 /// A message's event; reports of running out of memory are read in [`oom`](super::oom).
 pub(super) fn parse_kernel_event(message: &str) -> Option<LogEvent> {
+    // Mails indent what they quote.
+    let message = message.trim_start();
     parse_allocation_failure(message)
         .or_else(|| parse_allocation_stall(message))
         .or_else(|| parse_allocation_of_xfs(message))
