@@ -234,7 +234,7 @@ fn add_instance(
         host.default_huge_page.get().filter(|_| !instance.traits.contains(&Trait::Amm))
     {
         (instance.demand, instance.other_demands) =
-            segments::segment_demands(&large_segments(&instance.segments), page);
+            segments::segment_demands(&instance.segments, page);
     }
     instance.next = predict_next_start(scene, &instance, parameters.complete);
     if parameters.complete {
@@ -313,16 +313,11 @@ fn refused_by_exadata(scene: &EngineContext<'_>, instance: &Instance) -> Option<
     )))
 }
 
+/// Of the large segments, if any: the few KiB of a key to the SGA are on base pages on purpose.
 fn huge_page_use(segments: &[Segment]) -> HugePageUse {
-    segments::huge_page_use(&large_segments(segments))
-}
-
-/// The large ones, if any: the few KiB of a key to the SGA are on base pages on purpose, and are
-/// none of the huge pages that its alert log expects.
-fn large_segments(segments: &[Segment]) -> Vec<Segment> {
     let large: Vec<Segment> =
         segments.iter().filter(|segment| segment.size >= SMALLEST).cloned().collect();
-    if large.is_empty() { segments.to_vec() } else { large }
+    segments::huge_page_use(if large.is_empty() { segments } else { &large })
 }
 
 /// The segments that the process monitor maps; the many files of AMM count as one.

@@ -351,8 +351,6 @@ fn a_key_of_a_few_kib_on_base_pages_leaves_the_sga_wholly_on_huge_pages() {
     let prod =
         only(&host(vec![with(process(100, 54321, "ora_pmon_PROD"), sga)]), &MapSource::new());
     assert_eq!((prod.huge_pages, prod.segments.len()), (HugePageUse::All, 3));
-    // 810 MiB on pages of 2 MiB.
-    assert_eq!(prod.demand.map(|demand| demand.pages), Some(PageCount(405)));
 }
 
 /// A sosreport has no maps: the segments of the user, and the huge pages that the processes have
