@@ -223,7 +223,7 @@ fn texts_are_of_what_is_read() {
             });
             let include =
                 ["include", "includedir", "include_dir", "include_if_exists", "ifile", "spfile"];
-            let inside = ["mem-path", "memory-backend", "oracle_home"];
+            let inside = ["mem-path", "memory-backend", "oracle_home", "xlp"];
             assert!(
                 read || include.contains(name) || inside.contains(name),
                 "{} does not read {name}",
