@@ -29,6 +29,8 @@ const STANDSTILL: f64 = 75.0;
 const MOVED: f64 = 20.0 * 1_048_576.0;
 /// Bytes a second for each waiting task: with more, sessions read random pages, and no disk stalls.
 const EACH: f64 = 0.5 * 1_048_576.0;
+/// Bytes a second for each request in a queue: half a mebibyte takes a sixteenth of a second.
+const SLOW: f64 = 8.0 * 1_048_576.0;
 /// Percent of the time in which some task waits for a disk that is more than a moment.
 const SHOWS: f64 = 20.0;
 /// %idle and %iowait with which the load is of waiting tasks.
@@ -120,7 +122,9 @@ fn detect_waits_throughout(rows: &SeriesRows<'_>) -> Option<Signature> {
     // at a time and for those that it reads ahead, not for a queue.
     let mean = |metric| spike.mean_value(|row| rows.value(metric, row));
     let queue = mean(Metric::Blocked).or_else(|| mean(Metric::DiskQueue));
-    if mean(Metric::CpuIowait) >= Some(STANDSTILL) && queue >= Some(BLOCKED) {
+    let moved = spike.mean_value(|row| bytes_moved(rows, row));
+    let is_slow = queue.is_some_and(|queue| moved.is_none_or(|moved| moved <= SLOW * queue));
+    if mean(Metric::CpuIowait) >= Some(STANDSTILL) && queue >= Some(BLOCKED) && is_slow {
         signature.strength = SignatureStrength::Clear;
     }
     Some(signature)
