@@ -99,8 +99,9 @@ const MANAGED_LIBRARIES: [&str; 4] =
 
 fn read_cloud_native_pg(given: &OperatorSpec<'_>) -> Vec<OperatedPod> {
     let spec = given.spec;
-    let mut server = PostgresWords::new(spec.at(&["postgresql", "parameters"]));
-    let mut libraries: Vec<String> = texts(spec.at(&["postgresql", "shared_preload_libraries"]));
+    let mut server = PostgresWords::new(spec.value_at_path(&["postgresql", "parameters"]));
+    let mut libraries: Vec<String> =
+        list_texts(spec.value_at_path(&["postgresql", "shared_preload_libraries"]));
     let managed = MANAGED_LIBRARIES.iter().filter(|name| server.has_prefix(name));
     libraries.extend(managed.map(|name| (*name).to_owned()));
     libraries.dedup();
@@ -109,10 +110,11 @@ fn read_cloud_native_pg(given: &OperatorSpec<'_>) -> Vec<OperatedPod> {
         server.add("shared_preload_libraries", &libraries.join(","));
     }
     let image = spec.text_of("imageName").map(str::to_owned);
-    let by_catalog = spec.at(&["imageCatalogRef"]).and_then(|catalog| catalog.text_of("major"));
+    let by_catalog =
+        spec.value_at_path(&["imageCatalogRef"]).and_then(|catalog| catalog.text_of("major"));
     let version = image.as_deref().and_then(|image| ImageName::parse(image).version());
     let version = version.or_else(|| by_catalog.map(str::to_owned));
-    let affinity = spec.at(&["affinity"]);
+    let affinity = spec.value_at_path(&["affinity"]);
     let is_alone = affinity.and_then(|affinity| affinity.text_of("podAntiAffinityType"));
     vec![OperatedPod {
         container: "postgres",
@@ -137,10 +139,11 @@ fn read_crunchy(given: &OperatorSpec<'_>) -> Vec<OperatedPod> {
     };
     // internal/postgres/huge_pages.go: `try` where an instance has a limit, otherwise `off`.
     let default = if sets.iter().any(has_pages) { "try" } else { "off" };
-    let by_patroni = spec.at(&["patroni", "dynamicConfiguration", "postgresql", "parameters"]);
+    let by_patroni =
+        spec.value_at_path(&["patroni", "dynamicConfiguration", "postgresql", "parameters"]);
     let pod = |set: &Rc<YamlNode>| {
         let mut server = PostgresWords::new(by_patroni);
-        server.read_more(spec.at(&["config", "parameters"]));
+        server.read_more(spec.value_at_path(&["config", "parameters"]));
         server.add_defaults(&[("huge_pages", default), ("wal_level", "logical")]);
         OperatedPod {
             container: "database",
@@ -198,7 +201,8 @@ fn read_percona_mysql(given: &OperatorSpec<'_>) -> Vec<OperatedPod> {
     let Some(node) = given.spec.get("pxc").or_else(|| given.spec.get("mysql")) else {
         return Vec::new();
     };
-    let topology = node.at(&["affinity"]).and_then(|one| one.text_of("antiAffinityTopologyKey"));
+    let topology =
+        node.value_at_path(&["affinity"]).and_then(|one| one.text_of("antiAffinityTopologyKey"));
     let image = node.text_of("image");
     let version = image.and_then(|image| mysql_version(&ImageName::parse(image)));
     let mut pod = given.mysql_pod(node, "mysqld", node.get("configuration"), version);
@@ -234,14 +238,14 @@ fn read_mariadb(given: &OperatorSpec<'_>) -> Vec<OperatedPod> {
         }
     }
     pod.replicas = count_of(spec, "replicas", 1);
-    let anti = spec.at(&["affinity"]).and_then(|one| one.text_of("antiAffinityEnabled"));
+    let anti = spec.value_at_path(&["affinity"]).and_then(|one| one.text_of("antiAffinityEnabled"));
     pod.is_alone = anti == Some("true");
     vec![pod]
 }
 
 fn read_innodb_cluster(given: &OperatorSpec<'_>) -> Vec<OperatedPod> {
     let spec = given.spec;
-    let containers = spec.at(&["podSpec", "containers"]);
+    let containers = spec.value_at_path(&["podSpec", "containers"]);
     let mut containers = containers.into_iter().flat_map(YamlNode::items);
     let version = spec.text_of("version").map(str::to_owned);
     let Some(container) = containers.find(|one| one.text_of("name") == Some("mysql")) else {
@@ -349,7 +353,7 @@ impl PostgresWords {
 
 const DATA: &str = "/pgdata";
 
-fn texts(list: Option<&YamlNode>) -> Vec<String> {
+fn list_texts(list: Option<&YamlNode>) -> Vec<String> {
     let items = list.into_iter().flat_map(YamlNode::items);
     items.filter_map(|item| item.text().map(str::to_owned)).collect()
 }

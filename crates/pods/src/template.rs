@@ -111,7 +111,7 @@ mod tests {
         let text = "data:\n  rules: |\n    a\n    {{ $labels.node }}\n    b\nx: 1\n";
         let mask = TemplateMask::new(text);
         let documents = crate::yaml::read_documents(&mask).unwrap();
-        let rules = documents[0].at(&["data", "rules"]).unwrap();
+        let rules = documents[0].value_at_path(&["data", "rules"]).unwrap();
         assert_eq!(rules.template.as_deref(), Some("{{ $labels.node }}"));
         assert_eq!(mask.whole_lines().count(), 0);
     }

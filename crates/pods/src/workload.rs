@@ -165,7 +165,7 @@ fn read_pod(pod: &Rc<YamlNode>, namespace: &str, maps: &ConfigMaps) -> Workload 
     let mut containers = list("initContainers", true);
     containers.extend(list("containers", false));
     let huge = volumes.iter().filter_map(|volume| {
-        let medium = volume.at(&["emptyDir"])?.get("medium")?;
+        let medium = volume.value_at_path(&["emptyDir"])?.get("medium")?;
         let is_huge = medium.text()?.starts_with("HugePages");
         let name = volume.text_of("name")?.to_owned();
         is_huge.then(|| HugePageVolume { name, medium: Rc::clone(medium) })
@@ -186,7 +186,7 @@ fn read_pod(pod: &Rc<YamlNode>, namespace: &str, maps: &ConfigMaps) -> Workload 
 /// Whether no two of a workload's pods may share a node.
 fn is_alone_on_its_node(pod: &YamlNode) -> bool {
     const HARD: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-    let terms = pod.at(&["affinity", "podAntiAffinity", HARD]);
+    let terms = pod.value_at_path(&["affinity", "podAntiAffinity", HARD]);
     let mut terms = terms.into_iter().flat_map(YamlNode::items);
     terms.any(|term| term.text_of("topologyKey") == Some("kubernetes.io/hostname"))
 }
@@ -212,7 +212,7 @@ impl ContainerReader<'_> {
         for key in ["image", "command", "args"] {
             open.extend(node.get(key).and_then(|value| value.template.clone()));
         }
-        let add = node.at(&["securityContext", "capabilities", "add"]);
+        let add = node.value_at_path(&["securityContext", "capabilities", "add"]);
         let mut added = add.into_iter().flat_map(YamlNode::items).filter_map(|one| one.text());
         let has_ipc_lock = added.any(|name| ["IPC_LOCK", "CAP_IPC_LOCK", "ALL"].contains(&name));
         // A sidecar stays beside the others.
@@ -281,7 +281,7 @@ impl ContainerReader<'_> {
         if let Some(field) = from.get("resourceFieldRef") {
             return container_field(field, container);
         }
-        let field = from.at(&["fieldRef"]).and_then(|field| field.text_of("fieldPath"));
+        let field = from.value_at_path(&["fieldRef"]).and_then(|field| field.text_of("fieldPath"));
         EnvValue::Missing(format!("the pod's field {}", field.unwrap_or("without a name")))
     }
 
@@ -297,7 +297,7 @@ impl ContainerReader<'_> {
             else {
                 continue;
             };
-            let medium = volume.at(&["emptyDir"]).and_then(|dir| dir.text_of("medium"));
+            let medium = volume.value_at_path(&["emptyDir"]).and_then(|dir| dir.text_of("medium"));
             if medium.is_some_and(|medium| medium.starts_with("HugePages")) {
                 container.hugetlbfs_mounts.push(path.to_owned());
             }
@@ -313,7 +313,7 @@ impl ContainerReader<'_> {
         sub_path: Option<&str>,
         container: &mut ContainerSpec,
     ) {
-        let projected = volume.at(&["projected", "sources"]);
+        let projected = volume.value_at_path(&["projected", "sources"]);
         let sources = projected.into_iter().flat_map(YamlNode::items).map(AsRef::as_ref);
         let kinds = [
             ("configMap", "ConfigMap", "name"),

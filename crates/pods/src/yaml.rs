@@ -72,7 +72,7 @@ impl YamlNode {
     }
 
     /// The value at the end of several keys.
-    pub(crate) fn at(&self, path: &[&str]) -> Option<&Self> {
+    pub(crate) fn value_at_path(&self, path: &[&str]) -> Option<&Self> {
         path.iter().try_fold(self, |node, key| node.get(key).map(AsRef::as_ref))
     }
 

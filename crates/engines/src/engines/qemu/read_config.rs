@@ -142,14 +142,14 @@ mod tests {
         mem-path = \"/dev/hugepages\"\nprealloc = \"on\"\nsize = \"4096M\"\n\n\
         [numa]\ntype = \"node\"\nmemdev = \"mem0\"\n[chardev \"console\"]\npath = \"S3\"\n";
 
-    fn words(bytes: &[u8]) -> Vec<String> {
+    fn rendered_words(bytes: &[u8]) -> Vec<String> {
         parse_sections(bytes).iter().flat_map(ConfigSection::to_words).collect()
     }
 
     #[test]
     fn sections_are_options_of_the_command_line() {
         assert_eq!(
-            words(FILE),
+            rendered_words(FILE),
             [
                 "-m",
                 "size=4096M",
@@ -160,13 +160,13 @@ mod tests {
                 "memdev=mem0"
             ]
         );
-        assert!(words(b"\xff\0[\n]=\n[object").is_empty());
+        assert!(rendered_words(b"\xff\0[\n]=\n[object").is_empty());
     }
 
     #[test]
     fn a_capture_says_the_same_and_nothing_else() {
         let kept = redact_read_config("/run/incus/v1/qemu.conf", FILE).unwrap();
-        assert_eq!(words(&kept), words(FILE));
+        assert_eq!(rendered_words(&kept), rendered_words(FILE));
         assert!(!String::from_utf8_lossy(&kept).contains("S3"));
         assert_eq!(redact_read_config("/etc/other.conf", FILE), None);
     }

@@ -18,7 +18,7 @@ const SHARES: [(&str, &str); 9] = [
 ];
 
 /// The time of its first line, and the screen as a later top prints it; nothing where none is.
-pub(super) fn modernize(lines: &[String]) -> Option<(String, String)> {
+pub(super) fn modernize_screen(lines: &[String]) -> Option<(String, String)> {
     let is_tasks = |line: &String| count_tasks(line).is_some();
     let (from, time) = lines.iter().enumerate().find_map(|(from, line)| {
         let time = heading_time(line)?;
@@ -44,7 +44,7 @@ pub(super) fn modernize(lines: &[String]) -> Option<(String, String)> {
             let values = rest.split_ascii_whitespace();
             let pairs = columns.iter().skip(1).zip(values);
             let shares: Vec<String> =
-                pairs.filter_map(|(name, value)| share(name, value)).collect();
+                pairs.filter_map(|(name, value)| format_share(name, value)).collect();
             text += &format!("Cpu(s): {}\n", shares.join(", "));
         } else {
             text += &line.replace(" av,", " total,");
@@ -85,12 +85,12 @@ fn count_tasks(line: &str) -> Option<u64> {
 /// `0.1% user,  98.3% system` as `0.1%us, 98.3%sy`.
 fn shares_in_line(rest: &str) -> Option<String> {
     let words: Vec<&str> = rest.split([' ', '\t', ',']).filter(|word| !word.is_empty()).collect();
-    let pairs = words.chunks_exact(2).filter_map(|pair| share(pair.get(1)?, pair.first()?));
+    let pairs = words.chunks_exact(2).filter_map(|pair| format_share(pair.get(1)?, pair.first()?));
     let shares: Vec<String> = pairs.collect();
     (!shares.is_empty()).then(|| shares.join(", "))
 }
 
-fn share(name: &str, value: &str) -> Option<String> {
+fn format_share(name: &str, value: &str) -> Option<String> {
     let (_, now) = SHARES.into_iter().find(|(old, _)| *old == name)?;
     let value = value.strip_suffix('%')?;
     value.parse::<f64>().ok()?;
@@ -112,7 +112,7 @@ mod tests {
             CPU0 states:  0.1% user, 98.3% system,  0.3% nice,  0.6% idle\n\
             CPU1 states:  0.0% user, 98.1% system,  0.0% nice,  1.5% idle\n\
             Mem:  3924176K av, 3918888K used,    5288K free,       0K shrd,   96076K\n";
-        let (time, text) = modernize(&lines(old)).unwrap();
+        let (time, text) = modernize_screen(&lines(old)).unwrap();
         assert_eq!(time, "12:33:00");
         for line in [
             "top - 12:33:00 up 49 min,  2 users,  load average: 8.88, 6.75, 4.89",
@@ -132,9 +132,9 @@ mod tests {
             CPU states:  cpu    user    nice  system    irq  softirq  iowait    idle\n\
             \x20          total    0.1%    0.0%   99.8%   0.0%     0.0%    0.0%    0.1%\n\
             \x20          cpu00    0.1%    0.0%   99.8%   0.0%     0.0%    0.0%    0.1%\n";
-        let (_, text) = modernize(&lines(old)).unwrap();
+        let (_, text) = modernize_screen(&lines(old)).unwrap();
         let line = "Cpu(s): 0.1%us, 0.0%ni, 99.8%sy, 0.0%hi, 0.0%si, 0.0%wa, 0.1%id";
         assert!(text.contains(line), "{text}");
-        assert!(modernize(&lines("12:33pm  up 49 min,  load average: 8.88\n")).is_none());
+        assert!(modernize_screen(&lines("12:33pm  up 49 min,  load average: 8.88\n")).is_none());
     }
 }

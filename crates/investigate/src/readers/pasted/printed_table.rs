@@ -3,7 +3,8 @@
 //!
 //! Names and units: dstat 0.7.4, dool 1.3, collectl 4.3 (formatit.ph), pmstat of PCP 6.
 
-use super::{CountedTimes, Pasted, format_moment, no_times};
+use super::undated::{CountedTimes, no_times};
+use super::{Pasted, format_moment};
 use crate::readers::dstat;
 use crate::{FileRefused, Series, SourceFormat};
 

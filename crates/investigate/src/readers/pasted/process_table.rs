@@ -16,7 +16,7 @@ pub(super) fn render_headed_top(lines: &[String], began: Moment) -> Option<(Stri
         let whole = format!("{day} {}\n{}", time.unwrap_or("00:00:00"), text(from));
         return Some((whole, "has times of day and no date"));
     }
-    if let Some((time, modern)) = old_top::modernize(lines) {
+    if let Some((time, modern)) = old_top::modernize_screen(lines) {
         return Some((format!("{day} {time}\n{modern}"), "has times of day and no date"));
     }
     let from = find_headless_top(lines)?;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::CountedTimes;
 use super::times::TOP_DELAY;
+use super::undated::CountedTimes;
 use crate::Moment;
 
 /// Lines of a head: memory, processors, load.

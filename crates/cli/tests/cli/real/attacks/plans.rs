@@ -118,6 +118,17 @@ impl Cgroup {
     }
 }
 
+/// What he starts in the control group of a service.
+pub(super) fn start_in_service(
+    attacker: &Attacker,
+    looks: &Looks<'_>,
+) -> Result<(Fake, Cgroup), Skip> {
+    let fake = Fake::start(attacker, looks)?;
+    let place = Cgroup::new("system.slice/hw-web.service")?;
+    place.move_process(fake.pid)?;
+    Ok((fake, place))
+}
+
 impl Drop for Cgroup {
     fn drop(&mut self) {
         let mut path = self.path.as_path();
@@ -211,9 +222,7 @@ fn no_unit_vouches_for_a_program_that_it_never_names() {
     ] {
         let unit = format!("[Service]\nUser=4242\nExecStart={starts}\n");
         fs::write("/etc/systemd/system/hw-web.service", unit).unwrap();
-        let fake = require!(Fake::start(&attacker, &looks));
-        let place = require!(Cgroup::new("system.slice/hw-web.service"));
-        require!(place.move_process(fake.pid));
+        let (fake, _place) = require!(start_in_service(&attacker, &looks));
         let checked = harness::check();
         let instance = checked.instance("postgresql", fake.pid);
         let vouched = instance["vouched_by"].as_array().unwrap();

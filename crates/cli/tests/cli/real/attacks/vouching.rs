@@ -10,7 +10,7 @@ use hugewise_lab::guard::PoolGuard;
 use hugewise_testkit::{Skip, require};
 use serde_json::Value;
 
-use super::plans::Cgroup;
+use super::plans::{Cgroup, start_in_service};
 use super::{Attacker, Fake, Looks};
 use crate::real::harness::{self, HUGEWISE, User};
 use crate::real::namespace;
@@ -61,9 +61,7 @@ fn what_a_units_own_program_maps_and_never_touches_gets_no_pool() {
             mapped: 3000,
             touched: 0,
         };
-        let fake = require!(Fake::start(&attacker, &looks));
-        let place = require!(Cgroup::new("system.slice/hw-web.service"));
-        require!(place.move_process(fake.pid));
+        let (fake, _place) = require!(start_in_service(&attacker, &looks));
         let checked = harness::check();
         let instance = checked.instance("other", fake.pid);
         assert_eq!(vouchers(instance), ["unit"], "{instance:#}");
@@ -298,9 +296,7 @@ fn no_unit_vouches_for_a_server_that_its_script_only_mentions() {
         mapped: 620,
         touched: 620,
     };
-    let fake = require!(Fake::start(&attacker, &looks));
-    let place = require!(Cgroup::new("system.slice/hw-web.service"));
-    require!(place.move_process(fake.pid));
+    let (fake, _place) = require!(start_in_service(&attacker, &looks));
     let script = Path::new("/usr/sbin/hw-start");
     write_unit("ExecStart=/usr/sbin/hw-start");
     for (line, by) in [
