@@ -1,6 +1,6 @@
 use hugewise_model::configuration::LimitRule;
 use hugewise_model::process::SoftHard;
-use hugewise_model::{Bytes, Engine, KernelRelease, Limit, Observed};
+use hugewise_model::{Bytes, Engine, KernelRelease, Level, Limit, Observed};
 
 use super::*;
 use crate::testing::{all_huge, gib, part, quiet};
