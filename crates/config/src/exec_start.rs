@@ -11,6 +11,7 @@ use hugewise_model::Observed;
 use hugewise_model::configuration::{FileLocation, ServiceStart, StartCommand};
 
 use super::expansion_budget::{ExpansionBudget, ExpansionTooLong, check_text_length};
+use super::launchers::strip_launchers;
 use super::unit::UnitAssignment;
 use hugewise_source::FactReader;
 
@@ -19,10 +20,6 @@ pub(crate) use variables::parse as variables_of;
 pub use words::split_command_words;
 
 const PREFIXES: [char; 6] = ['@', '-', '+', '!', ':', '|'];
-
-/// Programs that become the one that their arguments name.
-pub const WRAPPERS: [&str; 8] =
-    ["env", "numactl", "taskset", "nice", "ionice", "chrt", "prlimit", "setarch"];
 
 #[derive(Clone, Debug, Default)]
 struct ExecStartSettings {
@@ -216,23 +213,12 @@ fn parse_commands(
     Ok(all)
 }
 
-/// The command line behind wrappers and their own options.
-fn strip_wrappers(mut words: Vec<String>) -> Vec<String> {
-    let file_name = |word: &String| word.rsplit('/').next().unwrap_or_default().to_owned();
-    while let Some(wrapper) =
-        words.first().map(file_name).filter(|first| WRAPPERS.contains(&first.as_str()))
-    {
-        // env looks for the program itself, and has words like A=b before it.
-        let is_program = |word: &String| match wrapper.as_str() {
-            "env" => !word.starts_with('-') && !word.contains('='),
-            _ => word.starts_with('/'),
-        };
-        match words.iter().skip(1).position(is_program) {
-            Some(at) => words.drain(..=at),
-            None => return words,
-        };
+/// The command line behind what becomes its program; the whole, where nothing is behind that.
+fn strip_wrappers(words: Vec<String>) -> Vec<String> {
+    match strip_launchers(&words) {
+        [] => words,
+        behind => behind.to_vec(),
     }
-    words
 }
 
 #[cfg(test)]

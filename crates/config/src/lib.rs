@@ -22,6 +22,7 @@ pub mod init_system;
 pub mod kernel_config;
 pub mod kernel_default;
 pub mod kernel_value;
+pub mod launchers;
 pub mod limits;
 mod loaded;
 pub mod pattern;

@@ -8,7 +8,7 @@ use super::line_filter::{filter_lines, redact_mounts, redact_section};
 use super::processes::process_file;
 use super::settings::{redact_binary_settings, redact_setting_line};
 use super::shape::{self, NO_VALUE};
-use hugewise_config::exec_start::WRAPPERS;
+use hugewise_config::launchers::is_launcher;
 use hugewise_config::unit_conditions::is_told_by_capture;
 use hugewise_config::{clusterware, init_system, kernel_config, scripts};
 
@@ -471,7 +471,7 @@ fn quoted_command(line: &str, keeps: &Keeps) -> String {
     let Some((program, arguments)) = words.split_first() else { return String::new() };
     let file_name = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
     let behind = arguments.iter().position(|word| keeps.has_program(&file_name(word)));
-    if let (true, Some(at)) = (WRAPPERS.contains(&file_name(program).as_str()), behind) {
+    if let (true, Some(at)) = (is_launcher(&file_name(program)), behind) {
         let (before, command) = arguments.split_at(at);
         let gone = before.iter().map(|_| "- ").collect::<String>();
         return format!("{program} {gone}{}", quoted_command(&command.join(" "), keeps));
